@@ -1,1 +1,6 @@
-//! x
+//! The Throng engine: one shard's world as a pure state machine.
+#![forbid(unsafe_code)]
+
+pub mod id;
+pub mod limits;
+pub mod store;

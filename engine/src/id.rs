@@ -1,0 +1,99 @@
+//! Names of things that live in one process: connections, sessions, shards, and the home of an address.
+//!
+//! Plain numbers with a meaning each, so that they cannot be mixed up. Nothing here knows what stands behind them.
+
+use std::fmt;
+
+/// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an
+/// earlier connection in the same slot is told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ConnId {
+    /// Index in the driver's table of connections, dense from zero.
+    pub slot: u32,
+    /// Counts the connections that the slot has held.
+    pub generation: u32,
+}
+
+/// One thread's world, numbered from zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// The number as an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One session (a bound resource, RFC 6120 7) at its user's home shard: a slot and its generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SessionId {
+    /// Index in the shard's table of sessions.
+    pub slot: u32,
+    /// Counts the sessions that the slot has held.
+    pub generation: u32,
+}
+
+/// Position in the one sequence of commits of a process. What carries a gate must not leave the process before all
+/// commits up to it are durable; zero waits for nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Gate(pub u64);
+
+/// The time of a turn, an argument of every step: the engine has no clock of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Now {
+    /// Milliseconds on a monotonic clock since the process started.
+    pub mono_ms: u64,
+    /// Microseconds since the Unix epoch, UTC; may step back when the host's clock is set.
+    pub wall_us: u64,
+}
+
+impl Now {
+    /// Whole seconds on the monotonic clock: the coarse stamp that idle sessions keep.
+    pub fn mono_s(self) -> u32 {
+        u32::try_from(self.mono_ms / 1000).unwrap_or(u32::MAX)
+    }
+}
+
+/// Number of partitions that all bare JIDs hash to.
+pub const PARTITIONS: u16 = 4096;
+
+/// The partition of a bare JID (or of a bare domain): stable across versions and hosts, because data is placed by it.
+/// FNV-1a over the bytes, finished with an avalanche step so that the low bits depend on all of them.
+pub fn partition(bare: &str) -> u16 {
+    let mut h: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in bare.bytes() {
+        h = (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h ^= h >> 33;
+    (h % u64::from(PARTITIONS)) as u16
+}
+
+/// The shard that is home to a bare JID on a host with `shards` shards.
+pub fn home(bare: &str, shards: u16) -> ShardId {
+    ShardId(partition(bare) % shards.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_stable_and_spread() {
+        assert_eq!(partition("romeo@localhost"), partition("romeo@localhost"));
+        let mut seen = vec![0u32; 64];
+        for i in 0..64_000 {
+            seen[home(&format!("user{i}@localhost"), 64).index()] += 1;
+        }
+        let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+        assert!(*least > 850 && *most < 1150, "spread {least}..{most} of 1000");
+    }
+}

@@ -1,0 +1,39 @@
+//! What must survive: tables, keys, and the operations that a shard asks its host to carry out.
+//!
+//! The model is `(table, partition key, sort key) -> bytes`: put, get, ordered range in either direction, delete range,
+//! and one batch of writes a turn. This room only builds requests and reads answers; it never touches a disk, and it
+//! does not know which engine keeps the rows.
+
+pub mod key;
+pub mod op;
+
+pub use op::{Batch, Found, OpView, Query, Row};
+
+/// The tables. The number is part of the stored key: never reuse one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[repr(u8)]
+pub enum Table {
+    /// Facts of the store itself: format version, creation time. Partition key is empty.
+    Meta = 0,
+    /// One row a user: credentials. Sort key is empty.
+    Accounts = 1,
+    /// Roster items of a user, sort key is the contact's bare JID; the row with an empty sort key is the roster's version.
+    Roster = 2,
+    /// Messages of a user in order, sort key is the archive id (u64, big endian).
+    Archive = 3,
+    /// The user's delivered-cursor (empty sort key) and returned entries (sort key is the archive id).
+    Mailbox = 4,
+    /// Private XML (XEP-0049), sort key is the element's namespace and name.
+    Private = 5,
+}
+
+impl Table {
+    /// All tables, in the order of their numbers.
+    pub const ALL: [Table; 6] =
+        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Mailbox, Table::Private];
+
+    /// The table of a stored number.
+    pub fn from_number(number: u8) -> Option<Table> {
+        Table::ALL.get(usize::from(number)).copied()
+    }
+}

@@ -1,0 +1,242 @@
+//! Writes and reads as data: a [`Batch`] is what one turn wants to be durable, a [`Query`] what it wants to know.
+
+use super::Table;
+
+/// The writes of one turn, in order, applied all or none. One growing buffer holds all keys and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    ops: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Put,
+    Delete,
+    DeleteRange,
+    DeletePartition,
+}
+
+/// Lengths of the parts of one operation; they stand in `bytes` one behind the other, from `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    kind: Kind,
+    table: Table,
+    start: u32,
+    partition: u16,
+    sort: u16,
+    value: u32,
+}
+
+/// One operation of a batch, as it is read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpView<'a> {
+    /// Writes a row, over an earlier one with this key.
+    Put {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: &'a [u8],
+        /// Sort key.
+        sort: &'a [u8],
+        /// The row's bytes.
+        value: &'a [u8],
+    },
+    /// Removes a row; no error if there is none.
+    Delete {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: &'a [u8],
+        /// Sort key.
+        sort: &'a [u8],
+    },
+    /// Removes the rows of one partition with `from <= sort key < until`.
+    DeleteRange {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: &'a [u8],
+        /// First sort key to go.
+        from: &'a [u8],
+        /// First sort key to stay.
+        until: &'a [u8],
+    },
+    /// Removes all rows of one partition of one table.
+    DeletePartition {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: &'a [u8],
+    },
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Bytes of keys and values held.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ops.clear();
+    }
+
+    /// Writes a row. The value may be given in several pieces, so that nothing is copied twice.
+    pub fn put(&mut self, table: Table, partition: &[u8], sort: &[u8], value: &[&[u8]]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(sort);
+        for piece in value {
+            self.bytes.extend_from_slice(piece);
+        }
+        let value = self.bytes.len() - start - partition.len() - sort.len();
+        self.push(Kind::Put, table, start, partition.len(), sort.len(), value);
+    }
+
+    /// Removes a row.
+    pub fn delete(&mut self, table: Table, partition: &[u8], sort: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(sort);
+        self.push(Kind::Delete, table, start, partition.len(), sort.len(), 0);
+    }
+
+    /// Removes the rows of one partition with `from <= sort key < until`.
+    pub fn delete_range(&mut self, table: Table, partition: &[u8], from: &[u8], until: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(from);
+        self.bytes.extend_from_slice(until);
+        self.push(Kind::DeleteRange, table, start, partition.len(), from.len(), until.len());
+    }
+
+    /// Removes all rows of one partition of one table.
+    pub fn delete_partition(&mut self, table: Table, partition: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(partition);
+        self.push(Kind::DeletePartition, table, start, partition.len(), 0, 0);
+    }
+
+    fn push(&mut self, kind: Kind, table: Table, start: usize, partition: usize, sort: usize, value: usize) {
+        // A batch is bounded by the turn's limits far below 4 GiB, and keys by `key`'s constants below 64 KiB.
+        self.ops.push(Entry {
+            kind,
+            table,
+            start: u32::try_from(start).expect("a batch stays below 4 GiB"),
+            partition: u16::try_from(partition).expect("a partition key stays below 64 KiB"),
+            sort: u16::try_from(sort).expect("a sort key stays below 64 KiB"),
+            value: u32::try_from(value).expect("a value stays below 4 GiB"),
+        });
+    }
+
+    /// The operations in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = OpView<'_>> {
+        self.ops.iter().map(|op| {
+            let (partition, rest) = self.bytes[op.start as usize..].split_at(usize::from(op.partition));
+            let (sort, rest) = rest.split_at(usize::from(op.sort));
+            let value = &rest[..op.value as usize];
+            let table = op.table;
+            match op.kind {
+                Kind::Put => OpView::Put { table, partition, sort, value },
+                Kind::Delete => OpView::Delete { table, partition, sort },
+                Kind::DeleteRange => OpView::DeleteRange { table, partition, from: sort, until: value },
+                Kind::DeletePartition => OpView::DeletePartition { table, partition },
+            }
+        })
+    }
+}
+
+/// One question to the store. It sees every write that the same shard has asked for before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// One row.
+    Get {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: Box<[u8]>,
+        /// Sort key.
+        sort: Box<[u8]>,
+    },
+    /// Rows of one partition with `from <= sort key < until`, in order.
+    Range {
+        /// The table.
+        table: Table,
+        /// Partition key.
+        partition: Box<[u8]>,
+        /// First sort key wanted.
+        from: Box<[u8]>,
+        /// First sort key not wanted; `None` goes to the partition's end.
+        until: Option<Box<[u8]>>,
+        /// From the last row backwards.
+        reverse: bool,
+        /// Most rows to return.
+        rows_max: u32,
+        /// Stop after the row that reaches this many bytes of values (at least one row comes).
+        bytes_max: u32,
+    },
+}
+
+/// A row of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Sort key.
+    pub sort: Box<[u8]>,
+    /// The row's bytes.
+    pub value: Box<[u8]>,
+}
+
+/// The answer to one [`Query`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// To a `Get`: the row's bytes, if there is one.
+    Value(Option<Box<[u8]>>),
+    /// To a `Range`: the rows in the order asked for.
+    Rows {
+        /// The rows.
+        rows: Vec<Row>,
+        /// Whether the range holds more rows than the limits let through.
+        more: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_reads_back_as_written() {
+        let mut batch = Batch::new();
+        batch.put(Table::Archive, b"a@x", b"1", &[b"he", b"llo"]);
+        batch.delete(Table::Mailbox, b"a@x", b"");
+        batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
+        batch.delete_partition(Table::Roster, b"a@x");
+        let ops: Vec<_> = batch.iter().collect();
+        assert_eq!(
+            ops,
+            [
+                OpView::Put { table: Table::Archive, partition: b"a@x", sort: b"1", value: b"hello" },
+                OpView::Delete { table: Table::Mailbox, partition: b"a@x", sort: b"" },
+                OpView::DeleteRange { table: Table::Archive, partition: b"a@x", from: b"0", until: b"9" },
+                OpView::DeletePartition { table: Table::Roster, partition: b"a@x" },
+            ]
+        );
+    }
+}
