@@ -1,9 +1,41 @@
 //! Every bound of the engine in one place, with the relations between them checked at compile time.
 //!
-//! Structural bounds are constants; those an operator may turn are fields of [`Limits`], whose defaults stand here too.
+//! Structural bounds are constants; those an operator may turn are fields of [`Settings`](crate::settings::Settings).
 
 /// Longest localpart, domainpart or resourcepart of a JID in bytes (RFC 7622 3.2, 3.3, 3.4).
 pub const JID_PART_BYTES_MAX: usize = 1023;
 
 /// Smallest stanza limit that a server may set (RFC 6120 13.12): 10,000 bytes.
 pub const STANZA_BYTES_FLOOR: usize = 10_000;
+
+/// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
+pub const PARKED_STANZAS_MAX: usize = 1_000;
+
+/// Bounds of the XML scanner (`wire`). The size of a stanza is a run-time setting and is passed to
+/// [`Scanner::scan`](crate::wire::scanner::Scanner::scan); these are the structural ones.
+pub mod wire {
+    /// Default of the run-time limit on one stanza, in bytes (RFC 6120 13.12 asks for at least 10,000).
+    pub const MAX_STANZA_BYTES_DEFAULT: usize = 262_144;
+    /// Bytes of one stream header: what a peer may send before it is known.
+    pub const MAX_HEADER_BYTES: usize = 4_096;
+    /// Bytes of one XML declaration (`<?xml ... ?>`).
+    pub const MAX_DECLARATION_BYTES: usize = 128;
+    /// Elements open at once, the stanza's root included.
+    pub const MAX_DEPTH: usize = 64;
+    /// Attributes of one element, namespace declarations included.
+    pub const MAX_ATTRIBUTES: usize = 64;
+    /// Bytes of one qualified name (prefix, colon, local part).
+    pub const MAX_NAME_BYTES: usize = 256;
+    /// Bytes of one namespace name as written.
+    pub const MAX_NAMESPACE_BYTES: usize = 1_024;
+    /// Namespace declarations in scope at once inside one stanza, and on one stream header.
+    pub const MAX_DECLARATIONS: usize = 64;
+    /// Direct children of one stanza.
+    pub const MAX_CHILDREN: usize = 512;
+
+    // The scanner keeps indices of declarations in a byte, with 255 for "none", marks the stream's own
+    // prefixes in a word of 64 bits, and keeps offsets in 32 bits.
+    const _: () = assert!(MAX_DECLARATIONS <= 64 && MAX_ATTRIBUTES < 255 && MAX_DEPTH < 255);
+    const _: () = assert!(MAX_NAME_BYTES < u16::MAX as usize && MAX_STANZA_BYTES_DEFAULT >= 10_000);
+    const _: () = assert!(MAX_DECLARATION_BYTES < MAX_HEADER_BYTES);
+}

@@ -1,0 +1,203 @@
+//! What the scanner is compared with: an independent parser, and itself over other splits. Shared with the fuzz targets.
+#![allow(dead_code)]
+
+use minidom::rxml;
+use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, StreamScope};
+
+/// The header that the scope of a usual stream stands for.
+pub const HEADER: &str =
+    "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
+const FOOTER: &str = "</stream:stream>";
+
+/// A step through a document, in the form both parsers can give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flat {
+    Start {
+        namespace: String,
+        name: String,
+        attributes: Vec<(String, String)>,
+    },
+    Text(String),
+    End,
+}
+
+fn push_text(flat: &mut Vec<Flat>, text: &str) {
+    match flat.last_mut() {
+        Some(Flat::Text(before)) => before.push_str(text),
+        _ if text.is_empty() => {}
+        _ => flat.push(Flat::Text(text.to_owned())),
+    }
+}
+
+/// A scanned element, step by step.
+pub fn flatten(element: &Element<'_>) -> Vec<Flat> {
+    let mut flat = Vec::new();
+    for event in element.cursor() {
+        match event {
+            Event::Start(start) => {
+                let mut attributes: Vec<_> = start
+                    .attributes()
+                    .map(|a| (a.name().to_owned(), a.value().into_owned()))
+                    .collect();
+                attributes.sort();
+                let namespace = start.namespace.clone().into_owned();
+                flat.push(Flat::Start {
+                    namespace,
+                    name: start.name().to_owned(),
+                    attributes,
+                });
+            }
+            Event::Text(text) => push_text(&mut flat, &text),
+            Event::End => flat.push(Flat::End),
+        }
+    }
+    flat
+}
+
+/// What the independent parser makes of these items in a stream with this header; none if it refuses.
+pub fn reference(header: &str, items: &[u8]) -> Option<Vec<Flat>> {
+    let document = [header.as_bytes(), items, FOOTER.as_bytes()].concat();
+    let options = rxml::parser::Options {
+        max_token_length: 1 << 20,
+        ..Default::default()
+    };
+    let mut reader = rxml::Reader::with_options(&document[..], options);
+    let mut flat = Vec::new();
+    while let Some(event) = reader.read().ok()? {
+        match event {
+            rxml::Event::XmlDeclaration(..) => {}
+            rxml::Event::StartElement(_, (namespace, name), attributes) => {
+                let mut attributes: Vec<_> = attributes
+                    .iter()
+                    .map(|((_, name), value)| (name.to_string(), value.clone()))
+                    .collect();
+                attributes.sort();
+                flat.push(Flat::Start {
+                    namespace: namespace.to_string(),
+                    name: name.to_string(),
+                    attributes,
+                });
+            }
+            rxml::Event::EndElement(_) => flat.push(Flat::End),
+            rxml::Event::Text(_, text) => push_text(&mut flat, &text),
+        }
+    }
+    flat.remove(0);
+    flat.pop();
+    Some(flat)
+}
+
+/// An item of a stream and what can be seen of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    Whitespace(usize),
+    Declaration(usize),
+    Header(usize, Vec<(String, String)>),
+    Element(
+        usize,
+        Vec<Flat>,
+        Vec<(String, std::ops::Range<usize>, std::ops::Range<usize>)>,
+    ),
+    StreamEnd(usize),
+}
+
+/// What a stream comes to: its items, and how it ended if it did.
+pub type Outcome = (Vec<Item>, Option<Fault>);
+
+/// Scans a stream whose bytes arrive up to each of `cuts` in turn, then whole.
+pub fn scan(
+    bytes: &[u8],
+    opening: bool,
+    max_bytes: usize,
+    cuts: impl IntoIterator<Item = usize>,
+) -> Outcome {
+    let mut scanner = Scanner::new();
+    let mut scope = StreamScope::Usual;
+    let mut expect = if opening {
+        Expect::Opening
+    } else {
+        Expect::Content
+    };
+    let mut items = Vec::new();
+    let mut start = 0;
+    for there in cuts
+        .into_iter()
+        .filter(|&cut| cut <= bytes.len())
+        .chain([bytes.len()])
+    {
+        if there < start {
+            continue;
+        }
+        loop {
+            let rest = &bytes[start..there];
+            let consumed = match scanner.scan(&scope, expect, max_bytes, rest) {
+                Err(fault) => return (items, Some(fault)),
+                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Whitespace { consumed }) => {
+                    match items.last_mut() {
+                        Some(Item::Whitespace(before)) => *before += consumed,
+                        _ => items.push(Item::Whitespace(consumed)),
+                    }
+                    consumed
+                }
+                Ok(Progress::Declaration { consumed }) => {
+                    items.push(Item::Declaration(consumed));
+                    consumed
+                }
+                Ok(Progress::Header { consumed }) => {
+                    let header = scanner.element(&scope, rest);
+                    let attributes = header
+                        .attributes()
+                        .map(|a| (a.name().to_owned(), a.value().into_owned()));
+                    items.push(Item::Header(consumed, attributes.collect()));
+                    let declared = StreamScope::of_header(&header);
+                    scope = declared;
+                    consumed
+                }
+                Ok(Progress::Element { consumed }) => {
+                    let element = scanner.element(&scope, rest);
+                    assert_eq!(element.bytes().len(), consumed);
+                    let children = element.children().map(|child| {
+                        assert!(
+                            rest[child.range()].starts_with(b"<")
+                                && rest[child.range()].ends_with(b">")
+                        );
+                        let _ = (
+                            child.text(),
+                            child.attribute("type"),
+                            child.is_self_contained(),
+                        );
+                        (
+                            format!("{}{}", child.namespace(), child.name()),
+                            child.range(),
+                            child.inner_range(),
+                        )
+                    });
+                    let children = children.collect();
+                    let _ = (
+                        element.to(),
+                        element.from(),
+                        element.id(),
+                        element.kind(),
+                        element.lang(),
+                        element.text(),
+                    );
+                    items.push(Item::Element(consumed, flatten(&element), children));
+                    consumed
+                }
+                Ok(Progress::StreamEnd { consumed }) => {
+                    items.push(Item::StreamEnd(consumed));
+                    return (items, None);
+                }
+            };
+            assert!(consumed > 0 && consumed <= rest.len().min(max_bytes));
+            start += consumed;
+            expect = match expect {
+                Expect::Content => Expect::Content,
+                _ if matches!(items.last(), Some(Item::Header(..))) => Expect::Content,
+                _ => Expect::Header,
+            };
+        }
+    }
+    (items, None)
+}
