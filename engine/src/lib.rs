@@ -4,3 +4,4 @@
 pub mod id;
 pub mod limits;
 pub mod store;
+pub mod wire;

@@ -1,0 +1,3 @@
+//! Bytes and addresses of the protocol.
+
+pub mod jid;
