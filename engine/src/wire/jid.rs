@@ -355,13 +355,14 @@ fn is_plain_domain(domain: &str) -> bool {
     let bytes = domain.as_bytes();
     let mut before = b'.';
     for (at, &byte) in bytes.iter().enumerate() {
-        if byte == b'.' {
-            if before == b'.' || before == b'-' {
-                return false;
-            }
-        } else if CLASS[usize::from(byte)] & DOMAIN == 0 {
-            return false;
-        } else if before == b'.' && (byte == b'-' || (byte == b'x' && bytes[at..].starts_with(b"xn--"))) {
+        let label_starts = before == b'.';
+        let allowed = match byte {
+            b'.' => !label_starts && before != b'-',
+            b'-' => !label_starts,
+            b'x' => !label_starts || !bytes[at..].starts_with(b"xn--"),
+            _ => CLASS[usize::from(byte)] & DOMAIN != 0,
+        };
+        if !allowed {
             return false;
         }
         before = byte;
