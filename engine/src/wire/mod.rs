@@ -8,12 +8,14 @@
 //! - [`element`] looks at a scanned item; [`cursor`] walks through one.
 //! - [`splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
 //! - [`stream`] reads and writes stream headers; [`scope`] keeps what a header declared.
+//! - [`jid`] reads addresses.
 //! - [`fault`] names what can be wrong and the stream error it is answered with.
 
 mod chars;
 pub mod cursor;
 pub mod element;
 pub mod fault;
+pub mod jid;
 pub mod scanner;
 pub mod scope;
 pub mod splice;
