@@ -4,6 +4,7 @@
 //! allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
+use crate::feature::subscription;
 use crate::id::{ConnId, Gate, SessionId, ShardId};
 
 /// A piece of a batch's text.
@@ -73,20 +74,12 @@ pub enum PresenceNews {
     /// Only the question (RFC 6121 4.3).
     Probe,
     /// A subscription stanza (RFC 6121 3).
-    Subscription(SubscriptionKind),
-}
-
-/// The four subscription stanzas of RFC 6121 3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubscriptionKind {
-    /// `subscribe`.
-    Subscribe,
-    /// `subscribed`.
-    Subscribed,
-    /// `unsubscribe`.
-    Unsubscribe,
-    /// `unsubscribed`.
-    Unsubscribed,
+    Subscription {
+        /// Which of the four.
+        kind: subscription::Kind,
+        /// The number of the request that it is or answers; see [`crate::feature::roster`].
+        number: u64,
+    },
 }
 
 /// One thing that a shard tells another.
@@ -120,8 +113,8 @@ pub enum Letter {
         from: Span,
         /// The receiver's bare JID.
         to: Span,
-        /// What stands behind `<presence from='..' to='..'`: further attributes, payload and end tag.
-        rest: Span,
+        /// The stanza, unaddressed; see [`crate::wire::splice::address`].
+        xml: Span,
     },
     /// A question about an account from the shard that holds the connection.
     Ask {

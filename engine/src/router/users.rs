@@ -26,6 +26,84 @@ pub struct Parked {
     pub xml: Box<[u8]>,
 }
 
+/// What waits for an account to be looked up.
+#[derive(Debug)]
+pub enum Waiting {
+    /// A stanza.
+    Stanza(Parked),
+    /// A roster step that must not make a roster for an account that is not there.
+    Step(RosterStep),
+}
+
+/// A step that needs the user's roster.
+#[derive(Debug)]
+pub enum RosterStep {
+    /// A roster request of one of the user's sessions.
+    Request {
+        /// The session.
+        session: SessionId,
+        /// The stanza's number in its inbound count.
+        seq: u32,
+        /// The stanza's `id`.
+        id: Option<Box<str>>,
+        /// What it asks.
+        request: crate::feature::roster_iq::Request,
+    },
+    /// A session's available presence goes to those who may see it (RFC 6121 4.2.2, 4.4.2).
+    Announce {
+        /// The session.
+        session: SessionId,
+        /// Its full JID.
+        full: Box<str>,
+        /// The presence, unaddressed.
+        xml: Box<[u8]>,
+        /// It was not available before: contacts are probed and waiting requests delivered.
+        initial: bool,
+    },
+    /// A session has become unavailable or ended (RFC 6121 4.5.2).
+    Withdraw {
+        /// Its full JID.
+        full: Box<str>,
+        /// The presence, unaddressed.
+        xml: Box<[u8]>,
+        /// Who else got directed presence.
+        directed: Vec<Box<str>>,
+    },
+    /// One of the user's sessions sends a subscription stanza (RFC 6121 3).
+    SendSubscription {
+        /// The session.
+        session: SessionId,
+        /// The stanza's number in its inbound count.
+        seq: u32,
+        /// Which.
+        kind: crate::feature::subscription::Kind,
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
+    /// A contact's subscription stanza has come.
+    ReceiveSubscription {
+        /// Which.
+        kind: crate::feature::subscription::Kind,
+        /// Its number.
+        number: u64,
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
+    /// A contact asks who is there (RFC 6121 4.3).
+    Probe {
+        /// The full JID that asks.
+        from: Box<str>,
+    },
+    /// A request for the account whose answer depends on whether the sender may see the user's presence.
+    Authorize(Parked),
+    /// The account is removed: contacts are told (XEP-0077 3.2).
+    Leave,
+}
+
 /// Whether the account is known to be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Known {
@@ -53,10 +131,10 @@ pub struct UserState {
     pub roster_asked: bool,
     /// A read of the mailbox rows is under way.
     pub replay_asked: bool,
-    /// Stanzas that wait for `known` and `mailbox`.
-    pub parked: VecDeque<Parked>,
+    /// What waits for `known` and `mailbox`.
+    pub parked: VecDeque<Waiting>,
     /// Steps that wait for the roster.
-    pub roster_waits: VecDeque<crate::shard::roster::RosterStep>,
+    pub roster_waits: VecDeque<RosterStep>,
     /// Second (monotonic) of the last use.
     pub used_s: u32,
 }

@@ -167,6 +167,11 @@ impl Conns {
         (conn.generation == id.generation && !matches!(conn.state, ConnState::Free)).then_some(conn)
     }
 
+    /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
+    pub fn last_s(&self, id: ConnId) -> u32 {
+        self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
+    }
+
     /// The slot as it is.
     pub fn slot(&mut self, slot: u32) -> Option<&mut Conn> {
         self.slots.get_mut(slot as usize)

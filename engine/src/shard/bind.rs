@@ -240,7 +240,7 @@ impl Shard {
         if let Some(presence) = session.presence.take() {
             self.presence_table.release(presence);
             let directed = session.directed.take().map(|d| *d).unwrap_or_default();
-            let step = RosterStep::Withdraw { full: full.clone().into(), rest: PRESENCE_GONE.into(), directed };
+            let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
             self.roster_step(user, step);
         } else if let Some(directed) = session.directed.take() {
             self.withdraw_directed(&full, PRESENCE_GONE, &directed);
@@ -309,8 +309,8 @@ impl Shard {
     }
 }
 
-/// `rest` of an unavailable presence without payload.
-pub(super) const PRESENCE_GONE: &[u8] = b" type='unavailable'/>";
+/// Unavailable presence without payload, unaddressed.
+pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 
 const SM_UNEXPECTED: &[u8] = b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 const SM_ITEM_NOT_FOUND: &[u8] = b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";

@@ -1,7 +1,7 @@
 //! Letters of other shards, and of this one: who gets what.
 
 use crate::mail::{Kind, Letter, MailBatch, Origin};
-use crate::router::users::{Known, Parked};
+use crate::router::users::{Known, Parked, RosterStep, Waiting};
 use crate::shard::stanza::local_of;
 use crate::shard::{Pending, Shard, owned};
 use crate::store::{Found, Query, Table};
@@ -115,28 +115,50 @@ impl Shard {
     }
 
     /// Keeps a stanza until its receiver's account and mailbox figures are read.
-    fn park(&mut self, local: &str, stanza: Incoming<'_>) {
-        let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(local);
-        let state = self.users.state(user, now_s);
-        if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
-            self.counters.parked_refused.one();
-            self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
-            return self.confirm(stanza.origin);
-        }
-        state.parked.push_back(Parked {
+    pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
+        let parked = Parked {
             kind: stanza.kind,
             origin: stanza.origin,
             from: stanza.from.into(),
             to: stanza.to.into(),
             xml: stanza.xml.into(),
-        });
+        };
+        if !self.wait_for_account(local, Waiting::Stanza(parked)) {
+            self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
+            self.confirm(stanza.origin);
+        }
+    }
+
+    /// Does a roster step if there is an account.
+    pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
+        let slot = self.users.find(local);
+        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        match (known, slot) {
+            (Known::Missing, _) => {}
+            (Known::Exists, Some(slot)) => self.roster_step(slot, step),
+            _ => {
+                self.wait_for_account(local, Waiting::Step(step));
+            }
+        }
+    }
+
+    /// Queues something until the account is looked up; false if too much waits already.
+    fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
+            self.counters.parked_refused.one();
+            return false;
+        }
+        state.parked.push_back(waiting);
         if state.known != Known::Asked {
             state.known = Known::Asked;
             let bare = self.bare(local);
             let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
             self.read(Pending::Receiver(local.into()), queries.into());
         }
+        true
     }
 
     /// Account and mailbox row of a receiver have come: what was parked goes on.
@@ -145,16 +167,21 @@ impl Shard {
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
         let state = self.users.state(user, now_s);
-        if state.known == Known::Asked || state.known == Known::Unknown {
+        // An account that was made or removed since the question was put is known better than the answer knows it.
+        if matches!(state.known, Known::Asked | Known::Unknown) {
             state.known = if account.is_some() { Known::Exists } else { Known::Missing };
         }
         if state.known == Known::Exists && state.mailbox.is_none() {
             let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
             state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
         }
-        let parked = std::mem::take(&mut state.parked);
-        for p in parked {
-            self.incoming(Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml });
+        for waiting in std::mem::take(&mut state.parked) {
+            match waiting {
+                Waiting::Stanza(p) => {
+                    self.incoming(Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml });
+                }
+                Waiting::Step(step) => self.with_account(local, step),
+            }
         }
     }
 

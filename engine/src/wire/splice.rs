@@ -10,6 +10,9 @@ use std::ops::Range;
 /// What is different in the copy. The default changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Splice<'a> {
+    /// Leaves `from`, `to` and `id` out, for a stanza that is kept or goes to many and is addressed by [`address`]
+    /// later.
+    pub unaddressed: bool,
     /// Sets `from`.
     pub from: Option<&'a str>,
     /// Sets `to`, or takes it away.
@@ -79,9 +82,9 @@ fn write_attributes(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_
     let mut default_declared = false;
     for span in element.spans() {
         let replaced = match span.name(bytes) {
-            b"from" => splice.from.is_some(),
-            b"to" => splice.to.is_some(),
-            b"id" => splice.id.is_some(),
+            b"from" => splice.unaddressed || splice.from.is_some(),
+            b"to" => splice.unaddressed || splice.to.is_some(),
+            b"id" => splice.unaddressed || splice.id.is_some(),
             name => {
                 default_declared |= name == b"xmlns";
                 false
@@ -126,4 +129,14 @@ fn declare_prefix(out: &mut Vec<u8>, element: &Element<'_>, prefix: &str, name: 
     out.extend_from_slice(b"='");
     escape_value_into(out, name);
     out.push(b'\'');
+}
+
+/// Appends a stanza that was kept unaddressed, with `from` and `to` put behind its root's name.
+pub fn address(out: &mut Vec<u8>, unaddressed: &[u8], from: &str, to: &str) {
+    let ends_name = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/');
+    let name_end = unaddressed.iter().position(ends_name).unwrap_or(unaddressed.len());
+    out.extend_from_slice(&unaddressed[..name_end]);
+    write_attribute(out, "from", from);
+    write_attribute(out, "to", to);
+    out.extend_from_slice(&unaddressed[name_end..]);
 }
