@@ -69,3 +69,35 @@ const _: () = assert!(
         <= ROSTER_BYTES_MAX / 64,
     "one item is a small part of a roster"
 );
+
+// Presence (RFC 6121 4).
+
+/// Longest inner XML of an available presence in bytes.
+pub const PRESENCE_PAYLOAD_BYTES_MAX: usize = 8_192;
+
+/// Most distinct presence payloads of a shard: no fewer than the sessions it can have, for each may send its own.
+pub const PRESENCE_TABLE_ENTRIES_MAX: usize = 1 << 20;
+
+/// Most bytes of a shard's distinct presence payloads.
+pub const PRESENCE_TABLE_BYTES_MAX: usize = 64 << 20;
+
+// Private XML (XEP-0049) and last activity (XEP-0012).
+
+/// Most elements of private XML of a user.
+pub const PRIVATE_ELEMENTS_MAX: usize = 128;
+
+/// Most bytes of private XML of a user.
+pub const PRIVATE_BYTES_MAX: usize = 512 << 10;
+
+/// Longest namespace and name of an element of private XML together, in bytes.
+pub const PRIVATE_KEY_BYTES_MAX: usize = 1_024;
+
+/// Longest status that is kept of a user's last unavailable presence, in bytes; a longer one is cut.
+pub const LAST_STATUS_BYTES_MAX: usize = 256;
+
+const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
+
+// In-band registration (XEP-0077).
+
+/// Longest password in bytes.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;

@@ -1,12 +1,33 @@
 //! The XML of `jabber:iq:roster` (RFC 6121 2): requests in, results and pushes out. It must never know how a roster is
 //! kept or changed.
 
+use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::roster::{GetAnswer, Roster, SetItem, state_of};
 use super::{Condition, xml};
 use crate::store::roster::ItemView;
 
 /// The namespace of roster management (RFC 6121 2.1).
 pub const NS: &str = "jabber:iq:roster";
+
+/// RFC 6121 2.1: one's own roster; somebody else's is `<forbidden/>` (2.3.3).
+pub const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Own],
+    verbs: Verbs::GetSet,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[],
+    handle,
+};
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match parse(request.payload, request.set, context.bare) {
+        Ok(request) => Step::Roster(request),
+        Err(condition) => Step::Error(condition),
+    }
+}
 
 /// Most pushes in place of a whole roster (RFC 6121 2.6.3); with more changes the whole is sent.
 const PUSHES_MAX: usize = 32;
