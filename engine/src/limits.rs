@@ -39,3 +39,65 @@ pub mod wire {
     const _: () = assert!(MAX_NAME_BYTES < u16::MAX as usize && MAX_STANZA_BYTES_DEFAULT >= 10_000);
     const _: () = assert!(MAX_DECLARATION_BYTES < MAX_HEADER_BYTES);
 }
+
+// Roster (RFC 6121 2).
+
+/// Most contacts that a roster lists.
+pub const ROSTER_ITEMS_MAX: usize = 2_000;
+
+/// Most unanswered subscription requests from people who are not listed; further ones are denied.
+pub const ROSTER_PENDING_MAX: usize = 200;
+
+/// Most bytes of a roster's rows with their contacts' JIDs: what a cached roster may cost.
+pub const ROSTER_BYTES_MAX: usize = 1 << 20;
+
+/// Longest name of an item in bytes (RFC 6121 2.3.3).
+pub const ROSTER_NAME_BYTES_MAX: usize = 512;
+
+/// Most groups of an item.
+pub const ROSTER_GROUPS_MAX: usize = 32;
+
+/// Longest name of a group in bytes (RFC 6121 2.3.3).
+pub const ROSTER_GROUP_BYTES_MAX: usize = 256;
+
+/// Longest subscription request that is kept whole for delivery at login, in bytes; of a longer one only its kind and
+/// sender are kept (RFC 6121 3.1.3).
+pub const ROSTER_REQUEST_BYTES_MAX: usize = 2_048;
+
+const _: () = assert!(
+    ROSTER_NAME_BYTES_MAX + ROSTER_GROUPS_MAX * (ROSTER_GROUP_BYTES_MAX + 2) + ROSTER_REQUEST_BYTES_MAX
+        <= ROSTER_BYTES_MAX / 64,
+    "one item is a small part of a roster"
+);
+
+// Presence (RFC 6121 4).
+
+/// Longest inner XML of an available presence in bytes.
+pub const PRESENCE_PAYLOAD_BYTES_MAX: usize = 8_192;
+
+/// Most distinct presence payloads of a shard: no fewer than the sessions it can have, for each may send its own.
+pub const PRESENCE_TABLE_ENTRIES_MAX: usize = 1 << 20;
+
+/// Most bytes of a shard's distinct presence payloads.
+pub const PRESENCE_TABLE_BYTES_MAX: usize = 64 << 20;
+
+// Private XML (XEP-0049) and last activity (XEP-0012).
+
+/// Most elements of private XML of a user.
+pub const PRIVATE_ELEMENTS_MAX: usize = 128;
+
+/// Most bytes of private XML of a user.
+pub const PRIVATE_BYTES_MAX: usize = 512 << 10;
+
+/// Longest namespace and name of an element of private XML together, in bytes.
+pub const PRIVATE_KEY_BYTES_MAX: usize = 1_024;
+
+/// Longest status that is kept of a user's last unavailable presence, in bytes; a longer one is cut.
+pub const LAST_STATUS_BYTES_MAX: usize = 256;
+
+const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
+
+// In-band registration (XEP-0077).
+
+/// Longest password in bytes.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;

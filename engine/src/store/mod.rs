@@ -6,6 +6,8 @@
 
 pub mod key;
 pub mod op;
+pub mod private;
+pub mod roster;
 
 pub use op::{Batch, Found, OpView, Query, Row};
 
