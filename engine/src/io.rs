@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use crate::id::{ConnId, ShardId};
 use crate::mail::MailBatch;
 use crate::session::moved::Moved;
+use crate::session::sasl;
+use crate::store::account::Credentials;
 use crate::store::{Batch, Found, Query};
 
 /// What a listener promises and demands of its connections.
@@ -42,9 +44,10 @@ pub enum StorageState {
 }
 
 /// Work that takes longer than a turn may; its result comes back as an input.
-#[derive(Clone, PartialEq, Eq)]
 pub enum Job {
-    /// Derive SCRAM keys from a password (RFC 5802 2.2), to compare or to store.
+    /// Derive the key of a PLAIN login's password, to compare.
+    CheckPassword(sasl::DeriveKeys),
+    /// Derive SCRAM keys from a password (RFC 5802 2.2), to store.
     DeriveKeys {
         /// The prepared password.
         password: Box<str>,
@@ -52,12 +55,15 @@ pub enum Job {
         salt: Box<[u8]>,
         /// Iteration count.
         iterations: u32,
+        /// Time to note in the account's row, microseconds since the epoch.
+        created_us: u64,
     },
 }
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Job::CheckPassword(job) => job.fmt(f),
             Job::DeriveKeys { iterations, .. } => write!(f, "DeriveKeys {{ iterations: {iterations}, .. }}"),
         }
     }
@@ -65,20 +71,28 @@ impl std::fmt::Debug for Job {
 
 impl Job {
     /// Does the work: pure, and slow on purpose.
-    pub fn run(&self) -> JobDone {
+    pub fn run(self) -> JobDone {
         match self {
-            Job::DeriveKeys { password, salt, iterations } => {
-                JobDone::Keys(crate::store::account::Credentials::derive(password, *iterations, salt).encode().into())
+            Job::CheckPassword(job) => JobDone::Checked(job.run()),
+            Job::DeriveKeys { password, salt, iterations, created_us } => {
+                let made = Credentials::derive(&password, iterations, &salt, created_us);
+                JobDone::Keys(made.ok().map(|credentials| {
+                    let mut row = Vec::new();
+                    credentials.encode(&mut row);
+                    row.into()
+                }))
             }
         }
     }
 }
 
 /// The result of a [`Job`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum JobDone {
-    /// Encoded credentials.
-    Keys(Box<[u8]>),
+    /// The key of a password to compare.
+    Checked(sasl::Derived),
+    /// The account's row with the keys; `None` if the password cannot be one.
+    Keys(Option<Box<[u8]>>),
 }
 
 /// What the operator asks of a shard; the host sends a command to the shard it concerns, or to all.
@@ -252,10 +266,12 @@ pub enum Effect {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// From here on the connection speaks TLS; what was received before and not handled is dropped (RFC 6120 5.4.3.3).
+    /// Send the last words in the clear; from then on the connection speaks TLS.
     StartTls {
         /// The connection.
         conn: ConnId,
+        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        last: Vec<u8>,
     },
     /// Stop reading from it.
     Pause {
@@ -277,10 +293,13 @@ pub enum Effect {
         /// Do not wait for what is still to be sent.
         abort: bool,
     },
-    /// Hand the connection over to another shard, once what was sent is out; `Arrived` comes out there.
+    /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
+    /// here.
     Depart {
         /// The connection.
         conn: ConnId,
+        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        last: Vec<u8>,
         /// Its new home.
         to: ShardId,
         /// Its state.

@@ -132,14 +132,10 @@ pub enum Letter {
         /// The answer.
         answer: Answer,
     },
-    /// A login attempt ended: the account's home keeps count and, on success, a digest of the PLAIN password.
-    LoginEnded {
+    /// A login succeeded: what its account was charged when it began is given back.
+    LoginSucceeded {
         /// The account's localpart.
         local: Span,
-        /// The digest to remember; `None` after a failure.
-        plain_digest: Option<[u8; 32]>,
-        /// Whether it failed.
-        failed: bool,
     },
 }
 
@@ -155,11 +151,8 @@ pub struct ConnRef {
 /// What a shard may ask of an account's home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The credentials for a login; with a digest of a PLAIN password, whether it is the one remembered.
-    Credentials {
-        /// HMAC of name and password under the process's key.
-        plain_digest: Option<[u8; 32]>,
-    },
+    /// The credentials for a login.
+    Credentials,
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
         /// The account's row.
@@ -172,10 +165,8 @@ pub enum Question {
 pub enum Answer {
     /// The account's row; `None` if there is no such account.
     Credentials(Option<Box<[u8]>>),
-    /// The PLAIN password is the one that was verified before.
-    PlainKnown,
-    /// Too many failed logins; milliseconds to wait.
-    Throttled(u64),
+    /// Too many failed logins.
+    Throttled,
     /// The account is made.
     Registered,
     /// There is one of this name.

@@ -1,5 +1,7 @@
 //! What an operator may turn, as the engine needs it: one value shared by all shards of a process.
 
+use crate::session::sasl::ThrottleParams;
+
 /// What happens when a resource is bound twice (RFC 6120 7.7.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceConflict {
@@ -23,6 +25,8 @@ pub enum BareDelivery {
 pub struct Settings {
     /// The domain served, normalised.
     pub domain: Box<str>,
+    /// What is told about the server (XEP-0030, XEP-0092).
+    pub facts: crate::feature::ServerFacts,
     /// Number of shards.
     pub shards: u16,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -61,10 +65,16 @@ pub struct Settings {
     pub scram_iterations: u32,
     /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
     pub auth_attempts_max: u8,
+    /// Passwords that a shard remembers as digests, so that a storm of PLAIN logins is cheap.
+    pub plain_cache_max: usize,
     /// Limits on failed logins.
-    pub throttle: crate::session::sasl::throttle::ThrottleSettings,
-    /// Secret of this process, for digests that are only compared (remembered passwords, made-up salts).
+    pub throttle: ThrottleParams,
+    /// Limits on registrations by address (XEP-0077 6): the address columns count registrations.
+    pub registration_throttle: ThrottleParams,
+    /// Secret of this process, for digests of remembered passwords.
     pub process_key: [u8; 32],
+    /// Secret of this store, from which the salts of names without an account are made up.
+    pub decoy_key: [u8; 32],
     /// No archive id at or below this is given out: the highest one that may have been given before a restart.
     pub id_floor: u64,
     /// Idle users keep loaded state (roster, mailbox figures) this long, seconds.
@@ -78,6 +88,12 @@ impl Settings {
     pub fn new(domain: &str, shards: u16, process_key: [u8; 32], id_floor: u64) -> Settings {
         Settings {
             domain: domain.into(),
+            facts: crate::feature::ServerFacts {
+                domain: domain.into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                account_changes: true,
+                ..Default::default()
+            },
             shards,
             stanza_bytes_max: 262_144,
             sessions_per_user_max: 32,
@@ -97,8 +113,15 @@ impl Settings {
             mailbox_bytes_max: 64 << 20,
             scram_iterations: 10_000,
             auth_attempts_max: 3,
-            throttle: Default::default(),
+            plain_cache_max: 20_000,
+            throttle: ThrottleParams::default(),
+            registration_throttle: ThrottleParams {
+                address_burst: 100,
+                address_refill_ms: 6_000,
+                ..ThrottleParams::default()
+            },
             process_key,
+            decoy_key: process_key,
             id_floor,
             cache_s: 30,
             cached_users_max: 20_000,

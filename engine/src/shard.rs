@@ -42,8 +42,7 @@ use crate::mail::{Letter, MailBatch};
 use crate::outbound::Outbound;
 use crate::router::users::Users;
 use crate::session::conn::Conns;
-use crate::session::sasl::plain::PlainCache;
-use crate::session::sasl::throttle::LoginThrottle;
+use crate::session::sasl::{Decoy, LoginThrottle, PlainCache};
 use crate::session::table::Sessions;
 use crate::settings::Settings;
 use crate::store::{Batch, Query, Table};
@@ -86,13 +85,16 @@ pub struct Shard {
     now: Now,
     entropy: ChaCha12Rng,
     scanner: Scanner,
+    /// What the features tell about the server.
+    facts: crate::feature::ServerFacts,
     conns: Conns,
     sessions: Sessions,
     users: Users,
     presence_table: PresenceTable,
     plain_cache: PlainCache,
-    account_throttle: LoginThrottle,
-    address_throttle: LoginThrottle,
+    decoy: Decoy,
+    throttle: LoginThrottle,
+    registrations: LoginThrottle,
     /// Letters of this turn, by destination; the own entry is mail to itself.
     mail: Vec<MailBatch>,
     writes: Batch,
@@ -108,6 +110,8 @@ pub struct Shard {
     last_id: u64,
     /// Up to here ids are reserved in the store, so that none is given twice after a restart.
     id_reserved: u64,
+    /// Names whose account is being made.
+    registering: std::collections::BTreeSet<Box<str>>,
     sweeper: sweep::Sweeper,
 }
 
@@ -120,13 +124,15 @@ impl Shard {
             now: Now::default(),
             entropy: ChaCha12Rng::from_seed(seed),
             scanner: Scanner::new(),
+            facts: settings.facts.clone(),
             conns: Conns::default(),
             sessions: Sessions::default(),
             users: Users::default(),
-            presence_table: PresenceTable::default(),
-            plain_cache: PlainCache::new(settings.cached_users_max),
-            account_throttle: LoginThrottle::new(settings.throttle.clone()),
-            address_throttle: LoginThrottle::new(settings.throttle.clone()),
+            presence_table: PresenceTable::new([u64::from_le_bytes(seed[..8].try_into().expect("8 bytes")), 0]),
+            plain_cache: PlainCache::new(&settings.process_key, settings.plain_cache_max),
+            decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
+            throttle: LoginThrottle::new(settings.throttle, &settings.process_key),
+            registrations: LoginThrottle::new(settings.registration_throttle, &settings.process_key),
             mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
             writes: Batch::new(),
             effects: Vec::new(),
@@ -138,6 +144,7 @@ impl Shard {
             shutting_down: false,
             last_id: settings.id_floor,
             id_reserved: 0,
+            registering: std::collections::BTreeSet::new(),
             sweeper: sweep::Sweeper::default(),
             settings,
         }

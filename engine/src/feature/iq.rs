@@ -69,32 +69,7 @@ pub struct Context<'a> {
     pub local: fn(&str) -> Option<Box<str>>,
 }
 
-/// Stanza error conditions (RFC 6120 8.3.3) that features answer with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Condition {
-    /// `<bad-request/>`
-    BadRequest,
-    /// `<conflict/>`
-    Conflict,
-    /// `<forbidden/>`
-    Forbidden,
-    /// `<internal-server-error/>`
-    InternalServerError,
-    /// `<item-not-found/>`
-    ItemNotFound,
-    /// `<not-acceptable/>`
-    NotAcceptable,
-    /// `<not-allowed/>`
-    NotAllowed,
-    /// `<not-authorized/>`
-    NotAuthorized,
-    /// `<policy-violation/>`
-    PolicyViolation,
-    /// `<service-unavailable/>`
-    ServiceUnavailable,
-    /// `<unexpected-request/>`
-    UnexpectedRequest,
-}
+pub use crate::wire::error::StanzaCondition as Condition;
 
 /// What follows from a request, or from what it has read.
 #[derive(Clone, PartialEq, Eq, Debug)]

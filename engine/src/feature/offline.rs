@@ -17,14 +17,14 @@ pub enum Keep {
 
 /// Decides by the message's `type` (empty or unknown counts as "normal", RFC 6121 5.2.2) and by the namespaces and
 /// names of its direct children.
-pub fn keep<'a>(kind: &str, children: impl IntoIterator<Item = (&'a str, &'a str)>) -> Keep {
+pub fn keep<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterator<Item = (N, M)>) -> Keep {
     // RFC 6121 8.5.2.2 has no storing for these, and XEP-0334 5 says to ignore hints in errors.
     if matches!(kind, "error" | "groupchat" | "headline") {
         return Keep::Nothing;
     }
     let (mut content, mut chat_state, mut store, mut no_permanent_store) = (false, false, false, false);
     for child in children {
-        match child {
+        match (child.0.as_ref(), child.1.as_ref()) {
             ("urn:xmpp:hints", "no-store") => return Keep::Nothing,
             ("urn:xmpp:hints", "no-permanent-store") => no_permanent_store = true,
             ("urn:xmpp:hints", "store") => store = true,
@@ -45,7 +45,10 @@ pub fn keep<'a>(kind: &str, children: impl IntoIterator<Item = (&'a str, &'a str
 }
 
 /// Whether a message may wait in the mailbox of a user who is offline.
-pub fn mailbox_eligible<'a>(kind: &str, children: impl IntoIterator<Item = (&'a str, &'a str)>) -> bool {
+pub fn mailbox_eligible<N: AsRef<str>, M: AsRef<str>>(
+    kind: &str,
+    children: impl IntoIterator<Item = (N, M)>,
+) -> bool {
     keep(kind, children) != Keep::Nothing
 }
 

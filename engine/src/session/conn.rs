@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::sasl::scram;
+use super::sasl;
 use crate::id::{ConnId, SessionId};
 use crate::io::{ListenerKind, TlsFacts};
 use crate::outbound::Outbound;
@@ -20,33 +20,22 @@ pub enum Stage {
     ExpectChoice,
     /// The TLS handshake; `<proceed/>` is sent (RFC 6120 5.4.2.3).
     ExpectHandshake,
-    /// The account's home answers, for SCRAM.
-    ExpectScramAccount(Box<scram::ClientFirst>),
+    /// The mechanism's first message, which the client left out of `<auth/>`.
+    ExpectInitial(sasl::ExpectInitial),
+    /// The account's row, for SCRAM.
+    ExpectScramAccount(Box<sasl::ExpectAccount>),
     /// The client's proof.
-    ExpectScramProof(Box<scram::ServerFirst>),
-    /// The account's home answers, for PLAIN.
-    ExpectPlainAccount(Box<PlainLogin>),
-    /// The derived keys of a PLAIN password.
-    ExpectPlainKeys(Box<PlainLogin>),
+    ExpectProof(Box<sasl::ExpectClientFinal>),
+    /// The account's row, for PLAIN.
+    ExpectPlainAccount(Box<sasl::PlainAttempt>),
+    /// The derived key of a PLAIN password.
+    ExpectPlainKeys(Box<sasl::ExpectDerived>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// The stream is restarted after authentication (RFC 6120 6.4.6).
     ExpectRestart(Box<str>),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(Box<str>),
-}
-
-/// A PLAIN login under way.
-#[derive(Debug)]
-pub struct PlainLogin {
-    /// The name, normalised.
-    pub local: Box<str>,
-    /// The password, until it is compared.
-    pub attempt: super::sasl::plain::PlainAttempt,
-    /// Digest of name and password under the process's key.
-    pub digest: [u8; 32],
-    /// The account's row, while keys are derived.
-    pub account: Option<Box<[u8]>>,
 }
 
 /// A registration under way.

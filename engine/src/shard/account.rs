@@ -3,7 +3,7 @@
 use crate::io::StorageState;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::router::users::{Known, RosterStep};
-use crate::session::sasl::throttle::Verdict;
+use crate::session::sasl::Verdict;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
 use crate::store::{Found, Table};
@@ -22,12 +22,11 @@ impl Shard {
     /// A shard with a connection asks about an account of this home.
     pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
-            Question::Credentials { plain_digest } => {
-                if let Verdict::TooMany { retry_after_ms } = self.account_throttle.check(&local, self.now.mono_ms) {
-                    return self.reply_to(conn, Answer::Throttled(retry_after_ms));
-                }
-                if plain_digest.is_some_and(|digest| self.plain_cache.matches(&local, &digest)) {
-                    return self.reply_to(conn, Answer::PlainKnown);
+            Question::Credentials => {
+                // The address was asked about where the connection is; here the account is charged.
+                let nowhere = std::net::IpAddr::from([0, 0, 0, 0]);
+                if self.throttle.begin(self.now.mono_ms, nowhere, &local) != Verdict::Allowed {
+                    return self.reply_to(conn, Answer::Throttled);
                 }
                 let bare = self.bare(&local);
                 let read = AccountRead { conn, local, register: None };
@@ -66,18 +65,6 @@ impl Shard {
 
     fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
         self.mail_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
-    }
-
-    /// A login has ended, somewhere.
-    pub(super) fn login_ended(&mut self, local: &str, plain_digest: Option<[u8; 32]>, failed: bool) {
-        if failed {
-            self.account_throttle.failed(local, self.now.mono_ms);
-            return;
-        }
-        self.account_throttle.succeeded(local);
-        if let Some(digest) = plain_digest {
-            self.plain_cache.remember(local, digest);
-        }
     }
 
     /// Writes an account's row: it is there from now on, and a remembered password is not its any more.

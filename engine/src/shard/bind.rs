@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use rand_core::RngCore;
 
-use crate::feature::xml_names as ns;
+use crate::ns;
 use crate::id::{ConnId, SessionId};
-use crate::mail::{Kind, MessageClass};
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
 use crate::session::conn::ConnState;
@@ -14,7 +13,7 @@ use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
-use crate::wire::error::{StanzaCondition, StreamCondition};
+use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
 
@@ -209,11 +208,8 @@ impl Shard {
 
     /// The peer acknowledged more than was sent (XEP-0198 4).
     pub(super) fn handled_too_high(&mut self, conn: ConnId, fault: crate::session::sm::HandledTooHigh) {
-        let app = format!(
-            "<handled-count-too-high xmlns='{}' h='{}' send-count='{}'/>",
-            ns::SM, fault.h, fault.sent
-        );
-        self.fail_stream_with(conn, StreamCondition::UndefinedCondition, None, app.as_bytes());
+        let app = AppCondition::HandledCountTooHigh { h: fault.h, send_count: fault.sent };
+        self.fail_stream_with(conn, StreamCondition::UndefinedCondition, None, Some(app));
     }
 
     /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
@@ -302,11 +298,6 @@ impl Shard {
             self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::RecipientUnavailable);
         }
     }
-
-    /// Whether a stanza kind is one that a mailbox keeps.
-    pub(super) fn is_kept(kind: Kind) -> bool {
-        matches!(kind, Kind::Message { class: MessageClass::Normal | MessageClass::Chat, store: true })
-    }
 }
 
 /// Unavailable presence without payload, unaddressed.
@@ -322,9 +313,9 @@ fn bind_resource(mut cursor: crate::wire::Cursor<'_>) -> Option<String> {
     let mut text = String::new();
     while let Some(event) = cursor.next() {
         match event {
-            Event::Start { name: "resource", .. } => inside = true,
+            Event::Start(start) if start.is("resource", ns::BIND) => inside = true,
             Event::Text(piece) if inside => text.push_str(&piece),
-            Event::End { .. } if inside => return Some(text),
+            Event::End if inside => return Some(text),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
 use crate::id::SessionId;
-use crate::io::{Job, JobDone, StorageState};
+use crate::io::{Job, StorageState};
 use crate::mail::{Kind, Origin};
 use crate::router::users::{Parked, RosterStep};
 use crate::shard::mail::Incoming;
@@ -212,12 +212,14 @@ impl Shard {
     }
 
     /// The keys of a session's new password are there.
-    pub(super) fn password_derived(&mut self, change: PasswordChange, done: JobDone) {
-        let JobDone::Keys(keys) = done;
+    pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<&[u8]>) {
+        let Some(keys) = keys else {
+            return self.answer(change.asker, Err(StanzaCondition::NotAcceptable));
+        };
         if self.storage == StorageState::Full {
             return self.answer(change.asker, Err(StanzaCondition::ResourceConstraint));
         }
-        self.write_account(&change.local, &keys);
+        self.write_account(&change.local, keys);
         self.answer(change.asker, Ok(b""));
     }
 
@@ -274,13 +276,14 @@ impl Shard {
     /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
     pub(super) fn derive_keys(&mut self, password: &str) -> Option<Job> {
         use rand_core::RngCore;
-        let password = crate::session::sasl::prepare_password(password).ok()?;
+        let password = crate::store::password::prepare(password).ok()?;
         let mut salt = [0u8; 16];
         self.entropy.fill_bytes(&mut salt);
         Some(Job::DeriveKeys {
             password: (&*password).into(),
             salt: salt.into(),
             iterations: self.settings.scram_iterations,
+            created_us: self.now.wall_us,
         })
     }
 }

@@ -31,14 +31,12 @@ impl Shard {
                 self.incoming(incoming);
             }
             Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
-            Letter::Presence { news, from, to, rest } => {
-                self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*rest));
+            Letter::Presence { news, from, to, xml } => {
+                self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
             }
             Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
-            Letter::LoginEnded { local, plain_digest, failed } => {
-                self.login_ended(batch.str(*local), *plain_digest, *failed);
-            }
+            Letter::LoginSucceeded { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
         }
     }
 

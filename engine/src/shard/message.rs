@@ -4,8 +4,8 @@
 //! managed session acknowledges it (XEP-0198), or when its bytes are with the kernel; until then it is outstanding, and
 //! if its last holder ends first, it waits in the mailbox again.
 
-use crate::feature::delay::write_delay;
-use crate::feature::xml_names as ns;
+use crate::feature::offline::delay;
+use crate::ns;
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::MessageClass;
@@ -96,7 +96,8 @@ impl Shard {
             self.mailbox(user).handed(id, 1, false);
         } else {
             // Older ones wait, or this session takes none for the bare JID: the cursor cannot speak for this one, a row does.
-            archive::put_returned(&mut self.writes, &self.bare_of_user(user), id);
+            let bare = self.bare_of_user(user);
+            archive::put_returned(&mut self.writes, &bare, id);
             self.mailbox(user).handed(id, 1, true);
         }
         self.hand(session, id, stanza.xml);
@@ -218,7 +219,7 @@ impl Shard {
         write_attribute(&mut extra, "by", &by);
         extra.extend_from_slice(b"/>");
         if delayed {
-            write_delay(&mut extra, &self.settings.domain, id);
+            delay(&mut extra, &self.settings.domain, id);
         }
         insert_at_end(xml, &extra)
     }
@@ -301,7 +302,7 @@ impl Shard {
         let element = scanner.element(&scope, xml);
         let kept = element.name() == "message"
             && matches!(element.kind().as_deref(), None | Some("chat" | "normal"))
-            && crate::feature::delay::mailbox_eligible(element.children().map(|c| (c.namespace(), c.name())));
+            && crate::feature::offline::mailbox_eligible("", element.children().map(|c| (c.namespace(), c.name())));
         let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
         if !kept {
             return self.bounce_unreceived(xml);

@@ -1,7 +1,7 @@
 //! Who is there: presence that a session sends, and presence that comes for a user of this home.
 
 use crate::feature::subscription;
-use crate::feature::xml_names as ns;
+use crate::ns;
 use crate::id::SessionId;
 use crate::mail::{Kind, Letter, PresenceNews};
 use crate::router::users::RosterStep;

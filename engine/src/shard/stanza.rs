@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::feature::delay::mailbox_eligible;
-use crate::feature::xml_names as ns;
+use crate::feature::offline::mailbox_eligible;
+use crate::ns;
 use crate::id::{ConnId, SessionId, ShardId};
 use crate::io::{Effect, StorageState};
 use crate::mail::{Kind, Letter, MessageClass, Origin};
@@ -216,7 +216,7 @@ impl Shard {
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
         let stored_class = matches!(class, MessageClass::Normal | MessageClass::Chat);
-        let store = stored_class && mailbox_eligible(element.children().map(|c| (c.namespace(), c.name())));
+        let store = stored_class && mailbox_eligible(element.kind().as_deref().unwrap_or_default(), element.children().map(|c| (c.namespace(), c.name())));
         if store && self.storage == StorageState::Full {
             return self.refuse(session, seq, element, StanzaCondition::ResourceConstraint);
         }

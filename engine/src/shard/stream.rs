@@ -7,7 +7,7 @@ use crate::io::{Effect, ListenerKind, TlsFacts};
 use crate::outbound::Backlog;
 use crate::session::conn::{Conn, ConnState, Opening, Partial, Stage, StreamExpect};
 use crate::shard::Shard;
-use crate::wire::error::StreamCondition;
+use crate::wire::error::{AppCondition, StreamCondition};
 use crate::wire::{Element, Progress, stream};
 
 /// Outbound buffers kept for reuse.
@@ -126,7 +126,7 @@ impl Shard {
                     }
                 }
                 Err(fault) => {
-                    let condition = StreamCondition::of_fault(fault);
+                    let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
                     self.fail_stream(id, condition, Some(fault.describe()));
                     return (scanner, bytes.len());
                 }
@@ -138,10 +138,10 @@ impl Shard {
 
     fn header(&mut self, id: ConnId, element: &Element<'_>) {
         let Some(conn) = self.conns.get(id) else { return };
-        let header = match stream::Header::parse(element) {
+        let header = match stream::read_header(element) {
             Ok(header) => header,
             Err(fault) => {
-                self.fail_stream(id, StreamCondition::of_header_fault(fault), None);
+                self.fail_stream(id, StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat), None);
                 return;
             }
         };
@@ -203,11 +203,17 @@ impl Shard {
 
     /// Ends the stream with an error (RFC 6120 4.9).
     pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
-        self.fail_stream_with(id, condition, text, b"");
+        self.fail_stream_with(id, condition, text, None);
     }
 
-    /// Ends the stream with an error that carries an application's condition as raw XML.
-    pub(super) fn fail_stream_with(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>, app: &[u8]) {
+    /// Ends the stream with an error that carries an application's condition (RFC 6120 4.9.4).
+    pub(super) fn fail_stream_with(
+        &mut self,
+        id: ConnId,
+        condition: StreamCondition,
+        text: Option<&str>,
+        app: Option<AppCondition<'_>>,
+    ) {
         let Some(conn) = self.conns.get(id) else { return };
         if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
             return;
@@ -221,7 +227,8 @@ impl Shard {
             if !conn.header_sent {
                 conn.header_sent = true;
                 let stream_id = self.random_name();
-                stream::write_response(&mut out, &self.settings.domain, None, &stream_id, None);
+                let response = stream::Response { id: &stream_id, from: &self.settings.domain, to: None, lang: "en" };
+                stream::write_header(&mut out, &response);
             }
             crate::wire::error::write_stream_error(&mut out, condition, text, app);
             out.extend_from_slice(b"</stream:stream>");

@@ -14,6 +14,7 @@
 mod chars;
 pub mod cursor;
 pub mod element;
+pub mod error;
 pub mod fault;
 pub mod jid;
 pub mod scanner;

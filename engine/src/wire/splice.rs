@@ -32,6 +32,7 @@ pub struct Splice<'a> {
 impl Default for Splice<'_> {
     fn default() -> Self {
         Splice {
+            unaddressed: false,
             from: None,
             to: None,
             id: None,
