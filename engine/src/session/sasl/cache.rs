@@ -72,7 +72,8 @@ impl PlainCache {
     /// Remembers what [`PlainCache::tag`] made of a password that was right.
     pub(super) fn remember(&mut self, localpart: &str, seen: Tag) {
         let user = self.user(localpart);
-        let entry = Entry { user, seen, used: true };
+        // Not used yet: what is shown once in a while gives way to what is shown often.
+        let entry = Entry { user, seen, used: false };
         if let Some(&place) = self.places.get(&user) {
             self.entries[place as usize] = entry;
         } else if self.entries.len() < self.entries_max {

@@ -174,7 +174,11 @@ fn rfc6120_6_4_elements() {
     assert_eq!(written(&|out| write_success(out, b"")).0, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
     assert_eq!(BASE64.decode(written(&|out| write_success(out, b"v=abc")).1).unwrap(), b"v=abc");
     assert_eq!(BASE64.decode(written(&|out| write_challenge(out, b"r=1")).1).unwrap(), b"r=1");
-    assert_eq!(written(&|out| Failure::TOO_MANY.write(out)).1, "too many failed logins, try again later");
+    assert_eq!(
+        written(&|out| Failure::TOO_MANY.write(out)).0,
+        "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/>\
+         <text xml:lang='en'>too many failed logins, try again later</text></failure>"
+    );
 }
 
 #[test]
