@@ -1,5 +1,5 @@
 //! What the scanner is compared with: an independent parser, and itself over other splits. Shared with the fuzz targets.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use minidom::rxml;
 use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, StreamScope};
