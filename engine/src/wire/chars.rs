@@ -72,33 +72,45 @@ fn plain(block: &[u8; BLOCK], end: u8) -> bool {
 
 /// From `from`, the offset of the first `end` and the classes of all bytes before it; none if there is
 /// no `end` yet.
+///
+/// `short` says that the run is expected to be shorter than a block: then it is read byte by byte at first. A run that
+/// is long and not plain is read twice, by two loops that the processor's vector instructions help with.
 #[inline]
 pub(super) fn find_end(bytes: &[u8], from: usize, end: u8, short: bool) -> Option<(usize, u8)> {
     let mut at = from;
-    let mut classes = 0;
-    let mut block_first = !short;
-    loop {
-        while block_first
-            && bytes
-                .get(at..)
-                .and_then(<[u8]>::first_chunk)
-                .is_some_and(|b| plain(b, end))
-        {
-            at += BLOCK;
-        }
-        block_first = true;
-        let stop = bytes.len().min(at + BLOCK);
-        for &byte in bytes.get(at..stop)? {
-            if byte == end {
-                return Some((at, classes));
-            }
-            classes |= CLASS[byte as usize];
-            at += 1;
-        }
-        if at == bytes.len() {
-            return None;
-        }
+    if !short {
+        at += plain_blocks(bytes, from, end);
     }
+    let stop = bytes.len().min(at + BLOCK);
+    let mut classes = 0;
+    for &byte in bytes.get(at..stop)? {
+        if byte == end {
+            return Some((at, classes));
+        }
+        classes |= CLASS[byte as usize];
+        at += 1;
+    }
+    find_end_of_long(bytes, at, end, classes)
+}
+
+fn find_end_of_long(bytes: &[u8], from: usize, end: u8, classes: u8) -> Option<(usize, u8)> {
+    let at = from + plain_blocks(bytes, from, end);
+    let found = at + memchr::memchr(end, bytes.get(at..)?)?;
+    Some((found, classes | survey(&bytes[at..found])))
+}
+
+/// Length of the plain blocks from `from` on.
+#[inline]
+fn plain_blocks(bytes: &[u8], from: usize, end: u8) -> usize {
+    let mut length = 0;
+    while bytes
+        .get(from + length..)
+        .and_then(<[u8]>::first_chunk)
+        .is_some_and(|block| plain(block, end))
+    {
+        length += BLOCK;
+    }
+    length
 }
 
 /// The classes of all bytes of a run.

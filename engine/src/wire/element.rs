@@ -4,8 +4,9 @@
 
 use super::chars;
 use super::cursor::Cursor;
-use super::scanner::{AttributeSpan, FROM, ID, LANG, NamespaceRef, Node, Scanner, TO, TYPE};
+use super::scanner::{FROM, ID, LANG, Scanner, TO, TYPE};
 use super::scope::StreamScope;
+use super::span::{AttributeSpan, NamespaceRef, Node};
 use super::text::{decode_content, decode_value, valid};
 use std::borrow::Cow;
 use std::ops::Range;

@@ -13,14 +13,17 @@
 
 mod chars;
 pub mod cursor;
+mod declaration;
 pub mod element;
 pub mod error;
 pub mod fault;
 pub mod jid;
 pub mod scanner;
 pub mod scope;
+mod span;
 pub mod splice;
 pub mod stream;
+mod tag;
 pub mod text;
 
 pub use cursor::{Cursor, Event};

@@ -9,16 +9,12 @@
 //! looked at a bounded number of times however small the reads are.
 
 use super::chars::{self, is_space, skip_space};
+use super::declaration::declaration;
 use super::element::Element;
 use super::fault::Fault;
-use super::ns;
 use super::scope::StreamScope;
-use super::text::decode_value;
-use crate::limits::wire::{
-    MAX_ATTRIBUTES, MAX_CHILDREN, MAX_DECLARATION_BYTES, MAX_DECLARATIONS, MAX_DEPTH,
-    MAX_NAMESPACE_BYTES,
-};
-use std::borrow::Cow;
+use super::span::{AttributeSpan, Node};
+use crate::limits::wire::{MAX_CHILDREN, MAX_DEPTH};
 
 /// What may come next on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +61,7 @@ pub enum Progress {
 
 /// Where the scanner stands inside an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     /// Before an item.
     #[default]
     Idle,
@@ -85,108 +81,35 @@ enum Mode {
     StreamEnd,
 }
 
-/// Where a namespace's name is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum NamespaceRef {
-    /// The stream's default namespace.
-    #[default]
-    StreamDefault,
-    /// A prefix that the stream header declared, by its index.
-    Stream(u8),
-    /// The value of an attribute of this item.
-    Declared { at: u32, length: u32 },
-    /// The prefix `xml`.
-    Xml,
-}
-
-impl NamespaceRef {
-    pub(super) fn resolve<'a>(self, scope: &'a StreamScope, bytes: &'a [u8]) -> Cow<'a, str> {
-        match self {
-            NamespaceRef::StreamDefault => Cow::Borrowed(scope.default_namespace()),
-            NamespaceRef::Stream(index) => Cow::Borrowed(scope.declared(index).1),
-            NamespaceRef::Declared { at, length } => {
-                decode_value(&bytes[at as usize..][..length as usize])
-            }
-            NamespaceRef::Xml => Cow::Borrowed(ns::XML),
-        }
-    }
-}
-
-/// An element's place in the item: offsets from the item's first byte.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Node {
-    pub(super) start: u32,
-    pub(super) tag_end: u32,
-    pub(super) inner_end: u32,
-    pub(super) end: u32,
-    pub(super) name_length: u16,
-    pub(super) local: u16,
-    pub(super) namespace: NamespaceRef,
-}
-
-/// An attribute's place in the item. A declaration of a namespace is one, too.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AttributeSpan {
-    pub(super) name: u32,
-    pub(super) value: u32,
-    pub(super) value_length: u32,
-    pub(super) name_length: u16,
-    pub(super) local: u16,
-}
-
-impl AttributeSpan {
-    pub(super) fn name<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &bytes[self.name as usize..][..self.name_length as usize]
-    }
-
-    pub(super) fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &bytes[self.value as usize..][..self.value_length as usize]
-    }
-
-    /// Offset behind the closing quote.
-    pub(super) fn end(&self) -> usize {
-        (self.value + self.value_length + 1) as usize
-    }
-
-    pub(super) fn prefix<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &self.name(bytes)[..(self.local as usize).saturating_sub(1)]
-    }
-
-    pub(super) fn declares(&self, bytes: &[u8]) -> bool {
-        let name = self.name(bytes);
-        name.starts_with(b"xmlns") && (name.len() == 5 || self.local == 6)
-    }
-}
-
 /// An element that waits for its end tag, with what to go back to behind it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Open {
-    name: u32,
-    name_length: u16,
-    declarations: u8,
-    default: u8,
+pub(super) struct Open {
+    pub(super) name: u32,
+    pub(super) name_length: u16,
+    pub(super) declarations: u8,
+    pub(super) default: u8,
 }
 
 /// A namespace declaration in scope; an empty prefix is the default namespace.
 #[derive(Clone, Copy, Debug)]
-struct Declaration {
-    prefix: u32,
-    prefix_length: u16,
-    value: u32,
-    value_length: u32,
+pub(super) struct Declaration {
+    pub(super) prefix: u32,
+    pub(super) prefix_length: u16,
+    pub(super) value: u32,
+    pub(super) value_length: u32,
 }
 
 /// The start tag that is being read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pending {
-    open: Open,
-    local: u16,
+pub(super) struct Pending {
+    pub(super) open: Open,
+    pub(super) local: u16,
     /// One bit for each attribute name seen, by a small hash: most tags prove so that they have no duplicate.
-    seen: u64,
-    prefixed: bool,
+    pub(super) seen: u64,
+    pub(super) prefixed: bool,
     /// The attribute that is being read.
-    attribute: AttributeSpan,
-    quote: u8,
+    pub(super) attribute: AttributeSpan,
+    pub(super) quote: u8,
 }
 
 /// No default namespace declared inside the item.
@@ -207,18 +130,18 @@ const UNKNOWN: u8 = u8::MAX;
 /// Its memory is bounded by `limits::wire` and reused.
 #[derive(Clone, Debug, Default)]
 pub struct Scanner {
-    mode: Mode,
-    header: bool,
-    failed: Option<Fault>,
+    pub(super) mode: Mode,
+    pub(super) header: bool,
+    pub(super) failed: Option<Fault>,
     /// Start of the token that is not complete.
-    at: usize,
+    pub(super) at: usize,
     /// How far that token has been looked at; 0 for not yet.
-    searched: usize,
-    pending: Pending,
+    pub(super) searched: usize,
+    pub(super) pending: Pending,
     /// Index of the default namespace in scope.
-    default: u8,
-    open: Vec<Open>,
-    declarations: Vec<Declaration>,
+    pub(super) default: u8,
+    pub(super) open: Vec<Open>,
+    pub(super) declarations: Vec<Declaration>,
     pub(super) attributes: Vec<AttributeSpan>,
     pub(super) children: Vec<Node>,
     pub(super) root: Node,
@@ -231,7 +154,7 @@ pub struct Scanner {
 }
 
 /// How a step of the scanner ended.
-enum Step {
+pub(super) enum Step {
     /// More bytes are needed.
     Pause,
     /// The next token can be read.
@@ -542,317 +465,6 @@ impl Scanner {
         self.mode = Mode::Tag;
         Ok(Step::Next)
     }
-
-    /// Keeps the place inside a start tag.
-    fn pause(&mut self, mode: Mode, at: usize) -> Step {
-        self.mode = mode;
-        self.at = at;
-        Step::Pause
-    }
-
-    /// Reads a start tag from behind its name, or from where it stood.
-    fn tag(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<Step, Fault> {
-        let mut at = self.at;
-        let mut mode = self.mode;
-        loop {
-            match mode {
-                Mode::Equals | Mode::Quote => {
-                    at = skip_space(bytes, at);
-                    let Some(&byte) = bytes.get(at) else {
-                        return Ok(self.pause(mode, at));
-                    };
-                    mode = match (mode, byte) {
-                        (Mode::Equals, b'=') => Mode::Quote,
-                        (Mode::Quote, b'"' | b'\'') => {
-                            self.pending.quote = byte;
-                            Mode::Value
-                        }
-                        _ => return Err(Fault::Syntax),
-                    };
-                    at += 1;
-                }
-                Mode::Value => {
-                    let Some((end, classes)) = self.value(bytes, at) else {
-                        self.searched = bytes.len();
-                        return Ok(self.pause(mode, at));
-                    };
-                    self.searched = 0;
-                    self.attribute(bytes, at, end, classes)?;
-                    at = end + 1;
-                    mode = Mode::Tag;
-                }
-                _ => {
-                    at = skip_space(bytes, at);
-                    let Some(&byte) = bytes.get(at) else {
-                        return Ok(self.pause(Mode::Tag, at));
-                    };
-                    if byte == b'>' {
-                        return self.opened(scope, bytes, at + 1, false);
-                    }
-                    if byte == b'/' {
-                        return match bytes.get(at + 1) {
-                            None => Ok(self.pause(Mode::Tag, at)),
-                            Some(b'>') => self.opened(scope, bytes, at + 2, true),
-                            Some(_) => Err(Fault::Syntax),
-                        };
-                    }
-                    // White space has to stand before an attribute (XML 3.1); a quote or a name does else.
-                    if !is_space(bytes[at - 1]) {
-                        return Err(Fault::Syntax);
-                    }
-                    let Some(name) = chars::name(bytes, at)? else {
-                        return Ok(self.pause(Mode::Tag, at));
-                    };
-                    self.pending.attribute.name = at as u32;
-                    self.pending.attribute.name_length = (name.end - at) as u16;
-                    self.pending.attribute.local = name.local as u16;
-                    at = name.end;
-                    mode = Mode::Equals;
-                    if let Some([b'=', quote @ (b'"' | b'\'')]) = bytes.get(at..at + 2) {
-                        self.pending.quote = *quote;
-                        at += 2;
-                        mode = Mode::Value;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The end of the value that starts at `at` and the classes of its bytes.
-    #[inline]
-    fn value(&self, bytes: &[u8], at: usize) -> Option<(usize, u8)> {
-        if self.searched <= at {
-            return chars::find_end(bytes, at, self.pending.quote, true);
-        }
-        let found = memchr::memchr(self.pending.quote, &bytes[self.searched..])?;
-        let end = self.searched + found;
-        Some((end, chars::survey(&bytes[at..end])))
-    }
-
-    /// Where the attributes of the tag being read begin: the root's are kept.
-    fn first_attribute(&self) -> usize {
-        if self.open.is_empty() {
-            0
-        } else {
-            self.root_attributes
-        }
-    }
-
-    /// Checks and keeps an attribute.
-    fn attribute(&mut self, bytes: &[u8], at: usize, end: usize, classes: u8) -> Result<(), Fault> {
-        if classes != 0 {
-            let run = &bytes[at..end];
-            chars::check_characters(run, classes)?;
-            if classes & chars::LESS != 0 {
-                return Err(Fault::LessThanInValue);
-            }
-            if classes & chars::REFERENCE != 0 {
-                chars::check_references(run)?;
-            }
-        }
-        let mut span = self.pending.attribute;
-        span.value = at as u32;
-        span.value_length = (end - at) as u32;
-        let name = span.name(bytes);
-        let first = self.first_attribute();
-        let bit = 1
-            << (name[0].wrapping_mul(7)
-                ^ name[name.len() - 1]
-                ^ (name.len() as u8).wrapping_mul(5))
-                % 64;
-        if self.pending.seen & bit != 0
-            && self.attributes[first..]
-                .iter()
-                .any(|other| other.name(bytes) == name)
-        {
-            return Err(Fault::DuplicateAttribute);
-        }
-        self.pending.seen |= bit;
-        if self.attributes.len() - first == MAX_ATTRIBUTES {
-            return Err(Fault::TooManyAttributes);
-        }
-        if span.declares(bytes) {
-            self.declare(bytes, span)?;
-        } else if span.local != 0 {
-            self.pending.prefixed = true;
-        }
-        if self.open.is_empty() {
-            let known = match name {
-                b"to" => TO,
-                b"from" => FROM,
-                b"id" => ID,
-                b"type" => TYPE,
-                b"xml:lang" => LANG,
-                _ => usize::MAX,
-            };
-            if let Some(slot) = self.known.get_mut(known) {
-                *slot = self.attributes.len() as u8;
-            }
-        }
-        self.attributes.push(span);
-        Ok(())
-    }
-
-    /// Brings a namespace declaration into scope (Namespaces in XML 3).
-    fn declare(&mut self, bytes: &[u8], span: AttributeSpan) -> Result<(), Fault> {
-        let value = span.value(bytes);
-        if value.len() > MAX_NAMESPACE_BYTES {
-            return Err(Fault::NamespaceTooLong);
-        }
-        if self.declarations.len() == MAX_DECLARATIONS {
-            return Err(Fault::TooManyDeclarations);
-        }
-        let prefix = if span.local == 0 {
-            &[]
-        } else {
-            &span.name(bytes)[6..]
-        };
-        let name = decode_value(value);
-        let allowed = match prefix {
-            b"xmlns" => false,
-            b"xml" => name == ns::XML,
-            _ => name != ns::XML && name != ns::XMLNS && (prefix.is_empty() || !name.is_empty()),
-        };
-        if !allowed {
-            return Err(Fault::ReservedNamespace);
-        }
-        if prefix.is_empty() {
-            self.default = self.declarations.len() as u8;
-        }
-        self.declarations.push(Declaration {
-            prefix: span.name + 6,
-            prefix_length: prefix.len() as u16,
-            value: span.value,
-            value_length: span.value_length,
-        });
-        Ok(())
-    }
-
-    /// The namespace of a prefix in scope; the default namespace for none.
-    #[inline]
-    fn namespace(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        prefix: &[u8],
-    ) -> Result<NamespaceRef, Fault> {
-        if !prefix.is_empty() {
-            return self.namespace_of_prefix(scope, bytes, prefix);
-        }
-        match self.declarations.get(self.default as usize) {
-            Some(declared) => Ok(NamespaceRef::Declared {
-                at: declared.value,
-                length: declared.value_length,
-            }),
-            None => {
-                self.uses_default = true;
-                Ok(NamespaceRef::StreamDefault)
-            }
-        }
-    }
-
-    fn namespace_of_prefix(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        prefix: &[u8],
-    ) -> Result<NamespaceRef, Fault> {
-        let names_it = |declared: &&Declaration| {
-            bytes[declared.prefix as usize..][..declared.prefix_length as usize] == *prefix
-        };
-        if prefix == b"xml" {
-            return Ok(NamespaceRef::Xml);
-        }
-        if prefix == b"xmlns" {
-            return Err(Fault::ReservedNamespace);
-        }
-        if let Some(declared) = self.declarations.iter().rev().find(names_it) {
-            return Ok(NamespaceRef::Declared {
-                at: declared.value,
-                length: declared.value_length,
-            });
-        }
-        let index = scope.find(prefix).ok_or(Fault::UnboundPrefix)?;
-        self.uses_prefixes |= 1 << index;
-        Ok(NamespaceRef::Stream(index))
-    }
-
-    /// Finishes a start tag that ends before `end`: resolves its names and enters the element.
-    fn opened(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        end: usize,
-        empty: bool,
-    ) -> Result<Step, Fault> {
-        let open = self.pending.open;
-        let local = self.pending.local;
-        let prefix = &bytes[open.name as usize..][..(local as usize).saturating_sub(1)];
-        let namespace = self.namespace(scope, bytes, prefix)?;
-        if self.pending.prefixed {
-            self.resolve_attributes(scope, bytes)?;
-        }
-        let end_offset = end as u32;
-        let node = Node {
-            start: open.name - 1,
-            tag_end: end_offset,
-            inner_end: end_offset,
-            end: end_offset,
-            name_length: open.name_length,
-            local,
-            namespace,
-        };
-        let depth = self.open.len();
-        if depth == 0 {
-            self.root = node;
-            self.root_attributes = self.attributes.len();
-            match (self.header, empty) {
-                (true, true) => return Err(Fault::ClosedHeader),
-                (true, false) => return Ok(Step::Done(Progress::Header { consumed: end })),
-                (false, true) => return Ok(Step::Done(Progress::Element { consumed: end })),
-                (false, false) => {}
-            }
-        } else {
-            if depth == 1 {
-                self.children.push(node);
-            }
-            self.attributes.truncate(self.root_attributes);
-        }
-        if empty {
-            self.declarations.truncate(open.declarations as usize);
-            self.default = open.default;
-        } else {
-            self.open.push(open);
-        }
-        self.at = end;
-        self.mode = Mode::Content;
-        Ok(Step::Next)
-    }
-
-    /// Resolves the prefixes of attributes and compares their expanded names (Namespaces in XML 6.3).
-    fn resolve_attributes(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<(), Fault> {
-        let mut expanded = [(NamespaceRef::Xml, &[][..]); MAX_ATTRIBUTES];
-        let mut count = 0;
-        for index in self.first_attribute()..self.attributes.len() {
-            let span = self.attributes[index];
-            if span.local == 0 || span.declares(bytes) {
-                continue;
-            }
-            let namespace = self.namespace_of_prefix(scope, bytes, span.prefix(bytes))?;
-            let local = &span.name(bytes)[span.local as usize..];
-            let same = |&(other, name): &(NamespaceRef, &[u8])| {
-                name == local
-                    && (other == namespace
-                        || other.resolve(scope, bytes) == namespace.resolve(scope, bytes))
-            };
-            if expanded[..count].iter().any(same) {
-                return Err(Fault::DuplicateAttribute);
-            }
-            expanded[count] = (namespace, local);
-            count += 1;
-        }
-        Ok(())
-    }
 }
 
 /// Reads the end tag at `at`, which has to name `name`; the offset behind it, or none while it is not all there.
@@ -901,78 +513,4 @@ fn outer_declaration(expect: Expect, bytes: &[u8]) -> Result<Option<Progress>, F
         Some(b'[') if expect == Expect::Content => Err(Fault::StrayText),
         Some(&byte) => Err(markup_declaration(byte)),
     }
-}
-
-/// Reads the XML declaration (XML 2.8, RFC 6120 11.4 and 11.5).
-fn declaration(bytes: &[u8]) -> Result<Progress, Fault> {
-    const START: &[u8] = b"<?xml";
-    let there = bytes.len().min(START.len());
-    if bytes[..there] != START[..there] {
-        return Err(Fault::ProcessingInstruction);
-    }
-    match bytes.get(START.len()) {
-        None => return Ok(Progress::Incomplete),
-        Some(&byte) if !is_space(byte) => return Err(Fault::ProcessingInstruction),
-        Some(_) => {}
-    }
-    let window = &bytes[..bytes.len().min(MAX_DECLARATION_BYTES)];
-    let Some(end) = memchr::memmem::find(window, b"?>") else {
-        return if bytes.len() > MAX_DECLARATION_BYTES {
-            Err(Fault::TooLarge)
-        } else {
-            Ok(Progress::Incomplete)
-        };
-    };
-    check_declaration(&window[START.len()..end])?;
-    Ok(Progress::Declaration { consumed: end + 2 })
-}
-
-/// Checks what stands between `<?xml` and `?>`: version, encoding, standalone, in this order.
-fn check_declaration(mut rest: &[u8]) -> Result<(), Fault> {
-    let version = pseudo_attribute(&mut rest, b"version")?.ok_or(Fault::Syntax)?;
-    // XML 2.8: a processor of 1.0 reads any 1.x as if it were 1.0.
-    let minor = version.strip_prefix(b"1.").ok_or(Fault::Syntax)?;
-    if minor.is_empty() || !minor.iter().all(u8::is_ascii_digit) {
-        return Err(Fault::Syntax);
-    }
-    if let Some(encoding) = pseudo_attribute(&mut rest, b"encoding")? {
-        if !encoding.first().is_some_and(u8::is_ascii_alphabetic) {
-            return Err(Fault::Syntax);
-        }
-        if !encoding.eq_ignore_ascii_case(b"utf-8") {
-            return Err(Fault::UnsupportedEncoding);
-        }
-    }
-    if let Some(standalone) = pseudo_attribute(&mut rest, b"standalone")?
-        && standalone != b"yes"
-        && standalone != b"no"
-    {
-        return Err(Fault::Syntax);
-    }
-    if skip_space(rest, 0) == rest.len() {
-        Ok(())
-    } else {
-        Err(Fault::Syntax)
-    }
-}
-
-/// Takes ` name = 'value'` from the front; none if another name stands there.
-fn pseudo_attribute<'a>(rest: &mut &'a [u8], name: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
-    let start = skip_space(rest, 0);
-    if start == 0 || !rest[start..].starts_with(name) {
-        return Ok(None);
-    }
-    let equals = skip_space(rest, start + name.len());
-    if rest.get(equals) != Some(&b'=') {
-        return Err(Fault::Syntax);
-    }
-    let at = skip_space(rest, equals + 1);
-    let quote = *rest.get(at).ok_or(Fault::Syntax)?;
-    if quote != b'"' && quote != b'\'' {
-        return Err(Fault::Syntax);
-    }
-    let value = &rest[at + 1..];
-    let end = memchr::memchr(quote, value).ok_or(Fault::Syntax)?;
-    *rest = &value[end + 1..];
-    Ok(Some(&value[..end]))
 }

@@ -155,6 +155,13 @@ pub fn escape_value_into(out: &mut Vec<u8>, text: &str) {
 
 fn escape(out: &mut Vec<u8>, text: &str, value: bool) {
     let bytes = text.as_bytes();
+    // 0xEF begins what may be U+FFFE or U+FFFF.
+    let special =
+        |byte: &u8| *byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"' | 0xef);
+    if !bytes.iter().any(special) {
+        out.extend_from_slice(bytes);
+        return;
+    }
     let mut copied = 0;
     for (at, c) in text.char_indices() {
         let replacement: &[u8] = match c {

@@ -1,8 +1,11 @@
 //! What the scanner is compared with: an independent parser, and itself over other splits. Shared with the fuzz targets.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use minidom::rxml;
-use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, StreamScope};
+use throng_engine::limits::wire::{MAX_HEADER_BYTES, MAX_STANZA_BYTES_DEFAULT};
+use throng_engine::wire::{
+    Element, Event, Expect, Fault, Progress, Scanner, Splice, StreamScope, splice,
+};
 
 /// The header that the scope of a usual stream stands for.
 pub const HEADER: &str =
@@ -200,4 +203,144 @@ pub fn scan(
         }
     }
     (items, None)
+}
+
+/// Scans the content of a usual stream and has the independent parser read the same; how the two differ, if they do.
+pub fn disagreement(bytes: &[u8]) -> Option<String> {
+    let (items, fault) = scan(bytes, false, MAX_STANZA_BYTES_DEFAULT, []);
+    let theirs = reference(HEADER, bytes);
+    let mut complete = 0;
+    let mut ours = Vec::new();
+    for item in items {
+        match item {
+            Item::Whitespace(length) => complete += length,
+            Item::Element(length, flat, _) => {
+                complete += length;
+                ours.extend(flat);
+            }
+            // What follows the end of a stream is not looked at.
+            _ => return None,
+        }
+    }
+    if fault.is_some_and(|fault| stricter(fault, bytes)) {
+        return None;
+    }
+    let accepted = fault.is_none() && complete == bytes.len();
+    let theirs = theirs.map(without_outer_text);
+    let same = if accepted {
+        theirs.as_ref() == Some(&ours)
+    } else {
+        theirs.is_none()
+    };
+    (!same).then(|| {
+        format!(
+            "{fault:?} at {complete} of {}\n{ours:?}\n{theirs:?}",
+            bytes.len()
+        )
+    })
+}
+
+/// Faults that the independent parser does not have: Throng's bounds, text between stanzas, and a namespace declared
+/// twice in one tag, which XML 3.1 forbids and that parser lets pass.
+fn stricter(fault: Fault, bytes: &[u8]) -> bool {
+    let declarations = bytes.windows(5).filter(|window| window == b"xmlns").count();
+    fault.condition() == "policy-violation"
+        || fault == Fault::StrayText
+        || fault == Fault::DuplicateAttribute && declarations > 1
+}
+
+/// White space between stanzas is text to the other parser.
+fn without_outer_text(flat: Vec<Flat>) -> Vec<Flat> {
+    let mut depth = 0;
+    let mut kept = Vec::new();
+    for step in flat {
+        match step {
+            Flat::Start { .. } => depth += 1,
+            Flat::End => depth -= 1,
+            Flat::Text(_) if depth == 0 => continue,
+            Flat::Text(_) => {}
+        }
+        kept.push(step);
+    }
+    kept
+}
+
+/// Splices every element of a stream with this header and scans the copies; panics where a copy means something else.
+pub fn check_splices(header: &str, bytes: &[u8], from: &str) {
+    let mut scanner = Scanner::new();
+    let progress = scanner.scan(
+        &StreamScope::None,
+        Expect::Header,
+        MAX_HEADER_BYTES,
+        header.as_bytes(),
+    );
+    if progress
+        != Ok(Progress::Header {
+            consumed: header.len(),
+        })
+    {
+        return;
+    }
+    let scope = StreamScope::of_header(&scanner.element(&StreamScope::None, header.as_bytes()));
+    let mut rest = bytes;
+    loop {
+        match scanner.scan(&scope, Expect::Content, MAX_STANZA_BYTES_DEFAULT, rest) {
+            Ok(Progress::Element { consumed }) => {
+                check_splice(&scanner.element(&scope, rest), from);
+                rest = &rest[consumed..];
+            }
+            Ok(Progress::Whitespace { consumed }) => rest = &rest[consumed..],
+            _ => return,
+        }
+    }
+}
+
+fn check_splice(element: &Element<'_>, from: &str) {
+    // With its own attributes and declarations near the bound, a copy with more of them passes it.
+    if element.attributes().count() + element.declarations().count() > 8 {
+        return;
+    }
+    let mut before = flatten(element);
+    let mut out = Vec::new();
+    splice(&mut out, element, &Splice::default());
+    let same = scan(&out, false, usize::MAX, []);
+    match &same {
+        (items, None) if matches!(&items[..], [Item::Element(_, flat, _)] if *flat == before) => {}
+        _ => panic!("{}: {same:?}", String::from_utf8_lossy(&out)),
+    }
+    // Attributes with a prefix have the same local name in this comparison.
+    if element.attributes().any(|a| !a.prefix().is_empty()) {
+        return;
+    }
+    let stamp = Splice {
+        from: Some(from),
+        to: Some(Some("t")),
+        id: Some("i"),
+        ..Splice::default()
+    };
+    out.clear();
+    splice(&mut out, element, &stamp);
+    let Flat::Start { attributes, .. } = &mut before[0] else {
+        panic!("an element starts")
+    };
+    attributes.retain(|(name, _)| !["from", "to", "id"].contains(&&**name));
+    let legal = |c: char| {
+        if matches!(c, '\0'..' ' | '\u{fffe}' | '\u{ffff}') && !"\t\n\r".contains(c) {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    let from = from.chars().map(legal).collect();
+    attributes.extend([
+        ("from".to_owned(), from),
+        ("to".to_owned(), "t".to_owned()),
+        ("id".to_owned(), "i".to_owned()),
+    ]);
+    attributes.sort();
+    let changed = scan(&out, false, usize::MAX, []);
+    match &changed {
+        (items, None) if matches!(&items[..], [Item::Element(_, flat, _)] if *flat == before) => {}
+        _ => panic!("{}: {changed:?}", String::from_utf8_lossy(&out)),
+    }
 }
