@@ -26,9 +26,9 @@ pub(crate) const CACHE_BYTES: u64 = 32 << 20;
 
 pub(crate) fn open(name: &str, dir: &Path) -> Result<Box<dyn Engine>, Error> {
     match name {
-        "fjall" => Ok(Box::new(Fjall::open(dir, false, false)?)),
-        "fjall-one" => Ok(Box::new(Fjall::open(dir, true, false)?)),
-        "fjall-lz4" => Ok(Box::new(Fjall::open(dir, false, true)?)),
+        "fjall" => Ok(Box::new(Fjall::open(dir, true, false)?)),
+        "fjall-tables" => Ok(Box::new(Fjall::open(dir, false, false)?)),
+        "fjall-lz4" => Ok(Box::new(Fjall::open(dir, true, true)?)),
         "lmdb" => Ok(Box::new(Lmdb::open(dir, heed::EnvFlags::empty())?)),
         "lmdb-writemap" => Ok(Box::new(Lmdb::open(dir, heed::EnvFlags::WRITE_MAP)?)),
         "redb" => Ok(Box::new(Redb::open(dir, false)?)),
@@ -78,7 +78,7 @@ impl Fjall {
         let db = fjall::Database::builder(dir)
             .cache_size(CACHE_BYTES)
             .manual_journal_persist(true)
-            .worker_threads(usize::try_from(megabyte("FJALL_WORKERS", 2) >> 20)?)
+            .worker_threads(usize::try_from(megabyte("FJALL_WORKERS", 1) >> 20)?)
             .max_journaling_size(megabyte("FJALL_JOURNAL", 192))
             .journal_compression(fjall::CompressionType::None)
             .open()?;
@@ -96,8 +96,8 @@ impl Fjall {
                 .index_block_pinning_policy(PinningPolicy::all(false))
                 .compaction_strategy(Arc::new(
                     fjall::compaction::Leveled::default()
-                        .with_table_target_size(megabyte("FJALL_TABLE", 32))
-                        .with_l0_threshold(u8::try_from(megabyte("FJALL_L0", 4) >> 20).expect("small")),
+                        .with_table_target_size(megabyte("FJALL_TABLE", 64))
+                        .with_l0_threshold(u8::try_from(megabyte("FJALL_L0", 8) >> 20).expect("small")),
                 ))
         };
         let mut trees = Vec::new();

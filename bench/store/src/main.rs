@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const ENGINES: &str = "fjall,fjall-one,fjall-lz4,lmdb,lmdb-writemap,redb,redb-quick";
+const ENGINES: &str = "fjall,fjall-tables,fjall-lz4,lmdb,lmdb-writemap,redb,redb-quick";
 const STEPS: [&str; 7] = ["groups", "fill", "recover", "cold", "warm", "churn", "reopen"];
 
 fn main() {
