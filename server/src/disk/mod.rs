@@ -171,6 +171,14 @@ impl Default for Options {
 }
 
 #[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod folder_tests;
+#[cfg(test)]
+mod full_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod testing;
