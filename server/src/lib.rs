@@ -1,0 +1,2 @@
+//! The binary's rooms.
+pub mod disk;
