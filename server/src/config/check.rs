@@ -153,5 +153,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash(key, format!("{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes", config.stanza_bytes_max));
         }
     }
+    if config.outbound_bytes_soft > config.outbound_bytes_max {
+        clash("outbound_bytes_soft", "larger than outbound_bytes_max".into());
+    }
     found
 }

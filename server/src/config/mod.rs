@@ -249,6 +249,7 @@ mod tests {
         refused(&[("tls_certificate", "/a.pem")], "tls_key");
         refused(&[("tls_key", "/a.pem")], "tls_certificate");
         refused(&[("stanza_bytes_max", "2MiB")], "outbound_bytes_max");
+        refused(&[("outbound_bytes_soft", "2MiB")], "outbound_bytes_soft");
         assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
     }
 

@@ -60,7 +60,7 @@ choice! {
     BareDelivery {
         /// Every available session whose priority is not negative.
         All = "all",
-        /// Of these, those with the highest priority.
+        /// Of these, the one of highest priority, the latest active among equals.
         MostAvailable = "most-available",
     }
 }
@@ -306,7 +306,7 @@ options! {
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
         "";
-    Machine Detail Reload connections_max: u64, Kind::Count { min: 0, max: 100_000_000, unit: "connections" }, "0",
+    Machine Detail Restart connections_max: u64, Kind::Count { min: 0, max: 100_000_000, unit: "connections" }, "0",
         "Most connections of the whole server; 0 leaves it to the shards' limits.",
         "A connection over the limit is closed after accept, others are not affected.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
@@ -346,18 +346,18 @@ options! {
     SignIn Detail Restart auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
         "";
-    SignIn Detail Reload login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+    SignIn Detail Restart login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "20",
         "Failed logins to one account within the window after which more are refused for a while.",
         "Refused as <temporary-auth-failure/>, also with the right password, until the window has passed.";
-    SignIn Detail Reload login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+    SignIn Detail Restart login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "100",
         "Failed logins from one IP address (IPv6: /64) within the window after which more are refused for a while.",
         "";
-    SignIn Detail Reload login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
+    SignIn Detail Restart login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
         "";
-    SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
+    SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
     SignIn Detail Restart scram_iterations: u64, Kind::Count { min: 4_096, max: 10_000_000, unit: "iterations" }, "4096",
@@ -368,49 +368,64 @@ options! {
     Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",
         "Longest stanza accepted from a client (RFC 6120 13.12); announced as XEP-0478.",
         "A longer one closes the stream with <policy-violation/>. The floor of 10,000 bytes is the RFC's.";
-    Streams Detail Reload preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
+    Streams Detail Restart preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
         "Time from accept in which a client must have authenticated.",
         "";
-    Streams Detail Reload idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "2h",
-        "Silence of a client after which its stream ends with <connection-timeout/>; 0 never.",
-        "A whitespace or a ping (XEP-0199) is enough to be heard.";
-    Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
+    Streams Detail Restart idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
+        "Silence of a client after which it is pinged; as much again ends its stream with <connection-timeout/>; 0 never.",
+        "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
+    Streams Detail Restart send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
         "";
     Streams Detail Restart outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "1MiB",
         "Bytes that may wait for a slow connection before its session is detached.",
         "Nothing accepted is lost: what waits is in the mailbox, or is returned to it.";
-    Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
+    Streams Detail Restart outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
+        "Bytes waiting for a connection from which on messages stay in the mailbox until the client has caught up.",
+        "";
+    Streams Detail Restart unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
+        "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the mailbox.",
+        "";
+    Streams Detail Restart in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
+        "Stanzas of one session under way to other users before its socket is no longer read.",
+        "";
+    Streams Detail Restart sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
         "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
         "";
-    Streams Detail Reload sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "20",
+    Streams Detail Restart sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
         "Resources one user may have bound at once, resumable ones included.",
         "One more is refused with <resource-constraint/> (RFC 6120 7.6.2.1).";
-    Streams Detail Reload resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
+    Streams Detail Restart resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
         "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
         "";
 
     // Roster, delivery, mailbox, archive.
-    Messages Detail Reload roster_items_max: u64, Kind::Count { min: 1, max: 100_000, unit: "contacts" }, "2000",
+    Messages Detail Restart roster_items_max: u64, Kind::Count { min: 1, max: 100_000, unit: "contacts" }, "2000",
         "Contacts a roster may have.",
         "";
-    Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
-        "Sessions that get a message to a bare JID: all, or those of the highest priority (RFC 6121 8.5.2.1.1).",
+    Messages Detail Restart bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
+        "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
         "Sessions of negative priority get none in either case.";
-    Messages Detail Reload mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
+    Messages Detail Restart mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
         "Messages that may wait for a user who is offline.",
         "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
-    Messages Detail Reload mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "16MiB",
+    Messages Detail Restart mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
         "Bytes that may wait for a user who is offline.",
         "";
-    Messages Main Reload archive: bool, Kind::Switch, "true",
+    Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after they are delivered; when false only what waits for delivery is kept.",
         "";
-    Messages Detail Reload archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "365",
+    Messages Detail Restart archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
         "Days that a delivered message is kept; 0 for ever.",
         "What has not been delivered is kept however old it is.";
 
     // Commits and disk space.
+    Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
+        "Users whose roster and mailbox figures a shard keeps in memory at once.",
+        "";
+    Store Detail Restart cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
+        "Time that an idle user's roster and mailbox figures stay in memory.",
+        "";
     Store Detail Restart commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
         "Most bytes of writes that one fsync carries.",
         "More bytes a group means more throughput and longer waits.";
@@ -420,7 +435,7 @@ options! {
     Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
         "Size of the reserve file that is given up on a full disk so that commits under way get through.",
         "";
-    Store Detail Reload free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
+    Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with <resource-constraint/>.",
         "";
 
