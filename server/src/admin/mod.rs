@@ -164,6 +164,15 @@ pub struct Reloaded {
     pub waiting: Vec<String>,
 }
 
+/// How far a backup is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BackupState {
+    /// Bytes written so far.
+    pub bytes: u64,
+    /// It is complete and durable.
+    pub done: bool,
+}
+
 /// What happens to an account that is there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -262,4 +271,11 @@ pub trait Control: Accounts + Send + Sync {
 
     /// Reads certificates and knobs again.
     fn reload(&self) -> Result<Reloaded, Fault>;
+
+    /// Copies the store as of one moment to a folder (absolute path) that is not there or empty. The first call begins
+    /// and returns; further calls with the same folder tell how far it is, until one has told of its end.
+    ///
+    /// # Errors
+    /// It failed, or another backup is under way ([`FaultKind::Busy`]).
+    fn backup(&self, to: &str) -> Result<BackupState, Fault>;
 }

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AccountRow, Audience, Existing, Fault, NewAccount, Put, Reloaded, SessionRow, Status};
+use super::{AccountRow, Audience, BackupState, Existing, Fault, NewAccount, Put, Reloaded, SessionRow, Status};
 
 /// Version of the language. A server answers other versions with a fault that names its own.
 pub const VERSION: u32 = 1;
@@ -63,6 +63,11 @@ pub enum Ask {
     },
     /// [`super::Control::reload`].
     Reload {},
+    /// [`super::Control::backup`].
+    Backup {
+        /// Folder, an absolute path.
+        to: String,
+    },
     /// [`super::Accounts::domain`].
     Domain {},
     /// [`super::Accounts::put`].
@@ -130,6 +135,8 @@ pub enum Done {
     Status(Box<Status>),
     /// What a reload did.
     Reloaded(Reloaded),
+    /// How far a backup is.
+    Backup(BackupState),
     /// A domain.
     Domain(String),
     /// What became of each account.

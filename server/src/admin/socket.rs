@@ -390,6 +390,7 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
         }
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),
+        Ask::Backup { to } => control.backup(&to).map(Done::Backup),
         Ask::Domain {} => control.domain().map(Done::Domain),
         Ask::Put { batch, existing } => {
             bounded(batch.len(), ACCOUNTS_PER_BATCH_MAX, "accounts a batch")?;

@@ -42,6 +42,15 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// What looks wrong but stops nothing.
     pub warnings: Vec<String>,
+    inputs: Inputs,
+}
+
+/// What a configuration was loaded from, to load it again.
+#[derive(Clone, PartialEq, Debug)]
+struct Inputs {
+    flags: Flags,
+    environment: Environment,
+    config_file: Option<PathBuf>,
 }
 
 /// A listener to open.
@@ -64,6 +73,7 @@ pub struct Listener {
 /// Everything that is wrong, each with its place.
 pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> Result<Loaded, Problems> {
     let mut problems = Vec::new();
+    let inputs = Inputs { flags: flags.clone(), environment: environment.clone(), config_file: config_file.clone() };
     let named = config_file.or_else(|| environment.get("THRONG_CONFIG").map(PathBuf::from));
     let file = named.clone().or_else(|| found_file(flags, environment));
     let values = match &file {
@@ -83,7 +93,7 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
             problems.extend(check::clashes(&config));
             if problems.is_empty() {
                 let warnings = source::strange_variables(environment);
-                return Ok(Loaded { config, sources, file, warnings });
+                return Ok(Loaded { config, sources, file, warnings, inputs });
             }
         }
         Err(bad) => problems.extend(bad.into_iter().map(|bad| {
@@ -106,6 +116,14 @@ impl Loaded {
     pub fn source(&self, key: &str) -> &Source {
         let at = TABLE.iter().position(|row| row.key == key);
         at.and_then(|at| self.sources.get(at)).unwrap_or(&Source::Default)
+    }
+
+    /// Loads again from the same flags and environment and the file as it is now.
+    ///
+    /// # Errors
+    /// As [`load`]; the values in use stay as they are.
+    pub fn again(&self) -> Result<Loaded, Problems> {
+        load(&self.inputs.flags, &self.inputs.environment, self.inputs.config_file.clone())
     }
 
     /// The listeners to open, in order.
@@ -286,5 +304,16 @@ mod tests {
         assert!(old.warnings[1].ends_with("did you mean THRONG_SHARDS?") || old.warnings[0].ends_with("THRONG_SHARDS?"));
         let new = load(&flags(&[("log_level", "debug"), ("shards", "3")]), &Environment::new(), None).unwrap();
         assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec!["shards"] });
+    }
+
+    #[test]
+    fn loading_again_sees_the_file_as_it_is_now_and_keeps_the_flags() {
+        let (_folder, path) = file("log_level = \"info\"\nshards = 2\n");
+        let old = load(&flags(&[("shards", "4")]), &Environment::new(), Some(path.clone())).expect("good");
+        std::fs::write(&path, "log_level = \"debug\"\nshards = 3\n").expect("a file");
+        let new = old.again().expect("good");
+        assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec![] });
+        std::fs::write(&path, "log_level = \"loud\"\n").expect("a file");
+        assert!(old.again().is_err());
     }
 }
