@@ -3,4 +3,6 @@
 
 pub mod id;
 pub mod limits;
+pub mod session;
 pub mod store;
+pub mod wire;

@@ -4,8 +4,11 @@
 //! and one batch of writes a turn. This room only builds requests and reads answers; it never touches a disk, and it
 //! does not know which engine keeps the rows.
 
+pub mod account;
+pub mod hash;
 pub mod key;
 pub mod op;
+pub mod password;
 
 pub use op::{Batch, Found, OpView, Query, Row};
 

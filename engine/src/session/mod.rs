@@ -1,0 +1,3 @@
+//! One connection.
+
+pub mod sasl;

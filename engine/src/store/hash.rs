@@ -1,0 +1,194 @@
+//! The hash functions that credentials are made with (RFC 5802 2.2), and tags that compare in constant time.
+
+use hmac::digest::{CtOutput, Digest};
+use hmac::{Hmac, Mac};
+use sha1::Sha1;
+use sha2::Sha256;
+use std::fmt;
+
+/// A hash function of the SCRAM family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum HashKind {
+    /// SHA-1 (RFC 5802): 20 bytes.
+    Sha1,
+    /// SHA-256 (RFC 7677): 32 bytes.
+    Sha256,
+}
+
+/// The output of a hash or MAC: 20 or 32 bytes. Comparing two takes the same time wherever they differ.
+#[derive(Clone, Copy)]
+pub struct Tag {
+    /// What lies beyond `len` is zero.
+    bytes: [u8; Tag::BYTES_MAX],
+    len: u8,
+}
+
+impl Tag {
+    /// Bytes of the longest tag.
+    pub const BYTES_MAX: usize = 32;
+
+    fn new(output: &[u8]) -> Tag {
+        let mut bytes = [0; Tag::BYTES_MAX];
+        bytes[..output.len()].copy_from_slice(output);
+        Tag { bytes, len: output.len() as u8 }
+    }
+
+    /// Takes back bytes that came from a tag of this kind; `None` at any other length.
+    pub fn from_bytes(kind: HashKind, bytes: &[u8]) -> Option<Tag> {
+        (bytes.len() == kind.len()).then(|| Tag::new(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Both tags, bit by bit: the client's proof is its key under its signature (RFC 5802 3).
+    pub fn xor(&self, other: &Tag) -> Tag {
+        let mut bytes = self.bytes;
+        for (byte, with) in bytes.iter_mut().zip(other.bytes) {
+            *byte ^= with;
+        }
+        Tag { bytes, len: self.len }
+    }
+}
+
+impl PartialEq for Tag {
+    fn eq(&self, other: &Tag) -> bool {
+        let constant = |tag: &Tag| CtOutput::<Sha256>::new(tag.bytes.into());
+        self.len == other.len && constant(self) == constant(other)
+    }
+}
+
+impl Eq for Tag {}
+
+impl fmt::Debug for Tag {
+    /// Tags are secrets: the length is all that a log gets to see.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tag({} bytes)", self.len)
+    }
+}
+
+impl HashKind {
+    /// Bytes of an output.
+    #[allow(clippy::len_without_is_empty)]
+    pub const fn len(self) -> usize {
+        match self {
+            HashKind::Sha1 => 20,
+            HashKind::Sha256 => 32,
+        }
+    }
+
+    /// `H(parts)`: the hash over all parts in a row.
+    pub fn digest(self, parts: &[&[u8]]) -> Tag {
+        fn run<D: Digest>(parts: &[&[u8]]) -> Tag {
+            let mut state = D::new();
+            parts.iter().for_each(|part| state.update(part));
+            Tag::new(&state.finalize())
+        }
+        match self {
+            HashKind::Sha1 => run::<Sha1>(parts),
+            HashKind::Sha256 => run::<Sha256>(parts),
+        }
+    }
+
+    /// `HMAC(key, parts)` over all parts in a row (RFC 2104).
+    pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Tag {
+        // A MAC of this family takes a key of any length.
+        match self {
+            HashKind::Sha1 => mac(Hmac::<Sha1>::new_from_slice(key).expect("any key length"), parts),
+            HashKind::Sha256 => mac(Hmac::<Sha256>::new_from_slice(key).expect("any key length"), parts),
+        }
+    }
+
+    /// `Hi(password, salt, iterations)` (RFC 5802 2.2), which is PBKDF2 with one block of output. Expensive by intent:
+    /// never on a shard.
+    pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Tag {
+        let mut bytes = [0; Tag::BYTES_MAX];
+        let out = &mut bytes[..self.len()];
+        match self {
+            HashKind::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(password.as_bytes(), salt, iterations, out),
+            HashKind::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, out),
+        }
+        Tag { bytes, len: self.len() as u8 }
+    }
+}
+
+fn mac<M: Mac>(mut state: M, parts: &[&[u8]]) -> Tag {
+    parts.iter().for_each(|part| state.update(part));
+    Tag::new(&state.finalize().into_bytes())
+}
+
+/// A secret of this process or host under which names and passwords are hashed, so that nobody outside can aim at a
+/// row of a table or tell a made-up salt from a real one.
+#[derive(Clone)]
+pub struct SecretKey(Hmac<Sha256>);
+
+impl SecretKey {
+    /// Takes 32 bytes of entropy, or of a file that keeps them.
+    pub fn new(bytes: &[u8; 32]) -> SecretKey {
+        SecretKey(Hmac::new_from_slice(bytes).expect("any key length"))
+    }
+
+    /// HMAC-SHA-256 over the parts, each closed by its length so that no two lists of parts look the same.
+    pub fn tag(&self, parts: &[&[u8]]) -> Tag {
+        let mut state = self.0.clone();
+        for part in parts {
+            state.update(part);
+            state.update(&(part.len() as u64).to_be_bytes());
+        }
+        Tag::new(&state.finalize().into_bytes())
+    }
+
+    /// The first 64 bits of [`SecretKey::tag`]: a table's key.
+    pub fn short(&self, parts: &[&[u8]]) -> u64 {
+        let tag = self.tag(parts);
+        u64::from_be_bytes(tag.bytes[..8].try_into().expect("eight bytes"))
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(tag: Tag) -> String {
+        tag.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// RFC 2202 3 and RFC 4231 4.3, case 2; RFC 6070 2, case 3; FIPS 180-4 for "abc".
+    #[test]
+    fn rfc2202_rfc4231_rfc6070_vectors() {
+        let question: &[&[u8]] = &[b"what do ya want ", b"for nothing?"];
+        assert_eq!(hex(HashKind::Sha1.hmac(b"Jefe", question)), "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
+        assert_eq!(
+            hex(HashKind::Sha256.hmac(b"Jefe", question)),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        assert_eq!(
+            hex(HashKind::Sha1.salted_password("password", b"salt", 4096)),
+            "4b007901b765489abead49d926f721d065a429c1"
+        );
+        assert_eq!(hex(HashKind::Sha1.digest(&[b"a", b"bc"])), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(
+            hex(HashKind::Sha256.digest(&[b"abc"])),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+
+    #[test]
+    fn tags_of_different_bytes_or_lengths_differ() {
+        let (a, b) = (HashKind::Sha1.digest(&[b"a"]), HashKind::Sha1.digest(&[b"b"]));
+        assert!(a == a && a != b && a.xor(&b) != a && a.xor(&b).xor(&b) == a);
+        assert!(Tag::new(&[0; 20]) != Tag::new(&[0; 32]));
+        assert_eq!(Tag::from_bytes(HashKind::Sha256, a.as_bytes()), None);
+        let key = SecretKey::new(&[7; 32]);
+        assert!(key.tag(&[b"ab", b"c"]) != key.tag(&[b"a", b"bc"]));
+        assert!(key.tag(&[b"ab"]) != SecretKey::new(&[8; 32]).tag(&[b"ab"]));
+    }
+}

@@ -1,0 +1,592 @@
+//! Addresses: a JID parsed, normalised and compared as RFC 7622 asks.
+//!
+//! What everything else keys on: two addresses are the same exactly if their normalised texts are the same bytes. This
+//! file knows text only; it must never know whether an address exists, is local, or where its home is.
+//!
+//! Most addresses on the way of a message are lowercase ASCII already. For those one pass over the bytes proves that
+//! the text is its own normal form ([`parse_into`], [`normalise`]); only the others pay for PRECIS and UTS-46.
+
+use std::borrow::{Borrow, Cow};
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::Ipv6Addr;
+
+use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
+use precis_core::profile::{PrecisFastInvocation, Rules};
+use precis_core::{DerivedPropertyValue, FreeformClass, StringClass};
+use precis_profiles::{OpaqueString, UsernameCaseMapped};
+
+use crate::limits::JID_PART_BYTES_MAX;
+
+/// Longest normalised address in bytes: three full parts, `@` and `/`.
+pub const JID_BYTES_MAX: usize = 3 * JID_PART_BYTES_MAX + 2;
+
+// The offsets of a `Jid` are u16.
+const _: () = assert!(JID_BYTES_MAX <= u16::MAX as usize);
+
+/// PRECIS may need a few rounds before its output stands still; what still moves after this many is refused
+/// (RFC 8264 7).
+const PRECIS_ROUNDS_MAX: usize = 4;
+
+/// Which part of an address an error is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// Before the `@` (RFC 7622 3.3).
+    Local,
+    /// The mandatory part (RFC 7622 3.2).
+    Domain,
+    /// After the first `/` (RFC 7622 3.4).
+    Resource,
+}
+
+/// Why a text is no address. Always the peer's fault: a stanza answers it with `<jid-malformed/>` (RFC 6120 8.3.3.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum JidError {
+    /// The part is there, but holds nothing.
+    Empty(Part),
+    /// The part, after normalisation, is longer than 1,023 bytes.
+    TooLong(Part),
+    /// The part holds something that its profile forbids.
+    Forbidden(Part),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Local => "localpart",
+            Part::Domain => "domainpart",
+            Part::Resource => "resourcepart",
+        })
+    }
+}
+
+impl fmt::Display for JidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JidError::Empty(part) => write!(f, "the {part} is empty"),
+            JidError::TooLong(part) => {
+                write!(f, "the {part} is longer than {JID_PART_BYTES_MAX} bytes")
+            }
+            JidError::Forbidden(part) => write!(f, "the {part} holds a character or sequence that is not allowed"),
+        }
+    }
+}
+
+impl std::error::Error for JidError {}
+
+/// Where the domainpart stands in a text. `from` is 0 without a localpart, else one past the `@`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    from: u16,
+    until: u16,
+}
+
+impl Cut {
+    /// RFC 7622 3.1: the first `/` starts the resourcepart; before it, the first `@` ends the localpart.
+    fn find(text: &str) -> Cut {
+        let bytes = text.as_bytes();
+        let until = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
+        let from = memchr::memchr(b'@', &bytes[..until]).map_or(0, |at| at + 1);
+        // Only called with texts of at most `JID_BYTES_MAX` bytes, see the assertion above.
+        Cut { from: from as u16, until: until as u16 }
+    }
+
+    fn local(self, text: &str) -> Option<&str> {
+        (self.from > 0).then(|| &text[..usize::from(self.from) - 1])
+    }
+
+    fn domain(self, text: &str) -> &str {
+        &text[usize::from(self.from)..usize::from(self.until)]
+    }
+
+    fn bare(self, text: &str) -> &str {
+        &text[..usize::from(self.until)]
+    }
+
+    fn resource(self, text: &str) -> Option<&str> {
+        text.get(usize::from(self.until) + 1..)
+    }
+}
+
+/// A normalised address that owns its text: 24 bytes and one allocation.
+///
+/// Equality, order and hash are those of the text.
+#[derive(Clone)]
+pub struct Jid {
+    text: Box<str>,
+    cut: Cut,
+}
+
+/// A normalised address that borrows its text.
+///
+/// Equality, order and hash are those of the text.
+#[derive(Clone, Copy)]
+pub struct JidRef<'a> {
+    text: &'a str,
+    cut: Cut,
+}
+
+impl Jid {
+    /// Parses and normalises.
+    ///
+    /// # Errors
+    /// If a part is empty, longer than 1,023 bytes, or not allowed by its profile (RFC 7622 3.2-3.4).
+    pub fn parse(input: &str) -> Result<Jid, JidError> {
+        let mut scratch = String::new();
+        parse_into(input, &mut scratch).map(JidRef::to_jid)
+    }
+
+    /// Joins parts that may not be normalised yet.
+    ///
+    /// # Errors
+    /// As [`Jid::parse`], for the part at fault.
+    pub fn from_parts(local: Option<&str>, domain: &str, resource: Option<&str>) -> Result<Jid, JidError> {
+        let local = local.map(normalise_local).transpose()?;
+        let domain = normalise_domain(domain)?;
+        let resource = resource.map(normalise_resource).transpose()?;
+        let mut text = String::new();
+        join(&mut text, local.as_deref(), &domain, resource.as_deref());
+        Ok(Jid::from_normalised(text))
+    }
+
+    /// Takes a text that is known to be normalised: one that came from a `Jid`, for example out of the store. The
+    /// parts are found again, but not checked.
+    pub fn from_normalised(text: impl Into<Box<str>>) -> Jid {
+        let text = text.into();
+        debug_assert!(matches!(normalise(&text), Ok(Cow::Borrowed(_))), "{text:?} is not normalised");
+        Jid { cut: Cut::find(&text), text }
+    }
+
+    /// This address, borrowed.
+    pub fn as_ref(&self) -> JidRef<'_> {
+        JidRef { text: &self.text, cut: self.cut }
+    }
+
+    /// The whole normalised text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The localpart; a server's or service's own address has none.
+    pub fn local(&self) -> Option<&str> {
+        self.cut.local(&self.text)
+    }
+
+    /// The domainpart.
+    pub fn domain(&self) -> &str {
+        self.cut.domain(&self.text)
+    }
+
+    /// The resourcepart.
+    pub fn resource(&self) -> Option<&str> {
+        self.cut.resource(&self.text)
+    }
+
+    /// Whether there is no resourcepart.
+    pub fn is_bare(&self) -> bool {
+        usize::from(self.cut.until) == self.text.len()
+    }
+
+    /// The address without its resourcepart.
+    pub fn bare(&self) -> JidRef<'_> {
+        self.as_ref().bare()
+    }
+
+    /// The address without its resourcepart, as text: what homes and partition keys are made of.
+    pub fn bare_str(&self) -> &str {
+        self.cut.bare(&self.text)
+    }
+
+    /// The bare address with this resourcepart, which is normalised.
+    ///
+    /// # Errors
+    /// If the resourcepart is not allowed.
+    pub fn with_resource(&self, resource: &str) -> Result<Jid, JidError> {
+        self.as_ref().with_resource(resource)
+    }
+}
+
+impl<'a> JidRef<'a> {
+    /// Takes a text that is known to be normalised, as [`Jid::from_normalised`].
+    pub fn from_normalised(text: &'a str) -> JidRef<'a> {
+        debug_assert!(matches!(normalise(text), Ok(Cow::Borrowed(_))), "{text:?} is not normalised");
+        JidRef { text, cut: Cut::find(text) }
+    }
+
+    /// Makes an owned copy.
+    pub fn to_jid(self) -> Jid {
+        Jid { text: self.text.into(), cut: self.cut }
+    }
+
+    /// The whole normalised text.
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
+    /// The localpart; a server's or service's own address has none.
+    pub fn local(self) -> Option<&'a str> {
+        self.cut.local(self.text)
+    }
+
+    /// The domainpart.
+    pub fn domain(self) -> &'a str {
+        self.cut.domain(self.text)
+    }
+
+    /// The resourcepart.
+    pub fn resource(self) -> Option<&'a str> {
+        self.cut.resource(self.text)
+    }
+
+    /// Whether there is no resourcepart.
+    pub fn is_bare(self) -> bool {
+        usize::from(self.cut.until) == self.text.len()
+    }
+
+    /// The address without its resourcepart.
+    pub fn bare(self) -> JidRef<'a> {
+        JidRef { text: self.cut.bare(self.text), cut: self.cut }
+    }
+
+    /// The bare address with this resourcepart, which is normalised.
+    ///
+    /// # Errors
+    /// If the resourcepart is not allowed.
+    pub fn with_resource(self, resource: &str) -> Result<Jid, JidError> {
+        let resource = normalise_resource(resource)?;
+        let bare = self.cut.bare(self.text);
+        let mut text = String::with_capacity(bare.len() + 1 + resource.len());
+        text.push_str(bare);
+        text.push('/');
+        text.push_str(&resource);
+        Ok(Jid { text: text.into(), cut: self.cut })
+    }
+}
+
+/// Parses an address. A text that is its own normal form is borrowed as it stands and nothing is allocated; any other
+/// is normalised into `scratch`, whose former content is dropped.
+///
+/// # Errors
+/// As [`Jid::parse`].
+pub fn parse_into<'a>(input: &'a str, scratch: &'a mut String) -> Result<JidRef<'a>, JidError> {
+    if let Some(cut) = fast_cut(input) {
+        return Ok(JidRef { text: input, cut });
+    }
+    normalise_slow(input, scratch)?;
+    Ok(JidRef { cut: Cut::find(scratch), text: scratch })
+}
+
+/// The normal form of an address: the input itself, borrowed, if it is one.
+///
+/// # Errors
+/// As [`Jid::parse`].
+pub fn normalise(input: &str) -> Result<Cow<'_, str>, JidError> {
+    if fast_cut(input).is_some() {
+        return Ok(Cow::Borrowed(input));
+    }
+    let mut text = String::new();
+    normalise_slow(input, &mut text)?;
+    Ok(if text == input { Cow::Borrowed(input) } else { Cow::Owned(text) })
+}
+
+/// The normal form of a localpart (RFC 7622 3.3): also what a user name at login becomes.
+///
+/// # Errors
+/// As [`Jid::parse`].
+pub fn normalise_local(input: &str) -> Result<Cow<'_, str>, JidError> {
+    if is_plain(input, LOCAL) { Ok(Cow::Borrowed(input)) } else { local_slow(input) }
+}
+
+/// The normal form of a domainpart (RFC 7622 3.2): U-labels in lower case, or an address literal, without a final dot.
+///
+/// # Errors
+/// As [`Jid::parse`].
+pub fn normalise_domain(input: &str) -> Result<Cow<'_, str>, JidError> {
+    if is_plain_domain(input) { Ok(Cow::Borrowed(input)) } else { domain_slow(input) }
+}
+
+/// The normal form of a resourcepart (RFC 7622 3.4).
+///
+/// # Errors
+/// As [`Jid::parse`].
+pub fn normalise_resource(input: &str) -> Result<Cow<'_, str>, JidError> {
+    if is_plain(input, RESOURCE) { Ok(Cow::Borrowed(input)) } else { resource_slow(input) }
+}
+
+/// Bits of [`CLASS`]: in which parts a byte stands for itself.
+const LOCAL: u8 = 1;
+const DOMAIN: u8 = 2;
+const RESOURCE: u8 = 4;
+
+/// For each byte the parts in which it is its own normal form, wherever it stands (in a domainpart: within a label).
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0x20u8;
+    while byte < 0x7f {
+        class[byte as usize] = RESOURCE;
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' {
+            class[byte as usize] |= LOCAL | DOMAIN;
+        } else if byte != b' ' && !byte.is_ascii_uppercase() && !is_excluded(byte) {
+            class[byte as usize] |= LOCAL;
+        }
+        byte += 1;
+    }
+    class
+};
+
+/// The characters that RFC 7622 3.3.1 excludes from localparts on top of the profile.
+const fn is_excluded(byte: u8) -> bool {
+    matches!(byte, b'"' | b'&' | b'\'' | b'/' | b':' | b'<' | b'>' | b'@')
+}
+
+fn is_plain(part: &str, class: u8) -> bool {
+    let within = (1..=JID_PART_BYTES_MAX).contains(&part.len());
+    // Without an early exit the loop has no branch a byte; parts are short.
+    within && part.bytes().fold(class, |all, byte| all & CLASS[usize::from(byte)]) != 0
+}
+
+/// Whether a domainpart is lowercase letters, digits and hyphens in labels that neither start nor end with a hyphen
+/// and are not A-labels. IPv4 literals are among these.
+fn is_plain_domain(domain: &str) -> bool {
+    if !(1..=JID_PART_BYTES_MAX).contains(&domain.len()) {
+        return false;
+    }
+    let bytes = domain.as_bytes();
+    let mut before = b'.';
+    for (at, &byte) in bytes.iter().enumerate() {
+        let label_starts = before == b'.';
+        let allowed = match byte {
+            b'.' => !label_starts && before != b'-',
+            b'-' => !label_starts,
+            b'x' => !label_starts || !bytes[at..].starts_with(b"xn--"),
+            _ => CLASS[usize::from(byte)] & DOMAIN != 0,
+        };
+        if !allowed {
+            return false;
+        }
+        before = byte;
+    }
+    before != b'.' && before != b'-'
+}
+
+/// The cut of a text that is plain in all its parts.
+fn fast_cut(input: &str) -> Option<Cut> {
+    if input.len() > JID_BYTES_MAX {
+        return None;
+    }
+    let cut = Cut::find(input);
+    let plain = is_plain_domain(cut.domain(input))
+        && cut.local(input).is_none_or(|local| is_plain(local, LOCAL))
+        && cut.resource(input).is_none_or(|resource| is_plain(resource, RESOURCE));
+    plain.then_some(cut)
+}
+
+fn normalise_slow(input: &str, text: &mut String) -> Result<(), JidError> {
+    let (bare, resource) = match input.split_once('/') {
+        Some((bare, resource)) => (bare, Some(resource)),
+        None => (input, None),
+    };
+    let (local, domain) = match bare.split_once('@') {
+        Some((local, domain)) => (Some(local), domain),
+        None => (None, bare),
+    };
+    let domain = normalise_domain(domain)?;
+    let local = local.map(normalise_local).transpose()?;
+    let resource = resource.map(normalise_resource).transpose()?;
+    text.clear();
+    join(text, local.as_deref(), &domain, resource.as_deref());
+    Ok(())
+}
+
+fn join(text: &mut String, local: Option<&str>, domain: &str, resource: Option<&str>) {
+    text.reserve_exact(local.map_or(0, |l| l.len() + 1) + domain.len() + resource.map_or(0, |r| r.len() + 1));
+    if let Some(local) = local {
+        text.push_str(local);
+        text.push('@');
+    }
+    text.push_str(domain);
+    if let Some(resource) = resource {
+        text.push('/');
+        text.push_str(resource);
+    }
+}
+
+fn local_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
+    let local = enforce(input, Part::Local, |s| UsernameCaseMapped::enforce(s).ok())?;
+    // After the profile, because width mapping turns U+FF20 into `@`.
+    if local.bytes().any(is_excluded) { Err(JidError::Forbidden(Part::Local)) } else { Ok(local) }
+}
+
+fn resource_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
+    enforce(input, Part::Resource, opaque_string)
+}
+
+/// The OpaqueString profile (RFC 8265 4.2). The registry that its classes are generated from stands at Unicode 6.3;
+/// letters and pictographs that were assigned since count here as what they are, or nicknames of today are refused.
+fn opaque_string(text: &str) -> Option<Cow<'_, str>> {
+    if !text.chars().any(is_newly_assigned) {
+        return OpaqueString::enforce(text).ok();
+    }
+    // Whether the rest is allowed, and in its context, is asked with an older pictograph in the place of each.
+    let older: String = text.chars().map(|c| if is_newly_assigned(c) { '\u{2603}' } else { c }).collect();
+    OpaqueString::prepare(older).ok()?;
+    let profile = OpaqueString::new();
+    profile.additional_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()
+}
+
+/// A letter, digit or pictograph that Unicode has assigned after version 6.3.
+fn is_newly_assigned(c: char) -> bool {
+    (c.is_alphanumeric() || matches!(c, '\u{1f000}'..='\u{1faff}'))
+        && FreeformClass::default().get_value_from_char(c) == DerivedPropertyValue::Unassigned
+}
+
+/// Runs a profile until its output stands still (RFC 8264 7) and keeps the length within bounds.
+fn enforce<'a>(
+    input: &'a str,
+    part: Part,
+    profile: impl for<'b> Fn(&'b str) -> Option<Cow<'b, str>>,
+) -> Result<Cow<'a, str>, JidError> {
+    check_length(input, part)?;
+    let mut text = Cow::Borrowed(input);
+    for _ in 0..PRECIS_ROUNDS_MAX {
+        let next = profile(&text).ok_or(JidError::Forbidden(part))?;
+        if *next == *text {
+            return check_length(&text, part).map(|()| text);
+        }
+        text = Cow::Owned(next.into_owned());
+    }
+    Err(JidError::Forbidden(part))
+}
+
+fn domain_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
+    check_length(input, Part::Domain)?;
+    if let Some(rest) = input.strip_prefix('[') {
+        return ipv6_literal(rest).map(|text| if text == input { Cow::Borrowed(input) } else { Cow::Owned(text) });
+    }
+    // The deny list leaves letters, digits, hyphens and dots of ASCII, after mapping: U+2100 does not smuggle in a
+    // slash. Hyphens in third and fourth place are let through: such names stand in the DNS.
+    let (domain, result) = Uts46::new().to_unicode(input.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast);
+    result.map_err(|_| JidError::Forbidden(Part::Domain))?;
+    let mut domain = if *domain == *input { Cow::Borrowed(input) } else { Cow::Owned(domain.into_owned()) };
+    if domain.ends_with('.') {
+        domain = match domain {
+            Cow::Borrowed(domain) => Cow::Borrowed(&domain[..domain.len() - 1]),
+            Cow::Owned(mut domain) => {
+                domain.pop();
+                Cow::Owned(domain)
+            }
+        };
+    }
+    if domain.split('.').any(str::is_empty) {
+        return Err(if domain.is_empty() { JidError::Empty(Part::Domain) } else { JidError::Forbidden(Part::Domain) });
+    }
+    check_length(&domain, Part::Domain).map(|()| domain)
+}
+
+/// An IPv6 literal after its opening bracket (RFC 7622 3.2, RFC 3986 3.2.2), in the one form of RFC 5952.
+fn ipv6_literal(rest: &str) -> Result<String, JidError> {
+    let address: Option<Ipv6Addr> = rest.strip_suffix(']').and_then(|text| text.parse().ok());
+    address.map(|address| format!("[{address}]")).ok_or(JidError::Forbidden(Part::Domain))
+}
+
+fn check_length(text: &str, part: Part) -> Result<(), JidError> {
+    match text.len() {
+        0 => Err(JidError::Empty(part)),
+        1..=JID_PART_BYTES_MAX => Ok(()),
+        _ => Err(JidError::TooLong(part)),
+    }
+}
+
+impl fmt::Display for Jid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Jid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl fmt::Display for JidRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl fmt::Debug for JidRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.text, f)
+    }
+}
+
+impl std::str::FromStr for Jid {
+    type Err = JidError;
+
+    fn from_str(input: &str) -> Result<Jid, JidError> {
+        Jid::parse(input)
+    }
+}
+
+impl Borrow<str> for Jid {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Equality, order and hash by text, for both forms and between them.
+macro_rules! compare_by_text {
+    ($($type:ty),*) => {$(
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.text == other.text
+            }
+        }
+        impl Eq for $type {}
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.text.cmp(&other.text)
+            }
+        }
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.text.hash(state);
+            }
+        }
+        impl PartialEq<str> for $type {
+            fn eq(&self, other: &str) -> bool {
+                *self.text == *other
+            }
+        }
+        impl PartialEq<&str> for $type {
+            fn eq(&self, other: &&str) -> bool {
+                *self.text == **other
+            }
+        }
+    )*};
+}
+
+compare_by_text!(Jid, JidRef<'_>);
+
+impl PartialEq<JidRef<'_>> for Jid {
+    fn eq(&self, other: &JidRef<'_>) -> bool {
+        *self.text == *other.text
+    }
+}
+
+impl PartialEq<Jid> for JidRef<'_> {
+    fn eq(&self, other: &Jid) -> bool {
+        *self.text == *other.text
+    }
+}
+
+#[cfg(test)]
+#[path = "jid_tests.rs"]
+mod tests;

@@ -1,0 +1,4 @@
+//! Bytes and addresses of the protocol.
+
+pub mod error;
+pub mod jid;
