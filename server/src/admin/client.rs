@@ -1,0 +1,185 @@
+//! The operator's end of the control socket.
+//!
+//! Calls block until the answer is there. The room knows lines and answers; what is done with them is the command's.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Request, Say, VERSION, write_line};
+use super::socket::with_short_path;
+use super::{ACCOUNTS_PER_BATCH_MAX, AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put};
+
+/// Longest wait for one line of an answer; a server with a full disk answers when there is space again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Longest line of an answer that is read: a page of sessions with the longest JIDs.
+const ANSWER_BYTES_MAX: u64 = 8 << 20;
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// No server listens there.
+    NotRunning(PathBuf),
+    /// The socket belongs to someone else.
+    Denied(PathBuf),
+    /// The connection broke, or what came is not the language.
+    Broken(String),
+    /// The server answered that it was not carried out.
+    Fault(Fault),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NotRunning(path) => write!(
+                f,
+                "no server answers on {}; start one with `throng serve`, or name its data folder by --data",
+                path.display()
+            ),
+            AskError::Denied(path) => write!(
+                f,
+                "no permission for {}; run this as the user that runs the server, or as root",
+                path.display()
+            ),
+            AskError::Broken(reason) => write!(f, "the control socket: {reason}"),
+            AskError::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// A connection to a running server.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    next_id: u64,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// `NotRunning`, `Denied`, `Broken`.
+    pub fn connect(path: &Path) -> Result<Client, AskError> {
+        let stream = with_short_path(path, UnixStream::connect).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
+            ErrorKind::PermissionDenied => AskError::Denied(path.to_owned()),
+            _ => AskError::Broken(format!("{}: {error}", path.display())),
+        })?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(broken)?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(broken)?;
+        Ok(Client { stream: BufReader::new(stream), next_id: 1 })
+    }
+
+    /// Asks, gives each part to `part`, returns the end of the answer.
+    ///
+    /// # Errors
+    /// `Broken`, `Fault`.
+    pub fn ask(&mut self, ask: Ask, mut part: impl FnMut(Part)) -> Result<Done, AskError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let line = write_line(&Request { v: VERSION, id, ask });
+        if line.len() > LINE_BYTES_MAX + 1 {
+            return Err(AskError::Fault(Fault::new(FaultKind::Invalid, "the request is too long")));
+        }
+        // The server may have ended this client with a reason that is still to be read.
+        let sent = self.stream.get_mut().write_all(&line);
+        loop {
+            let reply = match (self.read_reply(), &sent) {
+                (Err(_), Err(error)) => return Err(AskError::Broken(error.to_string())),
+                (reply, _) => reply?,
+            };
+            match reply.say {
+                _ if reply.id != id && reply.id != 0 => {
+                    return Err(AskError::Broken("an answer to another request".into()));
+                }
+                Say::Part(rows) => part(rows),
+                Say::Done(done) => return Ok(done),
+                Say::Fault(fault) => return Err(AskError::Fault(fault)),
+            }
+        }
+    }
+
+    fn read_reply(&mut self) -> Result<Reply, AskError> {
+        let mut line = Vec::new();
+        (&mut self.stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line).map_err(broken)?;
+        if line.pop() != Some(b'\n') {
+            return Err(AskError::Broken("the server closed the connection".into()));
+        }
+        serde_json::from_slice(&line).map_err(|error| AskError::Broken(format!("an answer that is not known: {error}")))
+    }
+}
+
+fn broken(error: io::Error) -> AskError {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => AskError::Broken("the server does not answer".into()),
+        _ => AskError::Broken(error.to_string()),
+    }
+}
+
+/// The accounts of a running server.
+#[derive(Debug)]
+pub struct Remote(RefCell<Client>);
+
+impl Remote {
+    /// By a connection.
+    pub fn new(client: Client) -> Remote {
+        Remote(RefCell::new(client))
+    }
+
+    fn ask(&self, ask: Ask) -> Result<Done, Fault> {
+        self.0.borrow_mut().ask(ask, drop).map_err(|error| match error {
+            AskError::Fault(fault) => fault,
+            other => Fault::new(FaultKind::Internal, other.to_string()),
+        })
+    }
+}
+
+fn strange<T>(_: Done) -> Result<T, Fault> {
+    Err(Fault::new(FaultKind::Internal, "the server's answer is of another sort"))
+}
+
+impl Accounts for Remote {
+    fn domain(&self) -> Result<String, Fault> {
+        match self.ask(Ask::Domain {})? {
+            Done::Domain(domain) => Ok(domain),
+            other => strange(other),
+        }
+    }
+
+    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
+        // Keys are about 300 bytes, but a name may be over a thousand: split what a line would not take.
+        let bytes: usize = batch.iter().map(|account| 512 + 6 * account.user.len()).sum();
+        if batch.len() > 1 && (bytes > LINE_BYTES_MAX || batch.len() > ACCOUNTS_PER_BATCH_MAX) {
+            let mut first = batch;
+            let second = first.split_off(first.len() / 2);
+            let mut outcomes = self.put(first, existing)?;
+            outcomes.extend(self.put(second, existing)?);
+            return Ok(outcomes);
+        }
+        let count = batch.len();
+        match self.ask(Ask::Put { batch, existing })? {
+            Done::Put(outcomes) if outcomes.len() == count => Ok(outcomes),
+            other => strange(other),
+        }
+    }
+
+    fn delete(&self, user: &str) -> Result<(), Fault> {
+        match self.ask(Ask::Delete { user: user.to_owned() })? {
+            Done::Ok {} => Ok(()),
+            other => strange(other),
+        }
+    }
+
+    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        match self.ask(Ask::List { after: after.map(str::to_owned), limit })? {
+            Done::Accounts { rows, next } => Ok(Page { rows, next }),
+            other => strange(other),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The lock on a data folder: one process at a time writes a store.
+//!
+//! It is an advisory lock of the system on `throng.lock` (not the file's being there), so it goes with the process,
+//! however that ends. The file says who holds it, for messages only.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Holds a data folder until dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+}
+
+/// Why a data folder could not be locked.
+#[derive(Debug)]
+pub enum LockError {
+    /// Another process holds it; what that process wrote about itself, such as `serve 1234`.
+    Held(String),
+    /// The folder or the file cannot be made or opened.
+    Io(io::Error),
+}
+
+impl FolderLock {
+    /// Makes the folder (mode 0700) if missing and takes the lock at `path` in it. `holder` is one word that says what
+    /// this process does.
+    ///
+    /// # Errors
+    /// [`LockError`].
+    pub fn take(path: &Path, holder: &str) -> Result<FolderLock, LockError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(LockError::Io)?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).mode(0o600).open(path).map_err(LockError::Io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut who = String::new();
+                let _ = (&mut file).take(64).read_to_string(&mut who);
+                return Err(LockError::Held(who.trim().to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
+        }
+        // Only told to people: a failure to write it down changes nothing.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{holder} {}", std::process::id()));
+        Ok(FolderLock { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_second_taker_is_told_who_holds_it_and_the_lock_goes_with_its_holder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("made/throng.lock");
+        let lock = FolderLock::take(&path, "serve").expect("free");
+        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        match FolderLock::take(&path, "import") {
+            Err(LockError::Held(who)) => assert_eq!(who, format!("serve {}", std::process::id())),
+            other => panic!("{other:?}"),
+        }
+        drop(lock);
+        assert!(FolderLock::take(&path, "import").is_ok());
+    }
+}

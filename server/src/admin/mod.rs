@@ -1,0 +1,281 @@
+//! The operator's way into a data folder: what can be asked of a running server, and of a store without one.
+//!
+//! ```text
+//! throng ctl, throng user --> client ==unix socket==> socket --> dyn Control   (a running server)
+//! throng user             --> FolderLock ----------------------> dyn Accounts  (a store at rest)
+//! ```
+//!
+//! The room knows requests, answers and who may ask. It never learns how the server carries them out: that is behind
+//! [`Control`] and [`Accounts`]. Passwords do not come here; only SCRAM keys ([`ScramKeys`]) do.
+
+pub mod client;
+pub mod keys;
+pub mod lock;
+pub mod protocol;
+pub mod socket;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use keys::ScramKeys;
+
+/// Most accounts in one [`Accounts::put`].
+pub const ACCOUNTS_PER_BATCH_MAX: usize = 1_000;
+
+/// Most rows in one page of sessions or accounts.
+pub const ROWS_PER_PAGE_MAX: usize = 500;
+
+/// Longest text of [`Control::say`], in bytes.
+pub const SAY_BYTES_MAX: usize = 8_192;
+
+/// Most JIDs that [`Audience::These`] may name.
+pub const SAY_JIDS_MAX: usize = 1_000;
+
+/// Why a request was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// There is no such user or session.
+    NotFound,
+    /// There is one already.
+    Exists,
+    /// The request itself is wrong: not a JID, too long, unknown name.
+    Invalid,
+    /// Right, but not now: shutting down, disk full, too many clients.
+    Busy,
+    /// The server's own failure.
+    Internal,
+}
+
+/// A request that was not carried out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// Which sort.
+    pub kind: FaultKind,
+    /// For the operator.
+    pub text: String,
+}
+
+impl Fault {
+    /// A fault with its text.
+    pub fn new(kind: FaultKind, text: impl Into<String>) -> Fault {
+        Fault { kind, text: text.into() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// An address that is listened on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Listening {
+    /// IP and port as bound.
+    pub address: String,
+    /// TLS from the first byte.
+    pub direct_tls: bool,
+}
+
+/// The state of a running server.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Domain served.
+    pub domain: String,
+    /// Seconds since start.
+    pub uptime_s: u64,
+    /// Driver in use: `uring` or `epoll`.
+    pub driver: String,
+    /// Number of shards.
+    pub shards: u32,
+    /// Open listeners.
+    pub listeners: Vec<Listening>,
+    /// Open connections, authenticated or not.
+    pub connections: u64,
+    /// Bound sessions with a connection.
+    pub sessions: u64,
+    /// Sessions that wait to be resumed (XEP-0198).
+    pub resumable: u64,
+    /// New messages are refused because the disk is full.
+    pub storage_full: bool,
+    /// The server is on its way out.
+    pub stopping: bool,
+    /// Counters by name since start, summed over the shards.
+    #[serde(default)]
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One bound session.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Full JID.
+    pub jid: String,
+    /// Peer's IP and port; none while it waits to be resumed.
+    pub address: Option<String>,
+    /// TLS version in use.
+    pub tls: Option<String>,
+    /// Home shard.
+    pub shard: u32,
+    /// Seconds since it was bound.
+    pub age_s: u64,
+    /// Seconds since the client was last heard.
+    pub idle_s: u64,
+    /// Priority of its available presence; none while unavailable.
+    pub priority: Option<i8>,
+    /// Bytes that wait to be sent.
+    pub outbound_bytes: u64,
+}
+
+/// A page of a listing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// At most as many rows as asked for.
+    pub rows: Vec<T>,
+    /// Give this as `after` for the next page; none at the end.
+    pub next: Option<String>,
+}
+
+/// Who hears an announcement.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Audience {
+    /// Every session.
+    All,
+    /// These bare or full JIDs; at most [`SAY_JIDS_MAX`].
+    These(Vec<String>),
+}
+
+/// What a reload did.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What took effect, one sentence or key each.
+    pub applied: Vec<String>,
+    /// What differs in the configuration and waits for a restart.
+    pub waiting: Vec<String>,
+}
+
+/// How far a backup is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BackupState {
+    /// Bytes written so far.
+    pub bytes: u64,
+    /// It is complete and durable.
+    pub done: bool,
+}
+
+/// What happens to an account that is there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Existing {
+    /// [`Put::Exists`]; the account is not touched.
+    Refuse,
+    /// [`Put::Skipped`]; the account is not touched.
+    Skip,
+    /// [`Put::Updated`]: it gets the new keys.
+    Update,
+    /// As `Update`, but an account that is not there is [`Put::Missing`] and not made.
+    Require,
+}
+
+/// An account to be written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NewAccount {
+    /// Localpart as given; the implementation prepares it (RFC 7622 3.3).
+    pub user: String,
+    /// Its keys.
+    pub keys: ScramKeys,
+}
+
+/// What became of one account of a batch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Put {
+    /// It is new.
+    Added,
+    /// It was there and has new keys.
+    Updated,
+    /// It was there and is as before.
+    Skipped,
+    /// It was there, which [`Existing::Refuse`] does not allow.
+    Exists,
+    /// It was not there, which [`Existing::Require`] does not allow.
+    Missing,
+    /// The localpart or the keys are wrong; the reason.
+    Invalid(String),
+}
+
+/// One account of a listing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AccountRow {
+    /// Localpart.
+    pub user: String,
+}
+
+/// The accounts of a store, by a running server or directly.
+///
+/// Calls block until what they did is durable.
+pub trait Accounts {
+    /// The domain the accounts belong to.
+    fn domain(&self) -> Result<String, Fault>;
+
+    /// Writes up to [`ACCOUNTS_PER_BATCH_MAX`] accounts, answering for each in order. Within a batch a later entry of
+    /// the same user meets the earlier one as existing.
+    ///
+    /// # Errors
+    /// Only for the batch as a whole; then none of it may be assumed written.
+    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault>;
+
+    /// Removes an account and everything of its user; live sessions end.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`], [`FaultKind::Invalid`].
+    fn delete(&self, user: &str) -> Result<(), Fault>;
+
+    /// Up to `limit` accounts in a stable order, after the one that `after` names.
+    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault>;
+}
+
+/// A running server, as the control socket sees it.
+///
+/// Called from the socket's one thread, one call at a time. A call may block for as long as its work takes (a commit, a
+/// turn of each shard), and should not for longer than a second, because other clients of the socket wait.
+pub trait Control: Accounts + Send + Sync {
+    /// The state now; reads counters, disturbs no shard.
+    fn status(&self) -> Status;
+
+    /// Up to `limit` sessions of the bare or full JID `of`, or of all users, after the one that `after` names. A
+    /// listing over several pages is no snapshot: sessions come and go meanwhile.
+    fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault>;
+
+    /// Ends the sessions of a bare or full JID; how many.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`] when it has none.
+    fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault>;
+
+    /// Sends a message from the server to sessions; how many got it.
+    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault>;
+
+    /// Begins a graceful stop and returns at once. `grace` none is the configured time.
+    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;
+
+    /// Reads certificates and knobs again.
+    fn reload(&self) -> Result<Reloaded, Fault>;
+
+    /// Copies the store as of one moment to a folder (absolute path) that is not there or empty. The first call begins
+    /// and returns; further calls with the same folder tell how far it is, until one has told of its end.
+    ///
+    /// # Errors
+    /// It failed, or another backup is under way ([`FaultKind::Busy`]).
+    fn backup(&self, to: &str) -> Result<BackupState, Fault>;
+}

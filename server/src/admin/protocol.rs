@@ -1,0 +1,215 @@
+//! The control socket's language: one JSON object a line, both ways.
+//!
+//! ```text
+//! > {"v":1,"id":7,"ask":{"sessions":{"of":null}}}
+//! < {"v":1,"id":7,"part":{"sessions":[...]}}        any number of parts
+//! < {"v":1,"id":7,"done":{"count":312}}             or "fault":{"kind":"not-found","text":"..."}
+//! ```
+//!
+//! A client may send several requests without waiting; they are answered in order. The room knows lines and their
+//! meaning; it neither reads sockets nor carries anything out.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AccountRow, Audience, BackupState, Existing, Fault, NewAccount, Put, Reloaded, SessionRow, Status};
+
+/// Version of the language. A server answers other versions with a fault that names its own.
+pub const VERSION: u32 = 1;
+
+/// Longest line either way, in bytes without its end.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// A request with its envelope.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub v: u32,
+    /// Chosen by the client, repeated in every answer.
+    #[serde(default)]
+    pub id: u64,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What can be asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Ask {
+    /// [`super::Control::status`].
+    Status {},
+    /// [`super::Control::sessions`], all pages, streamed.
+    Sessions {
+        /// Bare or full JID; all users when none.
+        of: Option<String>,
+    },
+    /// [`super::Control::kick`].
+    Kick {
+        /// Bare or full JID.
+        jid: String,
+        /// For the client, in the stream's end.
+        reason: Option<String>,
+    },
+    /// [`super::Control::say`].
+    Say {
+        /// The body.
+        text: String,
+        /// Who hears it.
+        to: Audience,
+    },
+    /// [`super::Control::shutdown`].
+    Shutdown {
+        /// Seconds; the configured time when none.
+        grace_s: Option<u64>,
+    },
+    /// [`super::Control::reload`].
+    Reload {},
+    /// [`super::Control::backup`].
+    Backup {
+        /// Folder, an absolute path.
+        to: String,
+    },
+    /// [`super::Accounts::domain`].
+    Domain {},
+    /// [`super::Accounts::put`].
+    Put {
+        /// At most [`super::ACCOUNTS_PER_BATCH_MAX`].
+        batch: Vec<NewAccount>,
+        /// What happens to accounts that are there.
+        existing: Existing,
+    },
+    /// [`super::Accounts::delete`].
+    Delete {
+        /// Localpart.
+        user: String,
+    },
+    /// [`super::Accounts::list`], one page.
+    List {
+        /// From the page before.
+        after: Option<String>,
+        /// Rows wanted.
+        limit: usize,
+    },
+}
+
+/// A line of an answer with its envelope.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Reply {
+    /// [`VERSION`].
+    pub v: u32,
+    /// The request's; 0 when the request could not be read.
+    pub id: u64,
+    /// The line itself.
+    #[serde(flatten)]
+    pub say: Say,
+}
+
+/// A line of an answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Say {
+    /// More follows.
+    Part(Part),
+    /// The end, and what was asked for.
+    Done(Done),
+    /// The end: it was not carried out.
+    Fault(Fault),
+}
+
+/// A piece of a long answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Rows of a listing.
+    Sessions(Vec<SessionRow>),
+}
+
+/// The end of an answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Done {
+    /// Nothing to tell.
+    Ok {},
+    /// How many: sessions listed, ended, told.
+    Count(u64),
+    /// The state.
+    Status(Box<Status>),
+    /// What a reload did.
+    Reloaded(Reloaded),
+    /// How far a backup is.
+    Backup(BackupState),
+    /// A domain.
+    Domain(String),
+    /// What became of each account.
+    Put(Vec<Put>),
+    /// A page of accounts.
+    Accounts {
+        /// The rows.
+        rows: Vec<AccountRow>,
+        /// Where the next page starts.
+        next: Option<String>,
+    },
+}
+
+/// Reads a request line.
+///
+/// # Errors
+/// The fault to answer with, and the id to answer to as far as it could be read.
+pub fn read_request(line: &[u8]) -> Result<Request, (u64, Fault)> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        #[serde(default)]
+        v: u32,
+        #[serde(default)]
+        id: u64,
+    }
+    use super::FaultKind::Invalid;
+    let envelope: Envelope = serde_json::from_slice(line)
+        .map_err(|_| (0, Fault::new(Invalid, "a request is one JSON object a line, with v, id and ask")))?;
+    if envelope.v != VERSION {
+        let text = format!("this server speaks version {VERSION} of the control language, not {}", envelope.v);
+        return Err((envelope.id, Fault::new(Invalid, text)));
+    }
+    // The parser's own text may repeat parts of the line, and a line may hold keys: only the place is told.
+    serde_json::from_slice(line).map_err(|error: serde_json::Error| {
+        (envelope.id, Fault::new(Invalid, format!("the request is not known, or wrong at column {}", error.column())))
+    })
+}
+
+/// Writes a line with its end.
+pub fn write_line<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).expect("these types have a JSON form");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FaultKind;
+    use super::*;
+
+    #[test]
+    fn requests_and_replies_survive_their_line() {
+        let ask = Ask::Sessions { of: Some("romeo@localhost".into()) };
+        let request = Request { v: VERSION, id: 7, ask };
+        let line = write_line(&request);
+        assert_eq!(line, b"{\"v\":1,\"id\":7,\"ask\":{\"sessions\":{\"of\":\"romeo@localhost\"}}}\n");
+        assert_eq!(read_request(&line).expect("good"), request);
+        let reply = Reply { v: VERSION, id: 7, say: Say::Done(Done::Count(3)) };
+        let line = write_line(&reply);
+        assert_eq!(line, b"{\"v\":1,\"id\":7,\"done\":{\"count\":3}}\n");
+        assert_eq!(serde_json::from_slice::<Reply>(&line).expect("good"), reply);
+    }
+
+    #[test]
+    fn bad_requests_are_answered_to_their_id_without_repeating_them() {
+        let fault = |line: &str| read_request(line.as_bytes()).expect_err(line);
+        assert_eq!(fault("not json").0, 0);
+        let (id, old) = fault(r#"{"v":9,"id":4,"ask":{"status":{}}}"#);
+        assert!(id == 4 && old.text.contains("version 1"));
+        for line in [r#"{"v":1,"id":5,"ask":{"secret":{}}}"#, r#"{"v":1,"id":5}"#, r#"{"v":1,"id":5,"ask":{"kick":{"jid":3}}}"#] {
+            let (id, fault) = fault(line);
+            assert_eq!((id, fault.kind), (5, FaultKind::Invalid));
+            assert!(!fault.text.contains("secret"));
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The server's end of the control socket: one thread, several clients, everything bounded.
+//!
+//! While no client is connected the thread sleeps in `accept`; with clients it looks at each in turn and sleeps a few
+//! milliseconds when none had anything. A listing is produced a page at a time, as the client reads it. The room knows
+//! lines and clients; what is asked goes to [`Control`].
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
+use super::{
+    ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX,
+};
+
+/// Longest path that fits a socket address, with room for the passing name used while binding.
+const PATH_BYTES_MAX: usize = 107 - 32;
+
+/// How long clients are waited for, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the rest of a line that has begun.
+    pub line: Duration,
+    /// For an answer to be read on.
+    pub write: Duration,
+    /// For the next request.
+    pub idle: Duration,
+    /// Clients at once; one more is told so and closed.
+    pub clients_max: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let seconds = Duration::from_secs;
+        Patience { line: seconds(10), write: seconds(10), idle: seconds(300), clients_max: 16 }
+    }
+}
+
+/// A control socket that is served. Dropping it answers what is under way, closes and removes the socket.
+///
+/// Drop it after the store is closed: `throng ctl shutdown` waits for the socket to go.
+#[derive(Debug)]
+pub struct AdminServer {
+    path: PathBuf,
+    inode: (u64, u64),
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AdminServer {
+    /// Binds `path` with mode 0600 and serves it on a thread of its own.
+    ///
+    /// # Errors
+    /// `AddrInUse` when another process answers there; else the system's.
+    pub fn start(path: &Path, control: Arc<dyn Control>, patience: Patience) -> io::Result<AdminServer> {
+        let listener = bind(path)?;
+        let metadata = std::fs::metadata(path)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let serve = move || Served { listener, control, patience, clients: Vec::new(), stop: flag }.run();
+        let thread = std::thread::Builder::new().name("admin".into()).spawn(serve)?;
+        let inode = (metadata.dev(), metadata.ino());
+        Ok(AdminServer { path: path.to_owned(), inode, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Ends the sleep in accept. Without the socket the thread cannot be woken, and is left to the process's end.
+        let woken = with_short_path(&self.path, UnixStream::connect).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+        if std::fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Calls `with` a path of the same file that fits a socket address, by way of the open folder where it must.
+pub(super) fn with_short_path<T>(path: &Path, with: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
+    if path.as_os_str().len() <= PATH_BYTES_MAX {
+        return with(path.to_owned());
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "a socket's path needs a folder and a name"));
+    };
+    let folder = File::open(folder)?;
+    with(PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
+}
+
+/// Binds where nobody else can look, restricts the mode, and only then moves the socket to its name.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    with_short_path(path, |path| {
+        match UnixStream::connect(&path) {
+            Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "another server answers on the control socket")),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => {}
+        }
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| {
+            use std::os::unix::fs::FileTypeExt;
+            !found.file_type().is_socket()
+        }) {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file that is not a socket"));
+        }
+        let passing = path.with_file_name(format!(".throng-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&passing)?;
+        let inner = passing.join("s");
+        let bound = UnixListener::bind(&inner).and_then(|listener| {
+            std::fs::set_permissions(&inner, Permissions::from_mode(0o600))?;
+            std::fs::rename(&inner, &path)?;
+            Ok(listener)
+        });
+        let _ = std::fs::remove_file(&inner);
+        let _ = std::fs::remove_dir(&passing);
+        bound
+    })
+}
+
+struct Served {
+    listener: UnixListener,
+    control: Arc<dyn Control>,
+    patience: Patience,
+    clients: Vec<Client>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A listing under way.
+struct Listing {
+    id: u64,
+    of: Option<String>,
+    after: Option<String>,
+    count: u64,
+}
+
+struct Client {
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    listing: Option<Listing>,
+    /// When the first byte of an unfinished line came.
+    line_since: Option<Instant>,
+    /// When bytes last moved.
+    moved: Instant,
+    ended: bool,
+}
+
+impl Served {
+    fn run(mut self) {
+        let mut nap = Duration::from_millis(1);
+        while !self.stop.load(Ordering::Acquire) {
+            let mut busy = self.accept();
+            let (control, patience) = (&*self.control, &self.patience);
+            self.clients.retain_mut(|client| match client.step(control, patience) {
+                Step::Busy => {
+                    busy = true;
+                    true
+                }
+                Step::Idle => true,
+                Step::Close => false,
+            });
+            if busy {
+                nap = Duration::from_millis(1);
+            } else if !self.clients.is_empty() {
+                std::thread::sleep(nap);
+                nap = (nap * 2).min(Duration::from_millis(20));
+            }
+        }
+        for client in &mut self.clients {
+            client.finish();
+        }
+    }
+
+    /// Takes in who is waiting; sleeps for the next one while there is no client.
+    fn accept(&mut self) -> bool {
+        if self.listener.set_nonblocking(!self.clients.is_empty()).is_err() {
+            std::thread::sleep(Duration::from_millis(100));
+            return false;
+        }
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                let Ok(()) = stream.set_nonblocking(true) else { return true };
+                let mut client = Client::new(stream);
+                if self.clients.len() >= self.patience.clients_max {
+                    client.say(0, Say::Fault(Fault::new(FaultKind::Busy, "too many clients of the control socket")));
+                    let _ = client.flush();
+                } else {
+                    self.clients.push(client);
+                }
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(_) => {
+                // Out of descriptors, most likely: others will free some.
+                std::thread::sleep(Duration::from_millis(100));
+                false
+            }
+        }
+    }
+}
+
+enum Step {
+    Busy,
+    Idle,
+    Close,
+}
+
+impl Client {
+    fn new(stream: UnixStream) -> Client {
+        let moved = Instant::now();
+        Client {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            listing: None,
+            line_since: None,
+            moved,
+            ended: false,
+        }
+    }
+
+    /// Writes what waits, carries out at most one request or page, reads what came.
+    fn step(&mut self, control: &dyn Control, patience: &Patience) -> Step {
+        let Ok(mut busy) = self.flush() else { return Step::Close };
+        if self.output.is_empty() {
+            busy |= self.work(control);
+        }
+        if self.ended {
+            // Nothing more comes: close once all that was asked is answered.
+            let rest = !self.output.is_empty() || self.listing.is_some() || self.input.contains(&b'\n');
+            return if !rest || self.moved.elapsed() > patience.write { Step::Close } else { Step::Busy };
+        }
+        match self.fill() {
+            Ok(read) => busy |= read,
+            Err(_) => return Step::Close,
+        }
+        let late = if !self.output.is_empty() {
+            self.moved.elapsed() > patience.write
+        } else if let Some(since) = self.line_since {
+            since.elapsed() > patience.line
+        } else {
+            self.moved.elapsed() > patience.idle
+        };
+        match (late, busy) {
+            (true, _) => Step::Close,
+            (_, true) => Step::Busy,
+            (_, false) => Step::Idle,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        let mut moved = false;
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.written += count;
+                    self.moved = Instant::now();
+                    moved = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(moved),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.output = Vec::new();
+        self.written = 0;
+        Ok(moved)
+    }
+
+    /// Reads once. A line over its bound is answered and ends the client; reading stops while a whole line waits.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.input.contains(&b'\n') {
+            return Ok(false);
+        }
+        if self.input.len() > LINE_BYTES_MAX {
+            self.say(0, Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))));
+            self.input = Vec::new();
+            self.ended = true;
+            return Ok(true);
+        }
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => {
+                self.ended = true;
+                Ok(true)
+            }
+            Ok(count) => {
+                let now = Instant::now();
+                self.moved = now;
+                self.line_since.get_or_insert(now);
+                self.input.extend_from_slice(&buffer[..count]);
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One page of the listing under way, or one request.
+    fn work(&mut self, control: &dyn Control) -> bool {
+        if let Some(listing) = self.listing.take() {
+            self.page(control, listing);
+            return true;
+        }
+        let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else { return false };
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        self.input.shrink_to(16 << 10);
+        self.line_since = (!self.input.is_empty()).then(Instant::now);
+        self.moved = Instant::now();
+        if line.len() > LINE_BYTES_MAX + 1 {
+            self.say(0, Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))));
+            return true;
+        }
+        match read_request(&line) {
+            Ok(request) => match request.ask {
+                Ask::Sessions { of } => {
+                    self.listing = Some(Listing { id: request.id, of, after: None, count: 0 });
+                }
+                ask => match answer(control, ask) {
+                    Ok(done) => self.say(request.id, Say::Done(done)),
+                    Err(fault) => self.say(request.id, Say::Fault(fault)),
+                },
+            },
+            Err((id, fault)) => self.say(id, Say::Fault(fault)),
+        }
+        // Work may have taken its time, which is not the client's.
+        self.moved = Instant::now();
+        true
+    }
+
+    fn page(&mut self, control: &dyn Control, mut listing: Listing) {
+        match control.sessions(listing.of.as_deref(), listing.after.as_deref(), ROWS_PER_PAGE_MAX) {
+            Ok(page) => {
+                listing.count += page.rows.len() as u64;
+                if !page.rows.is_empty() {
+                    self.say(listing.id, Say::Part(Part::Sessions(page.rows)));
+                }
+                match page.next {
+                    Some(next) => self.listing = Some(Listing { after: Some(next), ..listing }),
+                    None => self.say(listing.id, Say::Done(Done::Count(listing.count))),
+                }
+            }
+            Err(fault) => self.say(listing.id, Say::Fault(fault)),
+        }
+        self.moved = Instant::now();
+    }
+
+    fn say(&mut self, id: u64, say: Say) {
+        self.output.extend_from_slice(&write_line(&Reply { v: VERSION, id, say }));
+    }
+
+    /// At the server's end: what is answered already still goes out, for a second at most.
+    fn finish(&mut self) {
+        let rest = &self.output[self.written..];
+        let patient = self.stream.set_nonblocking(false).is_ok()
+            && self.stream.set_write_timeout(Some(Duration::from_secs(1))).is_ok();
+        if patient {
+            let _ = self.stream.write_all(rest);
+        }
+    }
+}
+
+/// Carries out a request that has one answer, within the bounds that the requests state.
+fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
+    let bounded = |count: usize, max: usize, what: &str| match count <= max {
+        true => Ok(()),
+        false => Err(Fault::new(FaultKind::Invalid, format!("at most {max} {what}"))),
+    };
+    match ask {
+        Ask::Status {} => Ok(Done::Status(Box::new(control.status()))),
+        Ask::Sessions { .. } => Err(Fault::new(FaultKind::Internal, "a listing has pages, not one answer")),
+        Ask::Kick { jid, reason } => control.kick(&jid, reason.as_deref()).map(Done::Count),
+        Ask::Say { text, to } => {
+            bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
+            if let Audience::These(jids) = &to {
+                bounded(jids.len(), SAY_JIDS_MAX, "addresses")?;
+            }
+            control.say(&text, &to).map(Done::Count)
+        }
+        Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
+        Ask::Reload {} => control.reload().map(Done::Reloaded),
+        Ask::Backup { to } => control.backup(&to).map(Done::Backup),
+        Ask::Domain {} => control.domain().map(Done::Domain),
+        Ask::Put { batch, existing } => {
+            bounded(batch.len(), ACCOUNTS_PER_BATCH_MAX, "accounts a batch")?;
+            control.put(batch, existing).map(Done::Put)
+        }
+        Ask::Delete { user } => control.delete(&user).map(|()| Done::Ok {}),
+        Ask::List { after, limit } => {
+            let page = control.list(after.as_deref(), limit.clamp(1, ROWS_PER_PAGE_MAX))?;
+            Ok(Done::Accounts { rows: page.rows, next: page.next })
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The way to the accounts: the store at rest, or the running server; and passwords on their way to keys.
+//!
+//! Which of the two is found out by the folder's lock, which the system keeps for as long as its holder lives: a store
+//! is never opened twice.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::time::{Duration, Instant};
+
+use super::{Exit, Failure, Program};
+use crate::admin::client::{AskError, Client, Remote};
+use crate::admin::lock::{FolderLock, LockError};
+use crate::admin::Accounts;
+use crate::config::{Config, Loaded, Source};
+
+/// Time that a lock's holder without a control socket is waited for: a server that starts, another command.
+const HOLDER_WAIT: Duration = Duration::from_secs(5);
+
+/// Accounts and what keeps them: the store closes before its lock goes.
+pub struct Opened {
+    /// The accounts.
+    pub accounts: Box<dyn Accounts>,
+    /// The domain they belong to.
+    pub domain: String,
+    /// A running server has them.
+    pub running: bool,
+    _lock: Option<FolderLock>,
+}
+
+/// Opens the accounts; `doing` is the word for the lock.
+///
+/// # Errors
+/// `InUse`, `NoServer` (no permission), `Usage` (another domain), and what the store says.
+pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program) -> Result<Opened, Failure> {
+    let config = &loaded.config;
+    let end = Instant::now() + HOLDER_WAIT;
+    let (accounts, lock): (Box<dyn Accounts>, _) = loop {
+        match FolderLock::take(&config.lock_path(), doing) {
+            Ok(lock) => break (program.accounts(config)?, Some(lock)),
+            Err(LockError::Held(who)) => match Client::connect(&config.admin_socket_path()) {
+                Ok(client) => break (Box::new(Remote::new(client)), None),
+                Err(AskError::NotRunning(_)) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
+                Err(AskError::NotRunning(_)) => return Err(lock_failure(config, LockError::Held(who))),
+                Err(error) => return Err(ask_failure(error)),
+            },
+            Err(error) => return Err(lock_failure(config, error)),
+        }
+    };
+    let domain = accounts.domain()?;
+    if *loaded.source("domain") != Source::Default && domain != config.domain {
+        let text = format!("the accounts in {} are of {domain}, not of {}", config.data.display(), config.domain);
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    Ok(Opened { accounts, domain, running: lock.is_none(), _lock: lock })
+}
+
+/// The localpart of `localpart` or `localpart@domain`.
+///
+/// # Errors
+/// Another domain.
+pub fn localpart<'a>(user: &'a str, domain: &str) -> Result<&'a str, String> {
+    match user.split_once('@') {
+        None if user.is_empty() => Err("the localpart is empty".into()),
+        None => Ok(user),
+        Some(("", _)) => Err("the localpart is empty".into()),
+        Some((local, of)) if of.eq_ignore_ascii_case(domain) => Ok(local),
+        Some((_, of)) => Err(format!("the domain here is {domain}, not {of}")),
+    }
+}
+
+/// What a lock that could not be had means.
+pub fn lock_failure(config: &Config, error: LockError) -> Failure {
+    let folder = config.data.display();
+    match error {
+        LockError::Held(who) if who.is_empty() => {
+            Failure::new(Exit::InUse, format!("the data folder {folder} is in use by another process"))
+        }
+        LockError::Held(who) => {
+            Failure::new(Exit::InUse, format!("the data folder {folder} is in use by another throng ({who})"))
+        }
+        LockError::Io(error) => Failure::failed(format!("the data folder {folder} cannot be used: {error}")),
+    }
+}
+
+/// What a server that did not answer means.
+pub fn ask_failure(error: AskError) -> Failure {
+    match error {
+        AskError::Fault(fault) => fault.into(),
+        AskError::NotRunning(_) | AskError::Denied(_) => Failure::new(Exit::NoServer, error.to_string()),
+        AskError::Broken(_) => Failure::failed(error),
+    }
+}
+
+/// The flags that lead another command to the same data folder: none when it is the default.
+pub fn place_flags(loaded: &Loaded) -> String {
+    match loaded.source("data") {
+        Source::Default => String::new(),
+        _ => format!(" --data {}", loaded.config.data.display()),
+    }
+}
+
+/// Salts from the system's own randomness.
+#[derive(Debug)]
+pub struct Salts(BufReader<File>);
+
+impl Salts {
+    /// Opens the source.
+    ///
+    /// # Errors
+    /// There is no /dev/urandom.
+    pub fn open() -> io::Result<Salts> {
+        Ok(Salts(BufReader::with_capacity(4_096, File::open("/dev/urandom")?)))
+    }
+
+    /// A fresh salt.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn next(&mut self) -> io::Result<[u8; 16]> {
+        let mut salt = [0; 16];
+        self.0.read_exact(&mut salt)?;
+        Ok(salt)
+    }
+}

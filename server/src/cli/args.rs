@@ -1,0 +1,274 @@
+//! The command line's shape, for clap: commands, their flags and the help that teaches them.
+//!
+//! Flags of options come from the table of options. The room describes; it carries nothing out.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::config::kind::Kind;
+use crate::config::table::Rank;
+use crate::config::{Flags, Row, TABLE};
+
+const ROOT: &str = "\
+Examples:
+  throng serve --open-registration      a server for this machine; data in the user's data folder
+  throng user add romeo                 make romeo@localhost, asking for a password
+  throng ctl status                     what the running server does
+  throng config explain c2s             what an option means
+
+Exit codes:
+  0 done   1 failed   2 wrong usage or configuration   3 no server reachable
+  4 data folder in use   5 no such user or session, or there already   6 done in part";
+
+const SERVE: &str = "\
+Examples:
+  throng serve
+      localhost only, data in $XDG_DATA_HOME/throng, a self-signed certificate made at the first start
+  throng serve --data ./data --domain example.org --c2s 0.0.0.0:5222 --c2s-tls 0.0.0.0:5223 \\
+      --tls-certificate fullchain.pem --tls-key privkey.pem
+      a public server
+  throng serve --c2s 127.0.0.1:0 --c2s-tls off --plain-auth --open-registration
+      for tests: a port chosen by the system, passwords without TLS, anyone registers
+
+Signals: SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads certificates and knobs.
+Every option is also a variable (THRONG_DOMAIN) and a key of throng.toml (domain = ..); see `throng config`.";
+
+const USER: &str = "\
+Works with the server stopped (on the data folder) and running (through its control socket); which of the two is found
+out by the folder's lock. Passwords are turned into SCRAM keys here; the server and the store never see them.
+
+Examples:
+  throng user add romeo                            asks for the password twice
+  printf %s \"$PASSWORD\" | throng user add romeo --password-stdin
+  throng user list --json
+  throng user import users.csv --data DIR --domain example.org";
+
+const IMPORT: &str = "\
+Each line is localpart,password; a first line such as `localpart,password` is taken as a header. Instead of a password
+a line may carry SCRAM keys in the form of RFC 5803, which need no hashing:
+  romeo,{SCRAM-SHA-256$4096:SALT$STOREDKEY:SERVERKEY}{SCRAM-SHA-1$4096:SALT$STOREDKEY:SERVERKEY}
+
+Hashing takes the time, on all cores, in proportion to --iterations. What is imported stays imported when a later line
+fails, and running the same file again skips it.
+
+Examples:
+  throng user import users.csv --data DIR --domain example.org
+  gen-users | throng user import - --keep-going --json
+  throng user import users.csv --existing update     give existing users the file's passwords";
+
+const CONFIG: &str = "\
+Takes the same flags, variables and file as `throng serve`.
+
+Examples:
+  throng config print                      all values as TOML, each with its source
+  throng config check --config throng.toml
+  throng config explain stanza_bytes_max";
+
+const CTL: &str = "\
+Examples:
+  throng ctl status --json
+  throng ctl sessions romeo@localhost
+  throng ctl kick romeo@localhost/balcony --reason 'please update'
+  throng ctl say --all 'Restart at noon'
+  throng ctl shutdown --grace 30
+  throng ctl reload                        certificates and knobs, without a restart";
+
+const STORE: &str = "\
+Examples:
+  throng store check
+  throng store backup /backups/today       also while the server runs
+  throng store restore /backups/today --data ./new";
+
+/// The whole command line.
+pub fn root() -> Command {
+    Command::new("throng")
+        .about("A messaging server (XMPP) for very many, mostly idle, devices")
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help(ROOT)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(110)
+        .arg(flag("json", "Answer in JSON, for scripts").global(true).help_heading("General"))
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(value_parser!(std::path::PathBuf))
+                .global(true)
+                .help_heading("General")
+                .help("Configuration file [env: THRONG_CONFIG] [default: throng.toml in the data folder, if there]"),
+        )
+        .subcommand(with_rows(Command::new("serve"), |_| true).about("Run the server").after_help(SERVE))
+        .subcommand(user())
+        .subcommand(config())
+        .subcommand(store())
+        .subcommand(ctl())
+        .subcommand(Command::new("version").about("Print the version"))
+}
+
+fn user() -> Command {
+    let rows = |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket"));
+    let hashing = |command| {
+        with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket" | "scram_iterations"))
+    };
+    let jid = || Arg::new("jid").value_name("USER").required(true).help("Localpart, or localpart@domain");
+    let password = |command: Command| {
+        hashing(command)
+            .arg(
+                value("password", "TEXT", "The password; other users of this machine may see it in the list of processes")
+                    .conflicts_with("password-stdin"),
+            )
+            .arg(flag("password-stdin", "Read the password from standard input, up to the end of the first line"))
+    };
+    Command::new("user")
+        .about("Manage accounts")
+        .after_help(USER)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(password(Command::new("add")).about("Make an account").arg(jid()))
+        .subcommand(password(Command::new("passwd")).about("Change an account's password").arg(jid()))
+        .subcommand(
+            rows(Command::new("del"))
+                .about("Remove an account and everything of its user")
+                .arg(jid())
+                .arg(flag("yes", "Do not ask on a terminal").short('y')),
+        )
+        .subcommand(rows(Command::new("list")).about("List the accounts, one a line"))
+        .subcommand(
+            hashing(Command::new("import"))
+                .about("Make many accounts from a CSV file")
+                .after_help(IMPORT)
+                .arg(Arg::new("file").value_name("FILE.csv").required(true).help("The file; - is standard input"))
+                .arg(
+                    value("existing", "WORD", "What to do with users that are there: error, skip or update")
+                        .value_parser(["error", "skip", "update"])
+                        .default_value("skip"),
+                )
+                .arg(flag("keep-going", "Go on after a line that cannot be imported; all are told at the end"))
+                .arg(
+                    value("threads", "N", "Threads that hash passwords; all cores when not given")
+                        .value_parser(value_parser!(u16).range(1..=1024)),
+                ),
+        )
+}
+
+fn config() -> Command {
+    let rows = |command| with_rows(command, |_| true);
+    Command::new("config")
+        .about("Show, check and explain the configuration")
+        .after_help(CONFIG)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("print")).about("Print every value with its source, as TOML"))
+        .subcommand(rows(Command::new("check")).about("Judge the configuration without starting"))
+        .subcommand(
+            rows(Command::new("explain"))
+                .about("Explain one option, or list all")
+                .arg(Arg::new("key").value_name("KEY").help("The option's key")),
+        )
+}
+
+fn store() -> Command {
+    let rows = |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket"));
+    let folder = |help: &'static str| {
+        Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
+    };
+    Command::new("store")
+        .about("Check, back up and restore the data folder")
+        .after_help(STORE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("check")).about("Read everything and check it; the server must be stopped"))
+        .subcommand(
+            rows(Command::new("backup"))
+                .about("Copy the store as of one moment; the server may run")
+                .arg(folder("Folder to make; must not be there, or be empty")),
+        )
+        .subcommand(
+            rows(Command::new("restore"))
+                .about("Make the data folder from a backup; its store must not be there")
+                .arg(folder("Folder of the backup")),
+        )
+}
+
+fn ctl() -> Command {
+    let rows = |command| with_rows(command, |row| matches!(row.key, "data" | "admin_socket"));
+    Command::new("ctl")
+        .about("Command a running server through its control socket")
+        .after_help(CTL)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("status")).about("What the server does"))
+        .subcommand(
+            rows(Command::new("sessions"))
+                .about("List bound sessions")
+                .arg(Arg::new("jid").value_name("JID").help("Only those of this bare or full JID")),
+        )
+        .subcommand(
+            rows(Command::new("kick"))
+                .about("End the sessions of a JID")
+                .arg(Arg::new("jid").value_name("JID").required(true).help("Bare or full JID"))
+                .arg(value("reason", "TEXT", "Told to the client")),
+        )
+        .subcommand(
+            rows(Command::new("say"))
+                .about("Send a message from the server to sessions")
+                .arg(Arg::new("text").value_name("TEXT").required(true))
+                .arg(flag("all", "To every session").conflicts_with("to").required_unless_present("to"))
+                .arg(value("to", "JID", "To this bare or full JID; may be repeated").action(ArgAction::Append)),
+        )
+        .subcommand(
+            rows(Command::new("shutdown"))
+                .about("Stop gracefully, and wait for the end")
+                .arg(
+                    value("grace", "SECONDS", "Time that streams have to close; as configured when not given")
+                        .value_parser(value_parser!(u64).range(0..=3_600)),
+                )
+                .arg(flag("no-wait", "Return once the stop has begun")),
+        )
+        .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn value(name: &'static str, word: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(word).help(help)
+}
+
+/// Adds the flags of the table's rows that `wanted` chooses.
+fn with_rows(command: Command, wanted: impl Fn(&Row) -> bool) -> Command {
+    TABLE.iter().filter(|row| wanted(row)).fold(command, |command, row| command.arg(row_flag(row)))
+}
+
+fn row_flag(row: &'static Row) -> Arg {
+    let default = if row.default.is_empty() { String::new() } else { format!(" [default: {}]", row.default) };
+    let short = format!("{}{default}", row.help);
+    let more = if row.more.is_empty() { String::new() } else { format!(" {}", row.more) };
+    let long = format!("{}{more}\n[allowed: {}]{default} [env: {}]", row.help, row.kind.allowed(), row.variable());
+    let arg = Arg::new(row.key)
+        .long(row.flag())
+        .value_name(row.kind.placeholder())
+        .help_heading(row.section.word())
+        .hide_short_help(row.rank == Rank::Detail)
+        .allow_hyphen_values(false)
+        .help(short)
+        .long_help(long);
+    let arg = if row.key == "scram_iterations" { arg.visible_alias("iterations").hide_short_help(false) } else { arg };
+    match row.kind {
+        Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Kind::Listeners => arg.action(ArgAction::Append),
+        _ => arg,
+    }
+}
+
+/// The options' flags that were given.
+pub fn given(matches: &ArgMatches) -> Flags {
+    TABLE
+        .iter()
+        .filter_map(|row| {
+            let texts = matches.try_get_many::<String>(row.key).ok()??;
+            Some((row.key, texts.cloned().collect()))
+        })
+        .collect()
+}

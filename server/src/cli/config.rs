@@ -1,0 +1,70 @@
+//! `throng config`: print, check, explain.
+
+use clap::ArgMatches;
+use serde_json::json;
+
+use super::{Exit, Failure, Io};
+use crate::config::{Loaded, TABLE, page, table};
+
+/// Runs `throng config NAME`.
+///
+/// # Errors
+/// The configuration's problems; a key that the table does not have.
+pub fn run(name: &str, matches: &ArgMatches, loaded: Result<Loaded, Failure>, io: &mut Io) -> Result<(), Failure> {
+    match name {
+        "print" => {
+            let loaded = loaded?;
+            match io.json {
+                true => io.say_json(&page::print_json(&loaded)),
+                false => io.say(page::print(&loaded).trim_end()),
+            }
+            warn(&loaded, io);
+        }
+        "check" => {
+            let loaded = loaded?;
+            let file = loaded.file.as_ref().map(|path| path.display().to_string());
+            if io.json {
+                io.say_json(&json!({ "good": true, "file": file, "warnings": loaded.warnings }));
+            } else {
+                io.say(format!("good{}", file.map(|file| format!(": {file}")).unwrap_or_default()));
+                warn(&loaded, io);
+            }
+        }
+        _ => return explain(matches.get_one::<String>("key"), loaded.ok().as_ref(), io),
+    }
+    Ok(())
+}
+
+fn warn(loaded: &Loaded, io: &mut Io) {
+    for warning in &loaded.warnings {
+        io.tell(format!("warning: {warning}"));
+    }
+}
+
+fn explain(key: Option<&String>, loaded: Option<&Loaded>, io: &mut Io) -> Result<(), Failure> {
+    let Some(key) = key else {
+        if io.json {
+            let all = TABLE.iter().map(|row| (row.key.to_owned(), json!(row.help))).collect();
+            io.say_json(&serde_json::Value::Object(all));
+        } else {
+            io.say(page::list().trim_end());
+        }
+        return Ok(());
+    };
+    let row = table::row(key).ok_or_else(|| {
+        let hint = match table::nearest(key) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`throng config explain` lists them all".into(),
+        };
+        Failure::new(Exit::Usage, format!("there is no option `{key}`; {hint}"))
+    })?;
+    if io.json {
+        io.say_json(&json!({
+            "key": row.key, "help": row.help, "more": row.more, "default": row.default,
+            "allowed": row.kind.allowed(), "flag": format!("--{}", row.flag()), "variable": row.variable(),
+        }));
+    } else {
+        io.say(page::explain(row, loaded).trim_end());
+    }
+    Ok(())
+}

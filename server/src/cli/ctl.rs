@@ -1,0 +1,166 @@
+//! `throng ctl`: commands to a running server.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+
+use super::accounts::ask_failure;
+use super::{Failure, Io};
+use crate::admin::client::{AskError, Client};
+use crate::admin::protocol::{Ask, Done, Part};
+use crate::admin::{Audience, Reloaded, SessionRow, Status};
+use crate::config::Loaded;
+
+/// Time that a stop may take beyond the grace of the streams.
+const STOP_WAIT: Duration = Duration::from_secs(60);
+
+/// Runs `throng ctl NAME`.
+///
+/// # Errors
+/// No server; what the server answers.
+pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
+    let path = loaded.config.admin_socket_path();
+    let mut client = Client::connect(&path).map_err(ask_failure)?;
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let asked = match name {
+        "status" => Ask::Status {},
+        "sessions" => return sessions(&mut client, text("jid"), io),
+        "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
+        "say" => Ask::Say { text: text("text").expect("clap requires it"), to: audience(matches) },
+        "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied() },
+        _ => Ask::Reload {},
+    };
+    let done = client.ask(asked, drop).map_err(ask_failure)?;
+    if name == "shutdown" && !matches.get_flag("no-wait") {
+        let grace = matches.get_one::<u64>("grace").copied().map(Duration::from_secs);
+        // The server may have been started with another grace than the one this command sees.
+        wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
+    }
+    tell(name, done, io)
+}
+
+fn audience(matches: &ArgMatches) -> Audience {
+    match matches.get_many::<String>("to") {
+        Some(jids) => Audience::These(jids.cloned().collect()),
+        None => Audience::All,
+    }
+}
+
+fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
+    let (value, text) = match (name, done) {
+        ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
+        ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
+        ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
+        ("shutdown", Done::Ok {}) => match io.json {
+            true => (json!({ "done": "shutdown" }), String::new()),
+            false => (Value::Null, "stopping or stopped".into()),
+        },
+        ("reload", Done::Reloaded(reloaded)) => (to_json(&reloaded), reloaded_text(&reloaded)),
+        (_, other) => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    };
+    match io.json {
+        true => io.say_json(&value),
+        false => io.say(text),
+    }
+    Ok(())
+}
+
+fn to_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("these types have a JSON form")
+}
+
+fn status_text(status: &Status, io: &Io) -> String {
+    let state = match (status.stopping, status.storage_full) {
+        (true, _) => io.paint("33", "stopping"),
+        (_, true) => io.paint("31", "disk full, new messages are refused"),
+        _ => io.paint("32", "running"),
+    };
+    let mut text = format!(
+        "throng {} (process {}), {state}, up {}\ndomain      {}\ndriver      {}, {} shards\n",
+        status.version,
+        status.pid,
+        age(status.uptime_s),
+        status.domain,
+        status.driver,
+        status.shards,
+    );
+    for listening in &status.listeners {
+        let sort = if listening.direct_tls { "TLS" } else { "STARTTLS" };
+        text += &format!("listens on  {} ({sort})\n", listening.address);
+    }
+    text += &format!(
+        "connections {}\nsessions    {} and {} resumable",
+        status.connections, status.sessions, status.resumable
+    );
+    for (name, count) in &status.counters {
+        text += &format!("\n{name:<40} {count:>14}");
+    }
+    text
+}
+
+fn reloaded_text(reloaded: &Reloaded) -> String {
+    let list = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!("{what}: {}\n", names.join(", ")),
+    };
+    let text = list("took effect", &reloaded.applied) + &list("waits for a restart", &reloaded.waiting);
+    if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
+}
+
+/// Seconds as `3d04h`, `2h05m`, `7m12s`, `9s`.
+pub fn age(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{minutes}m{:02}s", seconds % 60),
+        3_600..86_400 => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{:02}h", hours % 24),
+    }
+}
+
+/// Prints rows as they come: a line of JSON each, or a table.
+fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), Failure> {
+    if !io.json {
+        io.say(format!("{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
+            "SESSION", "ADDRESS", "TLS", "SHARD", "AGE", "IDLE", "PRIO", "OUTBOUND"));
+    }
+    let part = |part: Part| {
+        let Part::Sessions(rows) = part;
+        for row in rows {
+            match io.json {
+                true => io.say_json(&to_json(&row)),
+                false => io.say(session_line(&row)),
+            }
+        }
+    };
+    client.ask(Ask::Sessions { of }, part).map_err(ask_failure)?;
+    Ok(())
+}
+
+fn session_line(row: &SessionRow) -> String {
+    format!(
+        "{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
+        row.jid,
+        row.address.as_deref().unwrap_or("(resumable)"),
+        row.tls.as_deref().unwrap_or("-"),
+        row.shard,
+        age(row.age_s),
+        age(row.idle_s),
+        row.priority.map_or_else(|| "-".into(), |priority| priority.to_string()),
+        row.outbound_bytes,
+    )
+}
+
+/// Until the socket is gone, which the server removes last.
+fn wait(path: &Path, most: Duration) -> Result<(), Failure> {
+    let end = Instant::now() + most;
+    while Instant::now() < end {
+        match Client::connect(path) {
+            Err(AskError::NotRunning(_)) => return Ok(()),
+            _ => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+    Err(Failure::failed(format!("the server has not stopped within {} seconds", most.as_secs())))
+}

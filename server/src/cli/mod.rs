@@ -1,0 +1,285 @@
+//! The command line: reads arguments, calls what they ask for, says how it went.
+//!
+//! ```text
+//! args (clap, from the table of options) -> one file a command -> dyn Program   (serve, store, keys: the lead's)
+//!                                                              -> admin::client (a running server)
+//! ```
+//!
+//! The room knows words, exit codes and terminals. It never opens a store or a listener itself: that is behind
+//! [`Program`]. Everything it reads and writes goes through [`Io`], so that tests run commands in memory.
+
+pub mod accounts;
+pub mod args;
+pub mod config;
+pub mod ctl;
+pub mod import;
+pub mod reference;
+pub mod serve;
+pub mod signals;
+pub mod store;
+pub mod user;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+
+use crate::admin::lock::FolderLock;
+use crate::admin::{Accounts, Fault, FaultKind, ScramKeys};
+use crate::config::{Config, Environment, Loaded, Problems, load};
+use crate::log::{LogHandle, Secret};
+
+/// How a command ended, as the process's exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Failed for a reason that is told.
+    Failed = 1,
+    /// Wrong arguments or configuration.
+    Usage = 2,
+    /// No server is reachable by the control socket.
+    NoServer = 3,
+    /// Another process uses the data folder.
+    InUse = 4,
+    /// No such user or session; or there already.
+    NotThere = 5,
+    /// Some was done, some was not.
+    Partly = 6,
+}
+
+/// A command that was not carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The process's exit code.
+    pub exit: Exit,
+    /// For the operator; one or more lines without a last end.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure with its reason.
+    pub fn new(exit: Exit, text: impl Into<String>) -> Failure {
+        Failure { exit, text: text.into() }
+    }
+
+    /// A failure for a reason that is told.
+    pub fn failed(reason: impl fmt::Display) -> Failure {
+        Failure::new(Exit::Failed, reason.to_string())
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        let exit = match fault.kind {
+            FaultKind::NotFound | FaultKind::Exists => Exit::NotThere,
+            FaultKind::Invalid => Exit::Usage,
+            FaultKind::Busy | FaultKind::Internal => Exit::Failed,
+        };
+        Failure::new(exit, fault.text)
+    }
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Failure {
+        Failure::new(Exit::Usage, problems.to_string())
+    }
+}
+
+/// The outcome of reading or copying a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoreReport {
+    /// What was counted, by name: rows a table, bytes.
+    pub counts: Vec<(String, u64)>,
+    /// What is wrong; empty is good.
+    pub wrong: Vec<String>,
+}
+
+/// What the command line needs of the rest of the program.
+pub trait Program: Sync {
+    /// Runs the server until it has stopped. The lock is held until after the store is closed.
+    ///
+    /// # Errors
+    /// Whatever kept it from starting, or broke it.
+    fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure>;
+
+    /// The accounts of a store at rest, made if missing. The caller holds the folder's lock for as long.
+    ///
+    /// # Errors
+    /// The store cannot be opened, or belongs to another domain.
+    fn accounts(&self, config: &Config) -> Result<Box<dyn Accounts>, Failure>;
+
+    /// SCRAM keys of a password, prepared by RFC 4013 or RFC 8265.
+    ///
+    /// # Errors
+    /// Why the password cannot be used, without repeating it.
+    fn derive(&self, password: &Secret, iterations: u32, salt: &[u8; 16]) -> Result<ScramKeys, String>;
+
+    /// Reads and checks a store at rest; `say` gets progress, a line each.
+    ///
+    /// # Errors
+    /// The store cannot be read at all; what can be read and is wrong is in the report.
+    fn check(&self, config: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+
+    /// Copies a store at rest to a folder that is not there or empty.
+    ///
+    /// # Errors
+    /// The copy is not complete.
+    fn backup(&self, config: &Config, to: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+
+    /// Makes the data folder's store from a backup; the caller holds the lock.
+    ///
+    /// # Errors
+    /// There is a store already, or the backup is not one.
+    fn restore(&self, config: &Config, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+}
+
+/// Where a command reads and writes.
+pub struct Io {
+    /// Answers.
+    pub out: Box<dyn Write>,
+    /// Progress, warnings, failures.
+    pub err: Box<dyn Write>,
+    /// Passwords and CSV.
+    pub input: Option<Box<dyn Read + Send>>,
+    /// `out` is a terminal.
+    pub out_terminal: bool,
+    /// `err` is a terminal and someone can be asked.
+    pub terminal: bool,
+    /// `out` may be coloured.
+    pub colours: bool,
+    /// Asks without echo.
+    pub ask_secret: fn(&str) -> io::Result<Secret>,
+    /// `--json` was given.
+    pub json: bool,
+}
+
+impl Io {
+    /// The process's own. Colours only on a terminal and without NO_COLOR (no-color.org).
+    pub fn process(environment: &Environment) -> Io {
+        let out_terminal = io::stdout().is_terminal();
+        let plain = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || environment.get("TERM").is_some_and(|term| term == "dumb");
+        Io {
+            out: Box::new(io::BufWriter::new(io::stdout())),
+            err: Box::new(io::stderr()),
+            input: Some(Box::new(io::stdin())),
+            out_terminal,
+            terminal: io::stderr().is_terminal() && io::stdin().is_terminal(),
+            colours: out_terminal && !plain,
+            ask_secret: |prompt| {
+                let terminal = console::Term::stderr();
+                terminal.write_str(prompt)?;
+                terminal.read_secure_line().map(Secret::new)
+            },
+            json: false,
+        }
+    }
+
+    /// A line to `out`. A reader that has gone (`| head`) is no failure.
+    pub fn say(&mut self, line: impl fmt::Display) {
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// A line to `err`.
+    pub fn tell(&mut self, line: impl fmt::Display) {
+        let _ = writeln!(self.err, "{line}");
+    }
+
+    /// A JSON value to `out`, on one line.
+    pub fn say_json(&mut self, value: &serde_json::Value) {
+        self.say(value);
+    }
+
+    /// `text` in a colour (an SGR code such as `32`), when colours are on.
+    pub fn paint(&self, code: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The environment as a map; names and values that are not Unicode are left out.
+pub fn environment() -> Environment {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+/// The whole of `main`: arguments and environment of the process, its standard streams, its exit code.
+pub fn main(program: &dyn Program) -> std::process::ExitCode {
+    let environment = environment();
+    let mut io = Io::process(&environment);
+    let exit = run(std::env::args_os(), &environment, &mut io, program);
+    let _ = io.out.flush();
+    std::process::ExitCode::from(exit as u8)
+}
+
+/// Runs one command line; `arguments` begins with the program's name.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: &Environment,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Exit {
+    let matches = match args::root().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error, io),
+    };
+    io.json = matches.get_flag("json");
+    match dispatch(&matches, environment, io, program) {
+        Ok(()) => Exit::Done,
+        Err(failure) => {
+            if io.json {
+                let error = serde_json::json!({ "error": failure.text, "exit": failure.exit as u8 });
+                io.tell(error);
+            } else if !failure.text.is_empty() {
+                io.tell(format!("throng: {}", failure.text));
+            }
+            failure.exit
+        }
+    }
+}
+
+/// Help and version go to `out` and are no failure; the rest goes to `err`.
+fn usage(error: &clap::Error, io: &mut Io) -> Exit {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    let text = error.render();
+    if matches!(error.kind(), DisplayHelp | DisplayVersion) {
+        let text = if io.colours { text.ansi().to_string() } else { text.to_string() };
+        let _ = write!(io.out, "{text}");
+        return Exit::Done;
+    }
+    let _ = write!(io.err, "{text}");
+    Exit::Usage
+}
+
+fn dispatch(matches: &ArgMatches, environment: &Environment, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let (name, matches) = matches.subcommand().expect("clap requires one");
+    let inner = matches.subcommand();
+    let loaded = |matches: &ArgMatches| {
+        load(&args::given(matches), environment, matches.get_one::<PathBuf>("config").cloned()).map_err(Failure::from)
+    };
+    match (name, inner) {
+        ("serve", _) => serve::run(loaded(matches)?, program),
+        ("version", _) => {
+            version(io);
+            Ok(())
+        }
+        ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io),
+        ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
+        ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
+        ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
+        _ => unreachable!("clap knows these commands only"),
+    }
+}
+
+fn version(io: &mut Io) {
+    let version = env!("CARGO_PKG_VERSION");
+    match io.json {
+        true => io.say_json(&serde_json::json!({ "version": version })),
+        false => io.say(format!("throng {version}")),
+    }
+}

@@ -1,0 +1,37 @@
+//! `throng serve`: takes the folder, sets up the log, hands over.
+
+use super::{Failure, Program, accounts};
+use crate::admin::{Listening, lock::FolderLock};
+use crate::config::Loaded;
+use crate::log;
+
+/// Runs the server until it has stopped.
+///
+/// # Errors
+/// The folder is in use; whatever [`Program::serve`] says.
+pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
+    let log = log::start(loaded.config.log_level, loaded.config.log_format);
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let path = loaded.config.lock_path();
+    let lock = FolderLock::take(&path, "serve").map_err(|error| accounts::lock_failure(&loaded.config, error))?;
+    program.serve(loaded, log, lock)
+}
+
+/// What a started server tells whoever started it: where it listens, and what to do next.
+pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
+    let config = &loaded.config;
+    let mut text = format!("Throng serves {} from {}\n", config.domain, config.data.display());
+    for listening in listening {
+        let sort = if listening.direct_tls { "TLS" } else { "STARTTLS" };
+        text += &format!("  {:<24}{sort}\n", listening.address);
+    }
+    text += "Next: ";
+    text += match config.open_registration {
+        true => "point a client at it and register, or make an account: ",
+        false => "make an account and point a client at it: ",
+    };
+    let own = super::accounts::place_flags(loaded);
+    text + &format!("throng user add romeo{own}\nStop with Ctrl-C or `throng ctl shutdown{own}`\n")
+}

@@ -1,0 +1,85 @@
+//! `throng store`: check, backup, restore.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use serde_json::json;
+
+use super::accounts::{ask_failure, lock_failure};
+use super::{Exit, Failure, Io, Program, StoreReport};
+use crate::admin::client::{AskError, Client};
+use crate::admin::lock::{FolderLock, LockError};
+use crate::admin::protocol::{Ask, Done};
+use crate::config::Loaded;
+
+/// Runs `throng store NAME`.
+///
+/// # Errors
+/// The folder is in use, or what the store says. Something wrong found by a check is `Failed`.
+pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let config = &loaded.config;
+    let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");
+    if name != "restore" && !config.data.exists() {
+        return Err(Failure::failed(format!("there is no data folder {}", config.data.display())));
+    }
+    let lock = FolderLock::take(&config.lock_path(), name);
+    let report = match (name, lock) {
+        ("backup", Err(LockError::Held(who))) => return running_backup(loaded, &who, folder(), io),
+        (_, Err(error)) => return Err(lock_failure(config, error)),
+        ("check", Ok(_lock)) => program.check(config, &mut |line| io.tell(line))?,
+        ("backup", Ok(_lock)) => program.backup(config, folder(), &mut |line| io.tell(line))?,
+        (_, Ok(_lock)) => program.restore(config, folder(), &mut |line| io.tell(line))?,
+    };
+    tell(name, &report, io);
+    match report.wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::failed(format!("{} things are wrong with the store", report.wrong.len()))),
+    }
+}
+
+fn tell(name: &str, report: &StoreReport, io: &mut Io) {
+    if io.json {
+        let counts = report.counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+        let counts = serde_json::Value::Object(counts);
+        io.say_json(&json!({ "done": name, "counts": counts, "wrong": report.wrong }));
+        return;
+    }
+    for (name, count) in &report.counts {
+        io.say(format!("{name:<16}{count:>14}"));
+    }
+    for wrong in &report.wrong {
+        io.say(format!("{} {wrong}", io.paint("31", "wrong:")));
+    }
+    if report.wrong.is_empty() {
+        io.say(format!("{name}: {}", io.paint("32", "good")));
+    }
+}
+
+/// Lets the running server copy its store, and tells how far it is.
+fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Result<(), Failure> {
+    let mut client = Client::connect(&loaded.config.admin_socket_path()).map_err(|error| match error {
+        AskError::NotRunning(_) => lock_failure(&loaded.config, LockError::Held(holder.to_owned())),
+        other => ask_failure(other),
+    })?;
+    // The server's working folder is not this one.
+    let to = std::path::absolute(to).map_err(Failure::failed)?;
+    let to = to.to_str().ok_or_else(|| Failure::new(Exit::Usage, "the folder's name is not Unicode"))?;
+    let mut told = 0;
+    loop {
+        match client.ask(Ask::Backup { to: to.to_owned() }, drop).map_err(ask_failure)? {
+            Done::Backup(state) if state.done => {
+                tell("backup", &StoreReport { counts: vec![("bytes".into(), state.bytes)], wrong: vec![] }, io);
+                return Ok(());
+            }
+            Done::Backup(state) => {
+                if io.terminal && state.bytes != told {
+                    io.tell(format!("{} MiB", state.bytes >> 20));
+                    told = state.bytes;
+                }
+            }
+            other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}

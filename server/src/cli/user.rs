@@ -1,0 +1,131 @@
+//! `throng user`: add, passwd, del, list; import has its own file.
+
+use std::io::{BufRead, BufReader, Read};
+
+use clap::ArgMatches;
+use serde_json::json;
+
+use super::accounts::{Opened, Salts, localpart, open};
+use super::{Exit, Failure, Io, Program, import};
+use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX};
+use crate::config::Loaded;
+use crate::log::Secret;
+
+/// Longest password that is read, in bytes.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;
+
+/// Runs `throng user NAME`.
+///
+/// # Errors
+/// What the accounts, the file or the terminal say.
+pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    match name {
+        "import" => return import::run(matches, loaded, io, program),
+        "list" => return list(&open(loaded, "list", program)?, io),
+        _ => {}
+    }
+    let given = matches.get_one::<String>("jid").expect("clap requires it");
+    if name == "del" {
+        return delete(given, matches.get_flag("yes"), &open(loaded, "del", program)?, io);
+    }
+    // The lock is not held while someone thinks about a password.
+    let password = read_password(matches, io)?;
+    let opened = open(loaded, name, program)?;
+    let user = named(given, &opened)?;
+    let iterations = u32::try_from(loaded.config.scram_iterations).expect("within its range");
+    let salt = Salts::open().and_then(|mut salts| salts.next()).map_err(Failure::failed)?;
+    let keys = program.derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
+    let existing = if name == "add" { Existing::Refuse } else { Existing::Require };
+    let outcome = opened.accounts.put(vec![NewAccount { user: user.clone(), keys }], existing)?;
+    let jid = format!("{user}@{}", opened.domain);
+    match outcome.first() {
+        Some(Put::Added) => done(io, "added", &jid),
+        Some(Put::Updated) => done(io, "changed", &jid),
+        Some(Put::Exists) => return Err(Failure::new(Exit::NotThere, format!("{jid} is there already"))),
+        Some(Put::Missing) => return Err(Failure::new(Exit::NotThere, format!("there is no {jid}"))),
+        Some(Put::Invalid(reason)) => return Err(Failure::new(Exit::Usage, format!("{jid}: {reason}"))),
+        other => return Err(Failure::failed(format!("{jid}: an unexpected outcome: {other:?}"))),
+    }
+    Ok(())
+}
+
+fn done(io: &mut Io, what: &str, jid: &str) {
+    match io.json {
+        true => io.say_json(&json!({ "done": what, "jid": jid })),
+        false => io.say(format!("{what} {jid}")),
+    }
+}
+
+fn named(given: &str, opened: &Opened) -> Result<String, Failure> {
+    localpart(given, &opened.domain).map(str::to_owned).map_err(|reason| Failure::new(Exit::Usage, reason))
+}
+
+fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let user = named(given, opened)?;
+    let jid = format!("{user}@{}", opened.domain);
+    if io.terminal && !sure {
+        io.tell(format!("Remove {jid} with its contacts, messages and sessions? Type yes:"));
+        let mut answer = String::new();
+        if let Some(input) = io.input.take() {
+            let _ = BufReader::new(input.take(16)).read_line(&mut answer);
+        }
+        if answer.trim() != "yes" {
+            return Err(Failure::failed("nothing was removed"));
+        }
+    }
+    opened.accounts.delete(&user)?;
+    done(io, "removed", &jid);
+    Ok(())
+}
+
+fn list(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let accounts: &dyn Accounts = &*opened.accounts;
+    let mut after: Option<String> = None;
+    loop {
+        let page = accounts.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
+        for row in page.rows {
+            let jid = format!("{}@{}", row.user, opened.domain);
+            match io.json {
+                true => io.say_json(&json!({ "jid": jid })),
+                false => io.say(jid),
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn read_password(matches: &ArgMatches, io: &mut Io) -> Result<Secret, Failure> {
+    let password = if let Some(given) = matches.get_one::<String>("password") {
+        Secret::new(given)
+    } else if matches.get_flag("password-stdin") {
+        read_line(io)?
+    } else if io.terminal {
+        let ask = |prompt| (io.ask_secret)(prompt).map_err(Failure::failed);
+        let first = ask("Password: ")?;
+        if first != ask("Again: ")? {
+            return Err(Failure::failed("the two are not the same"));
+        }
+        first
+    } else {
+        return Err(Failure::new(Exit::Usage, "no terminal to ask on: give --password-stdin or --password"));
+    };
+    match password.reveal().len() {
+        0 => Err(Failure::new(Exit::Usage, "the password is empty")),
+        bytes if bytes > PASSWORD_BYTES_MAX => {
+            Err(Failure::new(Exit::Usage, format!("a password has at most {PASSWORD_BYTES_MAX} bytes")))
+        }
+        _ => Ok(password),
+    }
+}
+
+/// The first line of standard input, without its end.
+fn read_line(io: &mut Io) -> Result<Secret, Failure> {
+    let input = io.input.take().ok_or_else(|| Failure::failed("standard input is taken"))?;
+    let mut line = String::new();
+    let mut bounded = BufReader::new(input.take(PASSWORD_BYTES_MAX as u64 + 2));
+    bounded.read_line(&mut line).map_err(Failure::failed)?;
+    Ok(Secret::new(line.trim_end_matches(['\r', '\n'])))
+}

@@ -1,0 +1,160 @@
+//! What can be wrong with a configuration, said so that the reader can put it right; and the rules between options.
+//!
+//! This room knows values and where they came from; it opens nothing.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::table::{Config, row};
+
+/// Where a value came from. Later variants give way to earlier ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A flag of the command line.
+    Flag(String),
+    /// An environment variable.
+    Variable(String),
+    /// A line of a file, counted from 1.
+    File(PathBuf, usize),
+    /// The table.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Flag(flag) => write!(f, "flag --{flag}"),
+            Source::Variable(name) => write!(f, "environment {name}"),
+            Source::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Source::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// The file cannot be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The file is not TOML.
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// A name that the table does not have.
+    Unknown {
+        /// Where it stands.
+        source: Source,
+        /// The name.
+        key: String,
+        /// What was most likely meant.
+        nearest: Option<&'static str>,
+    },
+    /// A value that its option does not allow.
+    Value {
+        /// Where it stands.
+        source: Source,
+        /// The option.
+        key: &'static str,
+        /// What was found.
+        found: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// Values that do not go together.
+    Clash {
+        /// The option to change first.
+        key: &'static str,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Unreadable { path, reason } => write!(f, "{}: cannot be read: {reason}", path.display()),
+            Problem::Syntax { path, line, reason } => write!(f, "{}:{line}: not TOML: {reason}", path.display()),
+            Problem::Unknown { source, key, nearest } => {
+                write!(f, "{source}: there is no option `{key}`")?;
+                match nearest {
+                    Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+                    None => f.write_str("; `throng config explain` lists them all"),
+                }
+            }
+            Problem::Value { source, key, found, allowed } => {
+                write!(f, "{source}: {key} cannot be `{found}`; allowed: {allowed}")
+            }
+            Problem::Clash { key, reason } => write!(f, "{key}: {reason}"),
+        }
+    }
+}
+
+/// All that is wrong, in the order found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let end = if index + 1 == self.0.len() { "" } else { "\n" };
+            write!(f, "{problem}{end}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The rules between options. Empty when all hold.
+pub fn clashes(config: &Config) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut clash = |key: &'static str, reason: String| {
+        debug_assert!(row(key).is_some(), "a clash names an option");
+        found.push(Problem::Clash { key, reason });
+    };
+    let listeners = || config.c2s.iter().chain(&config.c2s_tls);
+    let public = listeners().find(|address| !address.ip().to_canonical().is_loopback());
+    for (on, key, danger) in [
+        (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
+        (config.open_registration, "open_registration", "anyone who reaches it could make accounts"),
+    ] {
+        if let (true, false, Some(address)) = (on, config.i_know, public) {
+            clash(key, format!("refused on {address}, which is not loopback: {danger}; --i-know allows it all the same"));
+        }
+    }
+    if config.c2s.is_empty() && config.c2s_tls.is_empty() {
+        clash("c2s", "no listener is left: c2s and c2s_tls are both off".into());
+    }
+    let mut seen = Vec::new();
+    for address in listeners().filter(|address| address.port() != 0) {
+        if seen.contains(&address) {
+            clash("c2s", format!("{address} is given twice among c2s and c2s_tls"));
+        }
+        seen.push(address);
+    }
+    match (&config.tls_certificate, &config.tls_key) {
+        (Some(_), None) => clash("tls_key", "missing: tls_certificate is given without its key".into()),
+        (None, Some(_)) => clash("tls_certificate", "missing: tls_key is given without its certificate".into()),
+        _ => {}
+    }
+    for (key, value) in [("outbound_bytes_max", config.outbound_bytes_max), ("mailbox_bytes_max", config.mailbox_bytes_max)]
+    {
+        if value < config.stanza_bytes_max {
+            clash(key, format!("{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes", config.stanza_bytes_max));
+        }
+    }
+    if config.outbound_bytes_soft > config.outbound_bytes_max {
+        clash("outbound_bytes_soft", "larger than outbound_bytes_max".into());
+    }
+    found
+}

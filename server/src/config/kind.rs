@@ -1,0 +1,385 @@
+//! What a value of an option may look like: its type, unit and range, and the reading and showing of it.
+//!
+//! This room knows text and ranges. It never learns where a text came from (flag, environment, file), nor what the
+//! value is for.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The type, unit and range of an option's value. Both ends of a range are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`; `yes`/`no`, `on`/`off` and `1`/`0` are read as well.
+    Switch,
+    /// A whole number of things.
+    Count {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+        /// What is counted, in the plural.
+        unit: &'static str,
+    },
+    /// A whole number of things, or `auto`.
+    CountOrAuto {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+        /// What is counted, in the plural.
+        unit: &'static str,
+    },
+    /// A number of bytes; the suffixes `KiB`, `MiB`, `GiB` are read.
+    Bytes {
+        /// Smallest value in bytes.
+        min: u64,
+        /// Largest value in bytes.
+        max: u64,
+    },
+    /// A time in seconds; the suffixes `s`, `m`, `h`, `d` are read.
+    Seconds {
+        /// Shortest time in seconds.
+        min: u64,
+        /// Longest time in seconds.
+        max: u64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
+    Domain,
+    /// A path that is always there.
+    Path,
+    /// A path, or nothing.
+    PathOrNone,
+    /// Listening addresses `IP:PORT`; several are separated by commas or given one a flag; `off` is none.
+    Listeners,
+}
+
+impl Kind {
+    /// One line that says what is allowed, as shown in help, errors and the reference page.
+    pub fn allowed(&self) -> String {
+        match *self {
+            Kind::Switch => "true or false".into(),
+            Kind::Count { min, max, unit } => format!("{min} to {max} {unit}"),
+            Kind::CountOrAuto { min, max, unit } => format!("auto, or {min} to {max} {unit}"),
+            Kind::Bytes { min, max } => {
+                format!("{} to {} (bytes; KiB, MiB, GiB are understood)", show_bytes(min), show_bytes(max))
+            }
+            Kind::Seconds { min, max } => {
+                format!("{} to {} (seconds; s, m, h, d are understood)", show_seconds(min), show_seconds(max))
+            }
+            Kind::Choice(words) => words.join(" or "),
+            Kind::Domain => "a domain name, such as example.org".into(),
+            Kind::Path => "a path".into(),
+            Kind::PathOrNone => "a path, or empty for none".into(),
+            Kind::Listeners => {
+                "IP:PORT such as 127.0.0.1:5222 or [::]:5222 (port 0 lets the system choose), or off".into()
+            }
+        }
+    }
+
+    /// The word that stands for a value in help: `--shards <N>`.
+    pub fn placeholder(&self) -> &'static str {
+        match self {
+            Kind::Switch => "BOOL",
+            Kind::Count { .. } | Kind::CountOrAuto { .. } => "N",
+            Kind::Bytes { .. } => "BYTES",
+            Kind::Seconds { .. } => "SECONDS",
+            Kind::Choice(_) => "WORD",
+            Kind::Domain => "NAME",
+            Kind::Path | Kind::PathOrNone => "PATH",
+            Kind::Listeners => "ADDR:PORT",
+        }
+    }
+
+    /// Whether the option may be given several times.
+    pub fn is_list(&self) -> bool {
+        matches!(self, Kind::Listeners)
+    }
+}
+
+/// A Rust type that a row of the table can have.
+pub trait Field: Sized {
+    /// Reads the parts that a source gave. `None` when they are not allowed by `kind`.
+    fn read(parts: &[String], kind: &Kind) -> Option<Self>;
+    /// The canonical text, which `read` takes back.
+    fn show(&self, kind: &Kind) -> String;
+}
+
+fn single(parts: &[String]) -> Option<&str> {
+    match parts {
+        [one] => Some(one.trim()),
+        _ => None,
+    }
+}
+
+impl Field for bool {
+    fn read(parts: &[String], _: &Kind) -> Option<bool> {
+        match single(parts)?.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Some(true),
+            "false" | "no" | "off" | "0" => Some(false),
+            _ => None,
+        }
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.to_string()
+    }
+}
+
+/// Splits `256KiB` into 256 and `kib`; underscores between digits are allowed.
+fn number_and_suffix(text: &str) -> Option<(u64, String)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let digits: String = text[..end].chars().filter(|c| *c != '_').collect();
+    Some((digits.parse().ok()?, text[end..].trim().to_ascii_lowercase()))
+}
+
+fn in_range(value: u64, min: u64, max: u64) -> Option<u64> {
+    (min..=max).contains(&value).then_some(value)
+}
+
+impl Field for u64 {
+    fn read(parts: &[String], kind: &Kind) -> Option<u64> {
+        let (number, suffix) = number_and_suffix(single(parts)?)?;
+        match *kind {
+            Kind::Count { min, max, .. } | Kind::CountOrAuto { min, max, .. } => {
+                suffix.is_empty().then_some(number).and_then(|n| in_range(n, min, max))
+            }
+            Kind::Bytes { min, max } => {
+                let unit: u64 = match suffix.as_str() {
+                    "" | "b" => 1,
+                    "k" | "kib" => 1 << 10,
+                    "m" | "mib" => 1 << 20,
+                    "g" | "gib" => 1 << 30,
+                    "kb" => 1_000,
+                    "mb" => 1_000_000,
+                    "gb" => 1_000_000_000,
+                    _ => return None,
+                };
+                in_range(number.checked_mul(unit)?, min, max)
+            }
+            _ => None,
+        }
+    }
+    fn show(&self, kind: &Kind) -> String {
+        match kind {
+            Kind::Bytes { .. } => show_bytes(*self),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl Field for Option<u64> {
+    fn read(parts: &[String], kind: &Kind) -> Option<Option<u64>> {
+        match single(parts)? {
+            "auto" => Some(None),
+            _ => u64::read(parts, kind).map(Some),
+        }
+    }
+    fn show(&self, kind: &Kind) -> String {
+        self.as_ref().map_or_else(|| "auto".into(), |n| n.show(kind))
+    }
+}
+
+impl Field for Duration {
+    fn read(parts: &[String], kind: &Kind) -> Option<Duration> {
+        let Kind::Seconds { min, max } = *kind else { return None };
+        let (number, suffix) = number_and_suffix(single(parts)?)?;
+        let unit = match suffix.as_str() {
+            "" | "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        in_range(number.checked_mul(unit)?, min, max).map(Duration::from_secs)
+    }
+    fn show(&self, _: &Kind) -> String {
+        show_seconds(self.as_secs())
+    }
+}
+
+impl Field for String {
+    fn read(parts: &[String], kind: &Kind) -> Option<String> {
+        let text = single(parts)?;
+        match kind {
+            Kind::Domain => read_domain(text),
+            _ => Some(text.to_owned()),
+        }
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.clone()
+    }
+}
+
+/// Lower-cases a domain and rejects what can never be one; the engine's JID rules (RFC 7622 3.2) have the last word.
+fn read_domain(text: &str) -> Option<String> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let bad = |c: char| c.is_whitespace() || c.is_control() || "@/<>&'\"\\,;".contains(c);
+    if text.is_empty() || text.len() > 1023 || text.chars().any(bad) || text.split('.').any(str::is_empty) {
+        return None;
+    }
+    // A port is the usual slip; only an address in brackets may have colons.
+    if text.contains(':') && !(text.starts_with('[') && text.ends_with(']')) {
+        return None;
+    }
+    Some(text.to_lowercase())
+}
+
+impl Field for PathBuf {
+    fn read(parts: &[String], _: &Kind) -> Option<PathBuf> {
+        let text = single(parts)?;
+        (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text))
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.display().to_string()
+    }
+}
+
+impl Field for Option<PathBuf> {
+    fn read(parts: &[String], kind: &Kind) -> Option<Option<PathBuf>> {
+        match parts {
+            [] => Some(None),
+            [one] if one.trim().is_empty() => Some(None),
+            _ => PathBuf::read(parts, kind).map(Some),
+        }
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+}
+
+impl Field for Vec<SocketAddr> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<SocketAddr>> {
+        if let [one] = parts
+            && matches!(one.trim(), "off" | "none" | "")
+        {
+            return Some(Vec::new());
+        }
+        let mut addresses = Vec::new();
+        for text in parts.iter().flat_map(|part| part.split(',')) {
+            let text = text.trim();
+            let text = match text.strip_prefix("localhost:") {
+                Some(port) => format!("127.0.0.1:{port}"),
+                None => text.to_owned(),
+            };
+            addresses.push(text.parse().ok()?);
+        }
+        (addresses.len() <= LISTENERS_MAX).then_some(addresses)
+    }
+    fn show(&self, _: &Kind) -> String {
+        if self.is_empty() {
+            return "off".into();
+        }
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Most listeners of one sort.
+pub const LISTENERS_MAX: usize = 64;
+
+/// Bytes in the largest unit that divides them: `256KiB`, `1MiB`, `10000`.
+pub fn show_bytes(bytes: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// Seconds in the largest unit that divides them: `5m`, `2h`, `30s`; a bare `0` is zero.
+pub fn show_seconds(seconds: u64) -> String {
+    for (size, unit) in [(86_400, "d"), (3_600, "h"), (60, "m")] {
+        if seconds != 0 && seconds.is_multiple_of(size) {
+            return format!("{}{unit}", seconds / size);
+        }
+    }
+    if seconds == 0 { "0".into() } else { format!("{seconds}s") }
+}
+
+/// Declares an enum of words that a [`Kind::Choice`] option can have.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// The words, in the order of the variants.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            /// The word of this variant.
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::config::kind::Field for $name {
+            fn read(parts: &[String], _: &$crate::config::kind::Kind) -> Option<Self> {
+                match parts {
+                    [one] => match one.trim().to_ascii_lowercase().as_str() {
+                        $($word => Some($name::$variant),)+
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+            fn show(&self, _: &$crate::config::kind::Kind) -> String {
+                self.word().to_owned()
+            }
+        }
+    };
+}
+pub(crate) use choice;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Vec<String> {
+        vec![text.to_owned()]
+    }
+
+    #[test]
+    fn bytes_take_binary_suffixes_and_hold_their_range() {
+        let kind = Kind::Bytes { min: 10_000, max: 1 << 20 };
+        assert_eq!(u64::read(&one("256KiB"), &kind), Some(262_144));
+        assert_eq!(u64::read(&one("262_144"), &kind), Some(262_144));
+        assert_eq!(u64::read(&one("1 MiB"), &kind), Some(1 << 20));
+        for bad in ["9999", "2MiB", "-1", "", "12x", "99999999999999999999", "18446744073709551615GiB"] {
+            assert_eq!(u64::read(&one(bad), &kind), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_take_suffixes_and_show_the_largest_unit() {
+        let kind = Kind::Seconds { min: 0, max: 86_400 };
+        assert_eq!(Duration::read(&one("5m"), &kind), Some(Duration::from_secs(300)));
+        assert_eq!(Duration::read(&one("300"), &kind), Some(Duration::from_secs(300)));
+        assert_eq!(Duration::read(&one("2d"), &kind), None);
+        assert_eq!(Duration::from_secs(300).show(&kind), "5m");
+        assert_eq!(Duration::from_secs(90).show(&kind), "90s");
+        assert_eq!(Duration::ZERO.show(&kind), "0");
+    }
+
+    #[test]
+    fn listeners_are_addresses_with_ports_or_off() {
+        let kind = Kind::Listeners;
+        let read = |text: &str| <Vec<SocketAddr>>::read(&one(text), &kind);
+        assert_eq!(read("off"), Some(vec![]));
+        assert_eq!(read("127.0.0.1:5222, [::1]:5222").map(|list| list.len()), Some(2));
+        assert_eq!(read("localhost:5222"), Some(vec!["127.0.0.1:5222".parse().unwrap()]));
+        for bad in ["127.0.0.1", ":5222", "*:5222", "127.0.0.1:99999", "a:b", "127.0.0.1:1,off"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        assert_eq!(read(&vec!["127.0.0.1:1"; LISTENERS_MAX + 1].join(",")), None);
+    }
+
+    #[test]
+    fn domains_are_lower_cased_and_never_have_a_port() {
+        assert_eq!(read_domain("Example.ORG."), Some("example.org".into()));
+        for bad in ["", "a..b", "user@host", "host/x", "host:5222", "two words", "<a>"] {
+            assert_eq!(read_domain(bad), None, "{bad}");
+        }
+    }
+}

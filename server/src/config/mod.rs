@@ -1,0 +1,319 @@
+//! Configuration: one table of options, four sources, one typed result.
+//!
+//! ```text
+//! flags > THRONG_* > throng.toml > default      table: type, unit, range
+//!            \___________|___________/                    |
+//!                     source  ----------->  Config  <--- kind
+//!                                             |
+//!                          check: rules between options, Problems with file, line, key
+//! ```
+//!
+//! The room knows what an operator may say; it never learns how the server does it. It opens no file but the
+//! configuration file.
+
+pub mod check;
+pub mod kind;
+pub mod page;
+pub mod source;
+pub mod table;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use check::{Problem, Problems, Source};
+pub use kind::Kind;
+pub use source::{Environment, Flags};
+pub use table::{
+    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, ResourceConflict, Row, Section, Starttls, TABLE,
+    TlsVersion,
+};
+
+/// The configuration file in the data folder, read when no other is named.
+pub const FILE_NAME: &str = "throng.toml";
+
+/// A configuration and where each value came from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// Where each came from, in the order of [`TABLE`].
+    pub sources: Vec<Source>,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    /// What looks wrong but stops nothing.
+    pub warnings: Vec<String>,
+    inputs: Inputs,
+}
+
+/// What a configuration was loaded from, to load it again.
+#[derive(Clone, PartialEq, Debug)]
+struct Inputs {
+    flags: Flags,
+    environment: Environment,
+    config_file: Option<PathBuf>,
+}
+
+/// A listener to open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Address to bind; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// TLS from the first byte.
+    pub direct_tls: bool,
+    /// False for a default address that the machine may lack: a failed bind is then only worth a line.
+    pub must: bool,
+}
+
+/// Brings the sources together.
+///
+/// The file is the flag's (`config_file`), else that of `THRONG_CONFIG`, else `throng.toml` in the data folder if it is
+/// there.
+///
+/// # Errors
+/// Everything that is wrong, each with its place.
+pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> Result<Loaded, Problems> {
+    let mut problems = Vec::new();
+    let inputs = Inputs { flags: flags.clone(), environment: environment.clone(), config_file: config_file.clone() };
+    let named = config_file.or_else(|| environment.get("THRONG_CONFIG").map(PathBuf::from));
+    let file = named.clone().or_else(|| found_file(flags, environment));
+    let values = match &file {
+        Some(path) => source::read_file(path, &mut problems),
+        None => source::FileValues::new(),
+    };
+    if let (None, Some(given)) = (&named, values.get("data")) {
+        let reason = format!("{}: a file found in the data folder cannot move it; name the file by --config", given.source);
+        problems.push(Problem::Clash { key: "data", reason });
+    }
+    let given: Vec<source::Given> =
+        TABLE.iter().map(|row| source::pick(row, flags, environment, &values)).collect();
+    let texts: Vec<Vec<String>> = given.iter().map(|given| given.parts.clone()).collect();
+    let sources: Vec<Source> = given.into_iter().map(|given| given.source).collect();
+    match Config::read(&texts) {
+        Ok(config) => {
+            problems.extend(check::clashes(&config));
+            if problems.is_empty() {
+                let warnings = source::strange_variables(environment);
+                return Ok(Loaded { config, sources, file, warnings, inputs });
+            }
+        }
+        Err(bad) => problems.extend(bad.into_iter().map(|bad| {
+            let (row, source) = TABLE.iter().zip(&sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
+            Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
+        })),
+    }
+    Err(Problems(problems))
+}
+
+/// The file in the data folder, when there is one.
+fn found_file(flags: &Flags, environment: &Environment) -> Option<PathBuf> {
+    let data = source::pick(table::row("data")?, flags, environment, &source::FileValues::new());
+    let path = PathBuf::from(data.parts.first()?).join(FILE_NAME);
+    path.exists().then_some(path)
+}
+
+impl Loaded {
+    /// Where the value of `key` came from; [`Source::Default`] for a key that the table does not have.
+    pub fn source(&self, key: &str) -> &Source {
+        let at = TABLE.iter().position(|row| row.key == key);
+        at.and_then(|at| self.sources.get(at)).unwrap_or(&Source::Default)
+    }
+
+    /// Loads again from the same flags and environment and the file as it is now.
+    ///
+    /// # Errors
+    /// As [`load`]; the values in use stay as they are.
+    pub fn again(&self) -> Result<Loaded, Problems> {
+        load(&self.inputs.flags, &self.inputs.environment, self.inputs.config_file.clone())
+    }
+
+    /// The listeners to open, in order.
+    pub fn listeners(&self) -> Vec<Listener> {
+        let of = |addresses: &[SocketAddr], key: &str, direct_tls: bool| -> Vec<Listener> {
+            let given = *self.source(key) != Source::Default;
+            let must = |address: &SocketAddr| given || address.is_ipv4();
+            addresses.iter().map(|a| Listener { address: *a, direct_tls, must: must(a) }).collect()
+        };
+        [of(&self.config.c2s, "c2s", false), of(&self.config.c2s_tls, "c2s_tls", true)].concat()
+    }
+
+    /// What a reload changes: keys that took effect, and keys that differ but wait for a restart.
+    pub fn changes(&self, new: &Loaded) -> Changes {
+        let mut changes = Changes::default();
+        for ((row, old), new) in TABLE.iter().zip(self.config.shown()).zip(new.config.shown()) {
+            match row.change {
+                _ if old == new => {}
+                Change::Reload => changes.applied.push(row.key),
+                Change::Restart => changes.waiting.push(row.key),
+            }
+        }
+        changes
+    }
+}
+
+/// The outcome of comparing two configurations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// Knobs that differ.
+    pub applied: Vec<&'static str>,
+    /// Options that differ and need a restart.
+    pub waiting: Vec<&'static str>,
+}
+
+impl Config {
+    /// Path of the control socket: the option's, else `throng.sock` in the data folder.
+    pub fn admin_socket_path(&self) -> PathBuf {
+        self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
+    }
+
+    /// Path of the lock that keeps a second process out of the data folder.
+    pub fn lock_path(&self) -> PathBuf {
+        self.data.join("throng.lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn flags(pairs: &[(&'static str, &str)]) -> Flags {
+        pairs.iter().map(|(key, value)| (*key, vec![(*value).to_owned()])).collect()
+    }
+
+    fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("server.toml");
+        std::fs::write(&path, text).expect("a file");
+        (folder, path)
+    }
+
+    #[test]
+    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+        let (_folder, path) = file("shards = 2\nbacklog = 200\nroster_items_max = 30\n");
+        let environment = environment(&[("THRONG_SHARDS", "3"), ("THRONG_BACKLOG", "300")]);
+        let loaded = load(&flags(&[("shards", "4")]), &environment, Some(path.clone())).expect("good");
+        assert_eq!((loaded.config.shards, loaded.config.backlog, loaded.config.roster_items_max), (Some(4), 300, 30));
+        assert_eq!(loaded.source("shards"), &Source::Flag("shards".into()));
+        assert_eq!(loaded.source("backlog"), &Source::Variable("THRONG_BACKLOG".into()));
+        assert_eq!(loaded.source("roster_items_max"), &Source::File(path, 3));
+        assert_eq!(loaded.source("domain"), &Source::Default);
+        assert_eq!(loaded.config.domain, "localhost");
+    }
+
+    #[test]
+    fn problems_name_file_line_key_found_allowed_and_neighbour_all_at_once() {
+        let (_folder, path) = file("# comment\nstanza_bytes_max = 5\n\nmailbox_message_max = 3\ndriver = [\"epoll\"]\n");
+        let problems = load(&Flags::new(), &environment(&[("THRONG_SHARDS", "0")]), Some(path.clone())).unwrap_err();
+        let at = path.display();
+        let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 4, "{said:?}");
+        let has = |text: String| assert!(said.iter().any(|line| line.starts_with(&text)), "{text} in {said:?}");
+        has(format!("{at}:4: there is no option `mailbox_message_max`; did you mean `mailbox_messages_max`?"));
+        has(format!("{at}:5: driver cannot be `array`; allowed: auto or uring or epoll"));
+        has(format!("{at}:2: stanza_bytes_max cannot be `5`; allowed: 10000 to 16MiB"));
+        has("environment THRONG_SHARDS: shards cannot be `0`; allowed: auto, or 1 to 4096 shards".into());
+    }
+
+    #[test]
+    fn a_file_that_is_not_toml_or_not_there_is_named_with_its_line() {
+        let (folder, path) = file("shards = 1\nshards 2\n");
+        let said = load(&Flags::new(), &Environment::new(), Some(path.clone())).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("{}:2: not TOML: ", path.display())), "{said}");
+        let gone = folder.path().join("gone.toml");
+        let said = load(&Flags::new(), &Environment::new(), Some(gone.clone())).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("{}: cannot be read: ", gone.display())), "{said}");
+    }
+
+    #[test]
+    fn toml_values_of_every_type_are_understood() {
+        let text = "c2s = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\nc2s_tls = []\nplain_auth = true\nstanza_bytes_max = \"64KiB\"\n\
+                    tls_version_min = 1.3\nbacklog = 1_000\nidle_timeout_seconds = \"10m\"\n";
+        let (_folder, path) = file(text);
+        let config = load(&Flags::new(), &Environment::new(), Some(path)).expect("good").config;
+        assert_eq!((config.c2s.len(), config.c2s_tls.len(), config.plain_auth), (2, 0, true));
+        assert_eq!((config.stanza_bytes_max, config.backlog), (65_536, 1_000));
+        assert_eq!(config.tls_version_min, TlsVersion::V13);
+        assert_eq!(config.idle_timeout_seconds.as_secs(), 600);
+    }
+
+    #[test]
+    fn plain_and_open_registration_refuse_public_listeners_unless_i_know() {
+        for key in ["plain_auth", "open_registration"] {
+            for (listener, address) in [("c2s", "0.0.0.0:5222"), ("c2s_tls", "[::]:5223"), ("c2s", "192.0.2.1:5222")] {
+                let public = flags(&[(key, "true"), (listener, address)]);
+                let problems = load(&public, &Environment::new(), None).unwrap_err();
+                assert!(matches!(&problems.0[..], [Problem::Clash { key: at, .. }] if *at == key), "{problems}");
+                assert!(problems.to_string().contains(address) && problems.to_string().contains("--i-know"));
+                let mut known = public.clone();
+                known.insert("i_know", vec!["true".into()]);
+                assert!(load(&known, &Environment::new(), None).is_ok());
+            }
+            let loopback = flags(&[(key, "true"), ("c2s", "127.8.9.10:5222"), ("c2s_tls", "[::ffff:127.0.0.1]:5223")]);
+            assert!(load(&loopback, &Environment::new(), None).is_ok(), "all of 127/8 is loopback");
+        }
+    }
+
+    #[test]
+    fn rules_between_options_are_enforced() {
+        let refused = |pairs: &[(&'static str, &str)], key: &str| {
+            let problems = load(&flags(pairs), &Environment::new(), None).unwrap_err();
+            assert!(problems.to_string().starts_with(&format!("{key}: ")), "{problems}");
+        };
+        refused(&[("c2s", "off"), ("c2s_tls", "off")], "c2s");
+        refused(&[("c2s", "127.0.0.1:7"), ("c2s_tls", "127.0.0.1:7")], "c2s");
+        refused(&[("tls_certificate", "/a.pem")], "tls_key");
+        refused(&[("tls_key", "/a.pem")], "tls_certificate");
+        refused(&[("stanza_bytes_max", "2MiB")], "outbound_bytes_max");
+        refused(&[("outbound_bytes_soft", "2MiB")], "outbound_bytes_soft");
+        assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
+    }
+
+    #[test]
+    fn the_data_folder_is_found_from_any_working_folder_and_its_file_is_read() {
+        let of = |pairs: &[(&str, &str)]| load(&Flags::new(), &environment(pairs), None).expect("good").config.data;
+        assert_eq!(of(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")]), PathBuf::from("/x/throng"));
+        assert_eq!(of(&[("XDG_DATA_HOME", "relative"), ("HOME", "/h")]), PathBuf::from("/h/.local/share/throng"));
+        assert_eq!(of(&[]), PathBuf::from("throng-data"));
+
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(FILE_NAME), "domain = \"example.org\"\n").expect("a file");
+        let data = folder.path().to_str().expect("a name");
+        let loaded = load(&flags(&[("data", data)]), &Environment::new(), None).expect("good");
+        assert_eq!(loaded.config.domain, "example.org");
+        assert_eq!(loaded.config.admin_socket_path(), folder.path().join("throng.sock"));
+        std::fs::write(folder.path().join(FILE_NAME), "data = \"/elsewhere\"\n").expect("a file");
+        assert!(load(&flags(&[("data", data)]), &Environment::new(), None).is_err());
+    }
+
+    #[test]
+    fn a_default_address_may_be_missing_but_a_given_one_must_work() {
+        let loaded = load(&flags(&[("c2s_tls", "[::1]:7")]), &Environment::new(), None).expect("good");
+        let musts: Vec<(String, bool, bool)> =
+            loaded.listeners().iter().map(|l| (l.address.to_string(), l.direct_tls, l.must)).collect();
+        let expected = [("127.0.0.1:5222", false, true), ("[::1]:5222", false, false), ("[::1]:7", true, true)];
+        assert_eq!(musts, expected.map(|(address, tls, must)| (address.to_owned(), tls, must)));
+    }
+
+    #[test]
+    fn variables_of_others_are_a_warning_and_changes_tell_knobs_from_restarts() {
+        let old = load(&Flags::new(), &environment(&[("THRONG_SERVICE_HOST", "x"), ("THRONG_SHARD", "2")]), None).unwrap();
+        assert_eq!(old.warnings.len(), 2);
+        assert!(old.warnings[1].ends_with("did you mean THRONG_SHARDS?") || old.warnings[0].ends_with("THRONG_SHARDS?"));
+        let new = load(&flags(&[("log_level", "debug"), ("shards", "3")]), &Environment::new(), None).unwrap();
+        assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec!["shards"] });
+    }
+
+    #[test]
+    fn loading_again_sees_the_file_as_it_is_now_and_keeps_the_flags() {
+        let (_folder, path) = file("log_level = \"info\"\nshards = 2\n");
+        let old = load(&flags(&[("shards", "4")]), &Environment::new(), Some(path.clone())).expect("good");
+        std::fs::write(&path, "log_level = \"debug\"\nshards = 3\n").expect("a file");
+        let new = old.again().expect("good");
+        assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec![] });
+        std::fs::write(&path, "log_level = \"loud\"\n").expect("a file");
+        assert!(old.again().is_err());
+    }
+}

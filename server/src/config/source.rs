@@ -1,0 +1,148 @@
+//! Where values come from: flags, environment, file, default, in this order of precedence.
+//!
+//! This room knows names and texts. It does not judge values; the table does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::check::{Problem, Source};
+use super::table::{Row, TABLE, nearest, row};
+
+/// Environment variables, as a map so that tests have their own.
+pub type Environment = BTreeMap<String, String>;
+
+/// The values that flags gave: key of the table, texts.
+pub type Flags = BTreeMap<&'static str, Vec<String>>;
+
+/// Largest configuration file that is read, in bytes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A text of an option and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// One text, or several for a list.
+    pub parts: Vec<String>,
+    /// Where it stands.
+    pub source: Source,
+}
+
+/// What a file gives, by key.
+pub type FileValues = BTreeMap<&'static str, Given>;
+
+/// Reads a file's values; problems are collected, so that one run shows them all.
+pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> FileValues {
+    match read_text(path) {
+        Ok(text) => parse_file(path, &text, problems),
+        Err(reason) => {
+            problems.push(Problem::Unreadable { path: path.to_owned(), reason });
+            FileValues::new()
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("{length} bytes long, at most {FILE_BYTES_MAX} are read"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// Reads the TOML text of a file named `path`.
+pub fn parse_file(path: &Path, text: &str, problems: &mut Vec<Problem>) -> FileValues {
+    let line_at = |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
+    let mut values = FileValues::new();
+    let table = match DeTable::parse(text) {
+        Ok(table) => table.into_inner(),
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_at(span.start));
+            problems.push(Problem::Syntax { path: path.to_owned(), line, reason: error.message().to_owned() });
+            return values;
+        }
+    };
+    for (key, value) in table {
+        let source = Source::File(path.to_owned(), line_at(key.span().start));
+        let Some(row) = TABLE.iter().find(|row| row.key == key.get_ref().as_ref()) else {
+            let key = key.get_ref().to_string();
+            let nearest = row(&key).map(|row| row.key).or_else(|| nearest(&key));
+            problems.push(Problem::Unknown { source, key, nearest });
+            continue;
+        };
+        match texts(row, value.get_ref()) {
+            Some(parts) => drop(values.insert(row.key, Given { parts, source })),
+            None => {
+                let found = value.get_ref().type_str().to_owned();
+                problems.push(Problem::Value { source, key: row.key, found, allowed: row.kind.allowed() });
+            }
+        }
+    }
+    values
+}
+
+/// The texts of a TOML value; `None` for types that no option has.
+fn texts(row: &Row, value: &DeValue<'_>) -> Option<Vec<String>> {
+    let scalar = |value: &DeValue<'_>| match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => {
+            let digits = number.as_str().replace('_', "");
+            i64::from_str_radix(&digits, number.radix()).ok().map(|number| number.to_string())
+        }
+        // A version such as 1.3 may stand without quotes.
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    };
+    match value {
+        DeValue::Array(items) if row.kind.is_list() => {
+            if items.is_empty() {
+                return Some(vec!["off".into()]);
+            }
+            items.iter().map(|item| scalar(item.get_ref())).collect()
+        }
+        _ => scalar(value).map(|text| vec![text]),
+    }
+}
+
+/// The folder that `data` is when nothing says otherwise: `$XDG_DATA_HOME/throng`, `~/.local/share/throng`,
+/// `./throng-data`. It does not depend on the working folder unless there is no home, so that `throng user` finds the
+/// store that `throng serve` made.
+pub fn default_data(environment: &Environment) -> PathBuf {
+    let folder = |name: &str| environment.get(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
+    match (folder("XDG_DATA_HOME"), folder("HOME")) {
+        (Some(data), _) => data.join("throng"),
+        (None, Some(home)) => home.join(".local/share/throng"),
+        (None, None) => PathBuf::from("throng-data"),
+    }
+}
+
+/// The value of one row by precedence.
+pub fn pick(row: &'static Row, flags: &Flags, environment: &Environment, file: &FileValues) -> Given {
+    if let Some(parts) = flags.get(row.key) {
+        return Given { parts: parts.clone(), source: Source::Flag(row.flag()) };
+    }
+    if let Some(text) = environment.get(&row.variable()) {
+        return Given { parts: vec![text.clone()], source: Source::Variable(row.variable()) };
+    }
+    if let Some(given) = file.get(row.key) {
+        return given.clone();
+    }
+    let text = match row.key {
+        "data" => default_data(environment).display().to_string(),
+        _ => row.default.to_owned(),
+    };
+    Given { parts: vec![text], source: Source::Default }
+}
+
+/// Variables that look like options and are none: a warning each, because others may own the name.
+pub fn strange_variables(environment: &Environment) -> Vec<String> {
+    environment
+        .keys()
+        .filter(|name| name.starts_with("THRONG_") && *name != "THRONG_CONFIG" && row(name).is_none())
+        .map(|name| match nearest(name).and_then(row) {
+            Some(near) => format!("environment {name} is not an option; did you mean {}?", near.variable()),
+            None => format!("environment {name} is not an option"),
+        })
+        .collect()
+}

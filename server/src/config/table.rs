@@ -1,0 +1,521 @@
+//! The one table of options: each row names an option, its type, unit, range, default and meaning.
+//!
+//! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come from these rows. To
+//! add an option, add a row. This room knows no source and no consumer.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kind::{Field, Kind, choice};
+
+choice! {
+    /// Which interface to the kernel carries the sockets.
+    DriverChoice {
+        /// io_uring where the kernel allows it, otherwise epoll.
+        Auto = "auto",
+        /// io_uring, or refuse to start.
+        Uring = "uring",
+        /// epoll.
+        Epoll = "epoll",
+    }
+}
+
+choice! {
+    /// Oldest TLS version that is accepted.
+    TlsVersion {
+        /// TLS 1.2 (RFC 5246) and later.
+        V12 = "1.2",
+        /// TLS 1.3 (RFC 8446) only.
+        V13 = "1.3",
+    }
+}
+
+choice! {
+    /// Whether a stream on a listener without direct TLS must be encrypted before authentication (RFC 6120 5.3.1).
+    Starttls {
+        /// Required on addresses that are not loopback, optional on loopback.
+        Auto = "auto",
+        /// Required everywhere.
+        Required = "required",
+        /// Offered, never required.
+        Optional = "optional",
+        /// Not offered.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// What happens when a client binds a resource that is in use (RFC 6120 7.7.2.2).
+    ResourceConflict {
+        /// The older session is closed with `<conflict/>`.
+        Replace = "replace",
+        /// The newer request is refused with `<conflict/>`.
+        Refuse = "refuse",
+    }
+}
+
+choice! {
+    /// Which sessions get a message to a bare JID (RFC 6121 8.5.2.1.1).
+    BareDelivery {
+        /// Every available session whose priority is not negative.
+        All = "all",
+        /// Of these, the one of highest priority, the latest active among equals.
+        MostAvailable = "most-available",
+    }
+}
+
+choice! {
+    /// How much is logged.
+    LogLevel {
+        /// Only what needs an operator.
+        Error = "error",
+        /// And what is likely to.
+        Warn = "warn",
+        /// And what the server did.
+        Info = "info",
+        /// And why.
+        Debug = "debug",
+        /// And each step; slow.
+        Trace = "trace",
+    }
+}
+
+choice! {
+    /// How a log line is written.
+    LogFormat {
+        /// For people; coloured on a terminal.
+        Human = "human",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// Part of the reference page, heading in `--help`.
+    Section {
+        /// Where the server is found and keeps its data.
+        Addresses = "Addresses and data",
+        /// Threads, descriptors, queues.
+        Machine = "Threads and connections",
+        /// Encryption.
+        Tls = "TLS",
+        /// Accounts, authentication, registration.
+        SignIn = "Signing in",
+        /// Limits and time-outs of a stream.
+        Streams = "Streams",
+        /// Roster, delivery, mailbox, archive.
+        Messages = "Messages",
+        /// Commits and disk space.
+        Store = "Store",
+        /// Logs.
+        Log = "Logs",
+    }
+}
+
+/// When a changed value takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// At the next start.
+    Restart,
+    /// At `throng ctl reload` or SIGHUP: a knob.
+    Reload,
+}
+
+/// Which help shows the flag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// `-h` and `--help`.
+    Main,
+    /// Only `--help`.
+    Detail,
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Name in the file; the flag has dashes for underscores, the variable is `THRONG_` and the name in capitals.
+    pub key: &'static str,
+    /// Where it stands in help and reference.
+    pub section: Section,
+    /// Type, unit and range.
+    pub kind: Kind,
+    /// Default, as it would be written.
+    pub default: &'static str,
+    /// When a change takes effect.
+    pub change: Change,
+    /// Which help shows it.
+    pub rank: Rank,
+    /// What it is, in one sentence.
+    pub help: &'static str,
+    /// Anything else worth knowing; may be empty.
+    pub more: &'static str,
+}
+
+impl Row {
+    /// The flag without its leading dashes: `c2s-tls`.
+    pub fn flag(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    /// The environment variable: `THRONG_C2S_TLS`.
+    pub fn variable(&self) -> String {
+        format!("THRONG_{}", self.key.to_ascii_uppercase())
+    }
+}
+
+/// The row of a key, also when written as a flag, or as a variable.
+pub fn row(name: &str) -> Option<&'static Row> {
+    let key = normal(name);
+    TABLE.iter().find(|row| row.key == key)
+}
+
+/// The key as it stands in the table, from any of its spellings.
+pub fn normal(name: &str) -> String {
+    let name = name.trim().trim_start_matches("--").to_ascii_lowercase().replace('-', "_");
+    name.strip_prefix("throng_").map(str::to_owned).unwrap_or(name)
+}
+
+/// The key that a mistyped name most likely meant, when there is one.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let name = normal(name);
+    let near = |row: &&Row| row.key.starts_with(&name) && name.len() >= 3;
+    let (distance, key) = TABLE.iter().map(|row| (distance(&name, row.key), row.key)).min()?;
+    if distance <= 1 + name.len() / 4 { Some(key) } else { TABLE.iter().find(near).map(|row| row.key) }
+}
+
+/// Edit distance with swaps of neighbours (optimal string alignment), which is what typing errors are made of.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let cost = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + cost);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+/// A value that its row does not allow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotAllowed {
+    /// The option.
+    pub key: &'static str,
+    /// What was found.
+    pub found: String,
+}
+
+fn take<T: Field>(row: &'static Row, parts: &[String], bad: &mut Vec<NotAllowed>) -> Option<T> {
+    let value = T::read(parts, &row.kind);
+    if value.is_none() {
+        bad.push(NotAllowed { key: row.key, found: parts.join(",") });
+    }
+    value
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const HOUR: u64 = 3_600;
+const DAY: u64 = 86_400;
+
+/// Declares the rows; yields [`TABLE`] and [`Config`].
+macro_rules! options {
+    ($($section:ident $rank:ident $change:ident $key:ident: $type:ty, $kind:expr, $default:literal,
+        $help:literal, $more:literal;)*) => {
+        /// All options, in the order of the reference page.
+        pub static TABLE: &[Row] = &[$(Row {
+            key: stringify!($key),
+            section: Section::$section,
+            kind: $kind,
+            default: $default,
+            change: Change::$change,
+            rank: Rank::$rank,
+            help: $help,
+            more: $more,
+        }),*];
+
+        /// The values of all options, checked against their ranges.
+        #[derive(Clone, PartialEq, Debug)]
+        pub struct Config {
+            $(#[doc = $help] pub $key: $type,)*
+        }
+
+        impl Config {
+            /// Reads one text (or several, for lists) a row, in the order of [`TABLE`].
+            ///
+            /// # Errors
+            /// Every value that its row does not allow.
+            pub(super) fn read(texts: &[Vec<String>]) -> Result<Config, Vec<NotAllowed>> {
+                assert_eq!(texts.len(), TABLE.len(), "one text a row");
+                let mut bad = Vec::new();
+                let mut rows = TABLE.iter().zip(texts);
+                $(let $key: Option<$type> =
+                    rows.next().and_then(|(row, parts)| take(row, parts, &mut bad));)*
+                match ($($key,)*) {
+                    ($(Some($key),)*) => Ok(Config { $($key),* }),
+                    _ => Err(bad),
+                }
+            }
+
+            /// The canonical text of every value, in the order of [`TABLE`].
+            pub fn shown(&self) -> Vec<String> {
+                let mut rows = TABLE.iter();
+                vec![$(self.$key.show(&rows.next().expect("a row a field").kind)),*]
+            }
+        }
+    };
+}
+
+options! {
+    // Where the server is found and keeps its data.
+    Addresses Main Restart domain: String, Kind::Domain, "localhost",
+        "Domain that the accounts belong to, the part after @ in a JID.",
+        "The certificate must be valid for it. A store keeps the accounts of one domain; do not change it later.";
+    Addresses Main Restart data: PathBuf, Kind::Path, "$XDG_DATA_HOME/throng",
+        "Folder of the store, the control socket and the self-signed certificate; made when missing, for the owner only.",
+        "Without XDG_DATA_HOME it is ~/.local/share/throng, without a home ./throng-data. A file throng.toml in it is \
+         read when no --config is given. One server at a time uses a folder.";
+    Addresses Main Restart c2s: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5222,[::1]:5222",
+        "Address for client connections that start in the clear and offer STARTTLS; may be given several times.",
+        "The default serves this machine only; 0.0.0.0:5222 and [::]:5222 serve all. A default address that the \
+         machine does not have is left out; a given one must work.";
+    Addresses Main Restart c2s_tls: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5223,[::1]:5223",
+        "Address for client connections with TLS from the first byte (XEP-0368); may be given several times.",
+        "As for c2s; off for none.";
+    Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
+        "Local control socket, mode 0600; throng.sock in the data folder when empty.",
+        "Who may open it commands the server: sessions, accounts, shutdown.";
+
+    // Threads, descriptors, queues.
+    Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",
+        "Number of shards, each a thread that owns its users; auto is one a core.",
+        "May exceed the cores: with io_uring each shard holds its own table of connections, so 60 shards hold more \
+         connections than the process may open descriptors. The 4,096 partitions of users are dealt out over them.";
+    Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
+        "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
+        "";
+    Machine Detail Restart shard_connections_max: Option<u64>,
+        Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
+        "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
+        "";
+    Machine Detail Restart connections_max: u64, Kind::Count { min: 0, max: 100_000_000, unit: "connections" }, "0",
+        "Most connections of the whole server; 0 leaves it to the shards' limits.",
+        "A connection over the limit is closed after accept, others are not affected.";
+    Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
+        "Connections that may wait in the kernel for accept, a listener.",
+        "The kernel cuts it to net.core.somaxconn.";
+    Machine Detail Restart mail_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
+        "Batches that may wait from one shard to another.",
+        "A full ring makes the sending shard keep the batch and read less from its clients.";
+    Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
+        "Time that streams have to close at a stop, after <system-shutdown/>.",
+        "A second signal ends the wait.";
+
+    // Encryption.
+    Tls Main Reload tls_certificate: Option<PathBuf>, Kind::PathOrNone, "",
+        "Certificate chain in PEM, own certificate first; a self-signed one is made in the data folder when empty.",
+        "Read again at reload, without a restart; connections in place keep theirs.";
+    Tls Main Reload tls_key: Option<PathBuf>, Kind::PathOrNone, "",
+        "Private key in PEM that belongs to tls_certificate.",
+        "";
+    Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
+        "Oldest TLS version accepted.",
+        "";
+    Tls Detail Restart starttls: Starttls, Kind::Choice(Starttls::WORDS), "auto",
+        "STARTTLS on the c2s listeners; auto requires it except on loopback (RFC 6120 5.3.1).",
+        "";
+
+    // Accounts, authentication, registration.
+    SignIn Main Restart plain_auth: bool, Kind::Switch, "false",
+        "Offer SASL PLAIN without TLS; only for listeners on loopback unless i_know.",
+        "Over TLS PLAIN is always offered. Without TLS the password crosses the network readable.";
+    SignIn Main Restart open_registration: bool, Kind::Switch, "false",
+        "Let anyone register an account in band (XEP-0077); only for listeners on loopback unless i_know.",
+        "Password change in band is always there for those signed in.";
+    SignIn Main Restart i_know: bool, Kind::Switch, "false",
+        "Allow plain_auth and open_registration on listeners that are not loopback.",
+        "";
+    SignIn Detail Restart auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
+        "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
+        "";
+    SignIn Detail Restart login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+        "20",
+        "Failed logins to one account within the window after which more are refused for a while.",
+        "Refused as <temporary-auth-failure/>, also with the right password, until the window has passed.";
+    SignIn Detail Restart login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+        "100",
+        "Failed logins from one IP address (IPv6: /64) within the window after which more are refused for a while.",
+        "";
+    SignIn Detail Restart login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
+        "Window in which failed logins are counted.",
+        "";
+    SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
+        "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
+        "";
+    SignIn Detail Restart scram_iterations: u64, Kind::Count { min: 4_096, max: 10_000_000, unit: "iterations" }, "4096",
+        "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
+        "4096 is the least that RFC 7677 4 allows. Accounts in place keep theirs until their password changes.";
+
+    // Limits and time-outs of a stream.
+    Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",
+        "Longest stanza accepted from a client (RFC 6120 13.12); announced as XEP-0478.",
+        "A longer one closes the stream with <policy-violation/>. The floor of 10,000 bytes is the RFC's.";
+    Streams Detail Restart preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
+        "Time from accept in which a client must have authenticated.",
+        "";
+    Streams Detail Restart idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
+        "Silence of a client after which it is pinged; as much again ends its stream with <connection-timeout/>; 0 never.",
+        "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
+    Streams Detail Restart send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
+        "Time that a client may leave sent bytes unread before its session is detached.",
+        "";
+    Streams Detail Restart outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "1MiB",
+        "Bytes that may wait for a slow connection before its session is detached.",
+        "Nothing accepted is lost: what waits is in the mailbox, or is returned to it.";
+    Streams Detail Restart outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
+        "Bytes waiting for a connection from which on messages stay in the mailbox until the client has caught up.",
+        "";
+    Streams Detail Restart unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
+        "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the mailbox.",
+        "";
+    Streams Detail Restart in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
+        "Stanzas of one session under way to other users before its socket is no longer read.",
+        "";
+    Streams Detail Restart sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
+        "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
+        "";
+    Streams Detail Restart sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
+        "Resources one user may have bound at once, resumable ones included.",
+        "One more is refused with <resource-constraint/> (RFC 6120 7.6.2.1).";
+    Streams Detail Restart resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
+        "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
+        "";
+
+    // Roster, delivery, mailbox, archive.
+    Messages Detail Restart roster_items_max: u64, Kind::Count { min: 1, max: 100_000, unit: "contacts" }, "2000",
+        "Contacts a roster may have.",
+        "";
+    Messages Detail Restart bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
+        "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
+        "Sessions of negative priority get none in either case.";
+    Messages Detail Restart mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
+        "Messages that may wait for a user who is offline.",
+        "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
+    Messages Detail Restart mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
+        "Bytes that may wait for a user who is offline.",
+        "";
+    Messages Main Restart archive: bool, Kind::Switch, "true",
+        "Keep messages after they are delivered; when false only what waits for delivery is kept.",
+        "";
+    Messages Detail Restart archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
+        "Days that a delivered message is kept; 0 for ever.",
+        "What has not been delivered is kept however old it is.";
+
+    // Commits and disk space.
+    Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
+        "Users whose roster and mailbox figures a shard keeps in memory at once.",
+        "";
+    Store Detail Restart cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
+        "Time that an idle user's roster and mailbox figures stay in memory.",
+        "";
+    Store Detail Restart commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
+        "Most bytes of writes that one fsync carries.",
+        "More bytes a group means more throughput and longer waits.";
+    Store Detail Restart commit_wait_micros: u64, Kind::Count { min: 0, max: 100_000, unit: "microseconds" }, "0",
+        "Time that a group waits for more writes before its fsync; 0 takes what came during the last one.",
+        "";
+    Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
+        "Size of the reserve file that is given up on a full disk so that commits under way get through.",
+        "";
+    Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
+        "Free disk space below which new messages are refused with <resource-constraint/>.",
+        "";
+
+    // Logs.
+    Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",
+        "How much is logged, to standard error.",
+        "Message bodies, passwords and keys are in no log at any level.";
+    Log Detail Restart log_format: LogFormat, Kind::Choice(LogFormat::WORDS), "human",
+        "Log lines for people, or one JSON object a line.",
+        "";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_has_a_plain_key_a_sentence_and_a_default_in_its_range() {
+        let mut seen = BTreeSet::new();
+        for row in TABLE {
+            assert!(seen.insert(row.key), "{} twice", row.key);
+            assert!(row.key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'), "{}", row.key);
+            assert!(row.help.ends_with('.') && row.help.len() < 130, "{}: {}", row.key, row.help);
+            assert!(row.more.is_empty() || row.more.ends_with('.'), "{}", row.key);
+            if let Kind::Seconds { .. } = row.kind {
+                assert!(row.key.ends_with("_seconds"), "{} names no unit", row.key);
+            }
+            if let Kind::Bytes { .. } = row.kind {
+                assert!(row.key.contains("bytes"), "{} names no unit", row.key);
+            }
+        }
+        let defaults: Vec<Vec<String>> = TABLE.iter().map(|row| vec![row.default.to_owned()]).collect();
+        let config = Config::read(&defaults).expect("defaults are allowed");
+        for (row, shown) in TABLE.iter().zip(config.shown()) {
+            assert_eq!(shown, canonical(row), "{}", row.key);
+        }
+    }
+
+    /// The default as `show` writes it: seconds get their unit.
+    fn canonical(row: &Row) -> String {
+        match row.kind {
+            Kind::Seconds { .. } if row.default.ends_with(|c: char| c.is_ascii_digit()) && row.default != "0" => {
+                super::super::kind::show_seconds(row.default.parse().expect("digits"))
+            }
+            _ => row.default.to_owned(),
+        }
+    }
+
+    #[test]
+    fn both_ends_of_every_range_are_allowed_and_the_next_values_are_not() {
+        for (index, row) in TABLE.iter().enumerate() {
+            let (min, max) = match row.kind {
+                Kind::Count { min, max, .. }
+                | Kind::CountOrAuto { min, max, .. }
+                | Kind::Bytes { min, max }
+                | Kind::Seconds { min, max } => (min, max),
+                _ => continue,
+            };
+            let with = |value: u64| {
+                let mut texts: Vec<Vec<String>> = TABLE.iter().map(|row| vec![row.default.to_owned()]).collect();
+                texts[index] = vec![value.to_string()];
+                Config::read(&texts)
+            };
+            assert!(with(min).is_ok() && with(max).is_ok(), "{}", row.key);
+            let over = with(max + 1).expect_err(row.key);
+            assert_eq!(over, vec![NotAllowed { key: row.key, found: (max + 1).to_string() }]);
+            assert!(min == 0 || with(min - 1).is_err(), "{}", row.key);
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_every_spelling_and_typos_have_a_neighbour() {
+        for name in ["c2s_tls", "c2s-tls", "--c2s-tls", "THRONG_C2S_TLS"] {
+            assert_eq!(row(name).map(|row| row.key), Some("c2s_tls"));
+        }
+        assert_eq!(nearest("stanza_byte_max"), Some("stanza_bytes_max"));
+        assert_eq!(nearest("shard"), Some("shards"));
+        assert_eq!(nearest("doamin"), Some("domain"));
+        assert_eq!(nearest("mailbox"), Some("mailbox_messages_max"));
+        assert_eq!(nearest("xyzzy_quux"), None);
+    }
+}

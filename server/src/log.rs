@@ -1,0 +1,150 @@
+//! Logs: structured lines on standard error, their level changeable while the server runs.
+//!
+//! What must never be in a log: the body of a message, a password, a key. Values that hold such things are [`Secret`]s,
+//! which print as `***`; whoever logs names fields one by one (`tracing::info!(%jid, shard, "bound")`) and never a
+//! whole stanza.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::reload;
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Text that prints as `***`: passwords and keys on their way to where they are used.
+///
+/// It is not wiped from memory when dropped; it only cannot slip into a log, an error or a snapshot.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Changes the level of a log that is set up.
+#[derive(Clone, Debug)]
+pub struct LogHandle {
+    level: reload::Handle<LevelFilter, Registry>,
+}
+
+impl LogHandle {
+    /// Logs from `level` on, at once and in all threads.
+    pub fn set_level(&self, level: LogLevel) {
+        // The only failure is that the log is gone, and then there is nothing to change.
+        let _ = self.level.reload(filter(level));
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+/// Sets up the log of the process on standard error. A second call changes nothing but returns a handle that has no
+/// effect.
+pub fn start(level: LogLevel, format: LogFormat) -> LogHandle {
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let (subscriber, handle) = build(level, format, colours, io::stderr);
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    handle
+}
+
+fn build<W>(
+    level: LogLevel,
+    format: LogFormat,
+    colours: bool,
+    writer: W,
+) -> (impl tracing::Subscriber + Send + Sync, LogHandle)
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let (level, handle) = reload::Layer::new(filter(level));
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
+    let lines = match format {
+        LogFormat::Human => lines.with_ansi(colours).with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).boxed(),
+    };
+    (Registry::default().with(level).with(lines), LogHandle { level: handle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Captured {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Captured {
+        fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut self.0.lock().expect("not poisoned"))).expect("text")
+        }
+    }
+
+    #[test]
+    fn the_level_changes_while_lines_are_written_and_secrets_are_stars() {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let (subscriber, handle) = build(LogLevel::Info, LogFormat::Human, false, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let password = Secret::new("correct horse");
+            tracing::info!(%password, ?password, "seen");
+            tracing::debug!("hidden");
+            let text = captured.take();
+            assert!(text.contains("seen") && text.contains("***") && !text.contains("horse"), "{text}");
+            assert!(!text.contains("hidden"));
+            handle.set_level(LogLevel::Debug);
+            tracing::debug!("shown now");
+            assert!(captured.take().contains("shown now"));
+        });
+    }
+
+    #[test]
+    fn json_lines_are_objects_with_the_fields_at_the_top() {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Json, true, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || tracing::warn!(shard = 3, "queue is long"));
+        let value: serde_json::Value = serde_json::from_str(captured.take().trim()).expect("JSON");
+        assert_eq!((&value["shard"], &value["message"], &value["level"]), (&3.into(), &"queue is long".into(), &"WARN".into()));
+    }
+}
