@@ -93,6 +93,11 @@ counters! {
     parked_refused Count "Stanzas refused because too many waited.";
     outbound_bytes Gauge "Bytes that wait in connections' outbound buffers.";
     outbound_overflows Count "Streams ended because their peer did not read.";
+    gate_waiting Gauge "Effects that wait for their commit to be durable.";
+    gate_bytes Gauge "Bytes of these that are to be sent.";
+    mail_kept Gauge "Batches that did not fit into other shards' rings.";
+    reads_kept Gauge "Reads that wait for room in the readers' ring.";
+    jobs_kept Gauge "Jobs that wait for room in the job queue.";
     paused Gauge "Connections that are not read from because their stanzas are under way.";
 }
 

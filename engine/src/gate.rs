@@ -47,6 +47,11 @@ impl GateQueue {
         Some(effect)
     }
 
+    /// The gate that the next effect waits for.
+    pub fn front(&self) -> Option<Gate> {
+        self.waiting.front().map(|(gate, _)| *gate)
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -155,6 +155,11 @@ impl Shard {
         self.id
     }
 
+    /// The shard that is home to a localpart of the served domain.
+    pub fn home_of(&self, local: &str) -> ShardId {
+        self.home(&self.bare(local))
+    }
+
     /// Its counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
