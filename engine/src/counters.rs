@@ -98,6 +98,7 @@ counters! {
     mail_kept Gauge "Batches that did not fit into other shards' rings.";
     reads_kept Gauge "Reads that wait for room in the readers' ring.";
     jobs_kept Gauge "Jobs that wait for room in the job queue.";
+    storage_full Gauge "1 while the store has no room.";
     paused Gauge "Connections that are not read from because their stanzas are under way.";
 }
 

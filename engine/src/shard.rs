@@ -179,7 +179,10 @@ impl Shard {
             Input::Mail(batch) => self.read_mail(batch),
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
-            Input::Storage(state) => self.storage = state,
+            Input::Storage(state) => {
+                self.storage = state;
+                self.counters.storage_full.set(u64::from(state == StorageState::Full));
+            }
             Input::Command { token, command } => self.command(token, command),
             Input::EndOfTurn => self.end_of_turn(out),
         }

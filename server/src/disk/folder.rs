@@ -101,7 +101,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     pub(crate) fn take(folder: &Path) -> Result<Lock, DiskError> {
-        let path = folder.join("throng.lock");
+        let path = folder.join("store.lock");
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let mut file = open.map_err(DiskError::at(&path))?;
         match file.try_lock() {
