@@ -267,6 +267,42 @@ fn rows_that_are_not_a_roster_are_refused() {
     assert_eq!(Roster::load(&Found::Value(None)), Err(Corrupt));
 }
 
+#[test]
+fn probes_are_answered_by_rfc_6121_4_3_2() {
+    let mut batch = Batch::new();
+    let mut probed = |sent: &[Kind], received: &[Kind], number| {
+        let mut roster = Roster::default();
+        for &kind in received {
+            roster.received(JULIET, ROMEO, kind, 7, b"<presence/>", &mut batch);
+        }
+        for &kind in sent {
+            roster.sent(JULIET, ROMEO, kind, &mut batch).unwrap();
+        }
+        roster.probed(ROMEO, number)
+    };
+    assert_eq!(probed(&[Kind::Subscribed], &[Kind::Subscribe], 7), ProbeAnswer::Presence);
+    assert_eq!(probed(&[], &[], 7), ProbeAnswer::Unsubscribed(7));
+    assert_eq!(probed(&[Kind::Subscribe], &[], 7), ProbeAnswer::Unsubscribed(7));
+    // Romeo believes in a subscription, and has asked again since it ended: his request is still open.
+    assert_eq!(probed(&[], &[Kind::Subscribe], 7), ProbeAnswer::Unsubscribed(OUTDATED));
+    let mut romeo = Roster::default();
+    romeo.sent(ROMEO, JULIET, Kind::Subscribe, &mut batch).unwrap();
+    romeo.received(ROMEO, JULIET, Kind::Subscribed, romeo.asked(JULIET), b"", &mut batch);
+    assert_eq!(romeo.state(JULIET), State::To);
+    romeo.received(ROMEO, JULIET, Kind::Unsubscribed, OUTDATED, b"", &mut batch);
+    assert_eq!(romeo.state(JULIET), State::NonePendingOut);
+}
+
+#[test]
+fn presence_without_a_subscription_is_answered() {
+    let (mut roster, mut batch) = (Roster::default(), Batch::new());
+    assert_eq!(roster.shown(ROMEO), Some((Kind::Unsubscribe, 0)));
+    let asked = roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch).unwrap().number;
+    assert_eq!(roster.shown(ROMEO), Some((Kind::Subscribe, asked)));
+    roster.received(JULIET, ROMEO, Kind::Subscribed, asked, b"", &mut batch);
+    assert_eq!(roster.shown(ROMEO), None);
+}
+
 /// One home: the roster, its rows, and the stanzas on their way to the other one.
 struct Home {
     owner: &'static str,
