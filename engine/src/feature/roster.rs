@@ -7,8 +7,12 @@
 //! **Numbers.** What the user sends to a contact of the same deployment carries [`Sent::number`], what the server
 //! answers carries [`Received::reply`]'s; the receiving home hands it to [`Roster::received`]. They let it tell the answer
 //! to an older request (see `subscription`). Zero stands for "no number", as with another domain. A probe carries
-//! [`Roster::asked`], and the `unsubscribed` that answers it (RFC 6121 4.3.2) carries it back; so does the
-//! `unsubscribed` that answers for an account that does not exist.
+//! [`Roster::asked`]; the `unsubscribed` that answers for an account that does not exist carries back what it answers.
+//!
+//! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. The rosters find
+//! together again when the users come online, if a resource that becomes available (1) has each pending request sent
+//! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, and (3) lets
+//! [`Roster::shown`] answer presence that comes because of the contact's roster (and not directed, RFC 6121 4.6).
 
 use super::subscription::{Answer, Kind, OwnPresence, State, inbound, outbound};
 use super::{Condition, roster_iq};
@@ -119,6 +123,18 @@ pub struct Removed {
     /// What the user's own presence does towards the contact.
     pub presence: OwnPresence,
 }
+
+/// The answer to a presence probe (RFC 6121 4.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeAnswer {
+    /// The presence of each available resource.
+    Presence,
+    /// `unsubscribed` with this number: the prober believes in a subscription that is not there.
+    Unsubscribed(u64),
+}
+
+/// The number of an answer that every numbered request is newer than.
+const OUTDATED: u64 = 1;
 
 /// A row of a roster, or its place in the list of rows, is not what this server writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -359,6 +375,26 @@ impl Roster {
         let push = self.settle(owner, contact, before, item, entry, batch).filter(|_| result.push);
         let reply = result.reply.map(|kind| (kind, seen));
         Received { deliver: result.deliver, push, reply, presence: result.presence }
+    }
+
+    /// The contact probes the user, with the number that it has asked last (RFC 6121 4.3.2).
+    pub fn probed(&self, contact: &str, number: u64) -> ProbeAnswer {
+        match self.state(contact) {
+            state if state.from() => ProbeAnswer::Presence,
+            // The contact's latest request waits here: what is over is the subscription before it.
+            state if state.pending_in() && number > OUTDATED => ProbeAnswer::Unsubscribed(OUTDATED),
+            _ => ProbeAnswer::Unsubscribed(number),
+        }
+    }
+
+    /// The contact's presence has come because its roster has the user as a subscriber. `None`: it is delivered.
+    /// Otherwise the user's roster knows of no subscription: it is not delivered, and this stanza goes back instead.
+    pub fn shown(&self, contact: &str) -> Option<(Kind, u64)> {
+        match self.state(contact) {
+            state if state.to() => None,
+            state if state.pending_out() => Some((Kind::Subscribe, self.asked(contact))),
+            _ => Some((Kind::Unsubscribe, 0)),
+        }
     }
 
     /// Keeps, writes or drops an item that was taken out: rows that say nothing are not kept, and rows that have not

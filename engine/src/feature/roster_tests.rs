@@ -86,12 +86,12 @@ fn a_set_is_pushed_and_listed() {
     let push = roster.set(JULIET, &item(ROMEO, "Romeo & co", &["Friends", "Lovers"]), &mut batch).unwrap();
     let listed = "<item jid='romeo@example.net' name='Romeo &amp; co' subscription='none'>\
                   <group>Friends</group><group>Lovers</group></item>";
-    assert_eq!(text(&push), format!("<query xmlns='jabber:iq:roster' ver='1'>{listed}</query>"));
+    assert_eq!(text(&push), format!("<query xmlns='jabber:iq:roster' ver='2'>{listed}</query>"));
     let push = roster.set(JULIET, &item("nurse@example.com", "", &[]), &mut batch).unwrap();
     let nurse = "<item jid='nurse@example.com' subscription='none'/>";
-    assert_eq!(text(&push), format!("<query xmlns='jabber:iq:roster' ver='2'>{nurse}</query>"));
+    assert_eq!(text(&push), format!("<query xmlns='jabber:iq:roster' ver='3'>{nurse}</query>"));
     let whole = roster.get(None).payload;
-    assert_eq!(text(&whole), format!("<query xmlns='jabber:iq:roster' ver='2'>{nurse}{listed}</query>"));
+    assert_eq!(text(&whole), format!("<query xmlns='jabber:iq:roster' ver='3'>{nurse}{listed}</query>"));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_request_is_not_shown_in_the_roster_and_kept_until_it_is_answered() {
     let received = roster.received(JULIET, ROMEO, Kind::Subscribe, 4, stanza, &mut batch);
     assert_eq!((received.deliver, received.push, received.reply), (true, None, None));
     rows.apply(&mut batch);
-    assert_eq!(text(&roster.get(None).payload), "<query xmlns='jabber:iq:roster' ver='0'></query>");
+    assert_eq!(text(&roster.get(None).payload), "<query xmlns='jabber:iq:roster' ver='1'></query>");
     assert_eq!(rows.load().requests().collect::<Vec<_>>(), [(ROMEO, Some(&stanza[..]))]);
     assert_eq!(roster.remove(JULIET, ROMEO, &mut batch), Err(Condition::ItemNotFound));
     // 3.1.5: approved, it is listed, and the answer carries the request's number.
@@ -176,7 +176,7 @@ fn a_denied_request_leaves_nothing_behind() {
     assert_eq!((sent.route, sent.number, sent.push), (true, 4, None));
     rows.apply(&mut batch);
     assert!(rows.0.is_empty());
-    assert_eq!((roster.contacts().count(), roster.version()), (0, 0));
+    assert_eq!((roster.contacts().count(), roster.version()), (0, 1));
 }
 
 #[test]
@@ -225,25 +225,24 @@ fn versions_spare_the_whole_roster() {
     for (n, jid) in ["c@x", "b@x", "a@x"].into_iter().enumerate() {
         roster.set(JULIET, &item(jid, &n.to_string(), &[]), &mut batch).unwrap();
     }
-    assert_eq!(roster.get(Some("3")), GetAnswer { payload: Vec::new(), pushes: Vec::new() });
-    let behind = roster.get(Some("1"));
+    assert_eq!(roster.get(Some("4")), GetAnswer { payload: Vec::new(), pushes: Vec::new() });
+    let behind = roster.get(Some("2"));
     let pushes: Vec<_> = behind.pushes.iter().map(|push| text(push)).collect();
     assert_eq!(
         pushes,
         [
-            "<query xmlns='jabber:iq:roster' ver='2'><item jid='b@x' name='1' subscription='none'/></query>",
-            "<query xmlns='jabber:iq:roster' ver='3'><item jid='a@x' name='2' subscription='none'/></query>",
+            "<query xmlns='jabber:iq:roster' ver='3'><item jid='b@x' name='1' subscription='none'/></query>",
+            "<query xmlns='jabber:iq:roster' ver='4'><item jid='a@x' name='2' subscription='none'/></query>",
         ]
     );
     assert!(behind.payload.is_empty());
-    for whole in [None, Some(""), Some("x"), Some("4"), Some("-1")] {
+    for whole in [None, Some(""), Some("x"), Some("5"), Some("-1")] {
         assert!(text(&roster.get(whole).payload).contains("a@x"), "{whole:?}");
     }
     // After a removal the items alone do not tell what has changed.
     roster.remove(JULIET, "b@x", &mut batch).unwrap();
-    assert!(!roster.get(Some("3")).payload.is_empty());
-    assert!(roster.get(Some("4")).payload.is_empty());
-    assert!(roster.get(Some("4")).pushes.is_empty());
+    assert!(!roster.get(Some("4")).payload.is_empty());
+    assert_eq!(roster.get(Some("5")), GetAnswer { payload: Vec::new(), pushes: Vec::new() });
 }
 
 #[test]
@@ -266,6 +265,42 @@ fn rows_that_are_not_a_roster_are_refused() {
     assert_eq!(found(vec![row(b"a@x", &value)]), Err(Corrupt));
     assert_eq!(Roster::load(&Found::Rows { rows: Vec::new(), more: true }), Err(Corrupt));
     assert_eq!(Roster::load(&Found::Value(None)), Err(Corrupt));
+}
+
+#[test]
+fn probes_are_answered_by_rfc_6121_4_3_2() {
+    let mut batch = Batch::new();
+    let mut probed = |sent: &[Kind], received: &[Kind], number| {
+        let mut roster = Roster::default();
+        for &kind in received {
+            roster.received(JULIET, ROMEO, kind, 7, b"<presence/>", &mut batch);
+        }
+        for &kind in sent {
+            roster.sent(JULIET, ROMEO, kind, &mut batch).unwrap();
+        }
+        roster.probed(ROMEO, number)
+    };
+    assert_eq!(probed(&[Kind::Subscribed], &[Kind::Subscribe], 7), ProbeAnswer::Presence);
+    assert_eq!(probed(&[], &[], 7), ProbeAnswer::Unsubscribed(7));
+    assert_eq!(probed(&[Kind::Subscribe], &[], 7), ProbeAnswer::Unsubscribed(7));
+    // Romeo believes in a subscription, and has asked again since it ended: his request is still open.
+    assert_eq!(probed(&[], &[Kind::Subscribe], 7), ProbeAnswer::Unsubscribed(OUTDATED));
+    let mut romeo = Roster::default();
+    romeo.sent(ROMEO, JULIET, Kind::Subscribe, &mut batch).unwrap();
+    romeo.received(ROMEO, JULIET, Kind::Subscribed, romeo.asked(JULIET), b"", &mut batch);
+    assert_eq!(romeo.state(JULIET), State::To);
+    romeo.received(ROMEO, JULIET, Kind::Unsubscribed, OUTDATED, b"", &mut batch);
+    assert_eq!(romeo.state(JULIET), State::NonePendingOut);
+}
+
+#[test]
+fn presence_without_a_subscription_is_answered() {
+    let (mut roster, mut batch) = (Roster::default(), Batch::new());
+    assert_eq!(roster.shown(ROMEO), Some((Kind::Unsubscribe, 0)));
+    let asked = roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch).unwrap().number;
+    assert_eq!(roster.shown(ROMEO), Some((Kind::Subscribe, asked)));
+    roster.received(JULIET, ROMEO, Kind::Subscribed, asked, b"", &mut batch);
+    assert_eq!(roster.shown(ROMEO), None);
 }
 
 /// One home: the roster, its rows, and the stanzas on their way to the other one.
@@ -310,6 +345,36 @@ impl Home {
     }
 }
 
+impl Home {
+    /// The user comes online, as the module's text on healing says. What goes to the contact's roster is asked directly.
+    fn log_in(&mut self, other: &mut Home) {
+        let state = self.roster.state(self.contact);
+        if state.pending_out() {
+            self.out.push_back((Kind::Subscribe, self.roster.asked(self.contact)));
+        }
+        if state.to()
+            && let ProbeAnswer::Unsubscribed(number) = other.roster.probed(self.owner, self.roster.asked(self.contact))
+        {
+            other.out.push_back((Kind::Unsubscribed, number));
+        }
+        if state.from() {
+            other.out.extend(other.roster.shown(self.owner));
+        }
+    }
+}
+
+/// Lets every stanza arrive that is on its way.
+fn drain(romeo: &mut Home, juliet: &mut Home) {
+    while !romeo.out.is_empty() || !juliet.out.is_empty() {
+        if let Some(stanza) = romeo.out.pop_front() {
+            juliet.receive(stanza);
+        }
+        if let Some(stanza) = juliet.out.pop_front() {
+            romeo.receive(stanza);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
@@ -326,10 +391,7 @@ proptest! {
                 _ => if let Some(stanza) = juliet.out.pop_front() { romeo.receive(stanza) },
             }
         }
-        while !romeo.out.is_empty() || !juliet.out.is_empty() {
-            if let Some(stanza) = romeo.out.pop_front() { juliet.receive(stanza) }
-            if let Some(stanza) = juliet.out.pop_front() { romeo.receive(stanza) }
-        }
+        drain(&mut romeo, &mut juliet);
         for home in [&romeo, &juliet] {
             let mut kept = home.roster.clone();
             kept.entries.shrink_to_fit();
@@ -338,5 +400,33 @@ proptest! {
         let (r, j) = (romeo.roster.state(JULIET), juliet.roster.state(ROMEO));
         prop_assert_eq!((r.to(), r.from()), (j.from(), j.to()), "{:?} {:?}", r, j);
         prop_assert_eq!((r.pending_out(), r.pending_in()), (j.pending_in(), j.pending_out()), "{:?} {:?}", r, j);
+    }
+
+    /// RFC 6121 3.1.2, 4.3.2: also when stanzas were lost on the way, once both users have come online.
+    #[test]
+    fn two_homes_agree_after_losses_when_the_users_log_in(
+        steps in prop::collection::vec((0u8..6, 0usize..7), 0..80), romeo_first in any::<bool>(),
+    ) {
+        let (mut romeo, mut juliet) = (Home::new(ROMEO, JULIET), Home::new(JULIET, ROMEO));
+        for (step, action) in steps {
+            match step {
+                0 => romeo.act(action),
+                1 => juliet.act(action),
+                2 => if let Some(stanza) = romeo.out.pop_front() { juliet.receive(stanza) },
+                3 => if let Some(stanza) = juliet.out.pop_front() { romeo.receive(stanza) },
+                4 => romeo.out.truncate(action),
+                _ => juliet.out.truncate(action),
+            }
+        }
+        drain(&mut romeo, &mut juliet);
+        let (first, second) = if romeo_first { (&mut romeo, &mut juliet) } else { (&mut juliet, &mut romeo) };
+        first.log_in(second);
+        drain(first, second);
+        second.log_in(first);
+        drain(first, second);
+        let (r, j) = (romeo.roster.state(JULIET), juliet.roster.state(ROMEO));
+        prop_assert_eq!((r.to(), r.from()), (j.from(), j.to()), "{:?} {:?}", r, j);
+        prop_assert!(!r.pending_out() || j.pending_in(), "{:?} {:?}", r, j);
+        prop_assert!(!j.pending_out() || r.pending_in(), "{:?} {:?}", r, j);
     }
 }

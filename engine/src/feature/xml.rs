@@ -2,37 +2,12 @@
 
 use minidom::Element;
 
+pub use crate::wire::text::{escape_into as escape, write_attribute as attribute};
+
 /// Reads one element: the complete XML of a stanza's child. Its default namespace is `jabber:client` where it declares
 /// none, as in the stream that it came from (RFC 6120 4.8.3). `None` if it is not one well-formed element.
 pub fn parse(payload: &[u8]) -> Option<Element> {
     Element::from_reader_with_prefixes(payload, "jabber:client".to_owned()).ok()
-}
-
-/// Appends `text` as character data or as an attribute's value in single quotes.
-pub fn escape(out: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'\'' => out.extend_from_slice(b"&apos;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            // As character references, or attribute normalisation would make spaces of them (XML 1.0 3.3.3).
-            b'\t' => out.extend_from_slice(b"&#9;"),
-            b'\n' => out.extend_from_slice(b"&#10;"),
-            b'\r' => out.extend_from_slice(b"&#13;"),
-            _ => out.push(byte),
-        }
-    }
-}
-
-/// Appends ` name='value'`.
-pub fn attribute(out: &mut Vec<u8>, name: &str, value: &str) {
-    out.push(b' ');
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"='");
-    escape(out, value);
-    out.push(b'\'');
 }
 
 /// Appends `<name>text</name>`.

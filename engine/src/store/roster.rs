@@ -101,12 +101,18 @@ impl<'a> ItemView<'a> {
 }
 
 /// The roster's version row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// Counts up with each change and each request; never starts again while the account exists.
+    /// Counts up from 1 with each change and each request; never starts again while the account exists.
     pub current: u64,
     /// The version at the last removal of an item: a client with an older one needs the whole roster.
     pub removal: u64,
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version { current: 1, removal: 0 }
+    }
 }
 
 impl Version {
