@@ -194,7 +194,7 @@ impl Handshake {
     /// Bytes on the heap, this object's own included; the library's part is
     /// a measured figure (docs/decisions/0002-tls.md).
     pub(super) fn heap_bytes(&self) -> usize {
-        const LIBRARY_BYTES: usize = 8 * 1024;
+        const LIBRARY_BYTES: usize = 12 * 1024;
         size_of::<Self>()
             + self.pending.capacity()
             + self.library.as_ref().map_or(0, |_| LIBRARY_BYTES)

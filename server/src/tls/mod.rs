@@ -15,8 +15,8 @@
 //!
 //! Inside there are two states. During the handshake `rustls` does the work.
 //! When it is done, the library's object is dropped and only the traffic keys,
-//! their sequence numbers and a few counters stay ([`TlsConnection::heap_bytes`],
-//! under 300 bytes); the records are then sealed and opened by the AEADs of
+//! their sequence numbers and a few counters stay (248 bytes, see
+//! [`TlsConnection::heap_bytes`]); the records are then sealed and opened by the AEADs of
 //! `ring`. The figures are in `docs/decisions/0002-tls.md`.
 //!
 //! # What the caller owes
@@ -36,7 +36,7 @@
 //!   truncation (RFC 8446 6.1). XMPP closes its own streams, so the session
 //!   layer sees a missing `</stream:stream>` and treats it as an abrupt close.
 //! * A peer that does not get on with its handshake is closed by the
-//!   pre-authentication sweep; this room has no clock.
+//!   pre-authentication sweep; this room has no timer.
 
 mod certificate;
 mod cipher;
