@@ -162,6 +162,7 @@ class AioxmppActor(Actor):
         client.stream.app_inbound_presence_filter.register(self._on_presence, 0)
         self._disco = client.summon(aioxmpp.DiscoClient)
         self._rosters = client.summon(aioxmpp.RosterClient)
+        client.summon(aioxmpp.PingService)
         self._private = client.summon(aioxmpp.private_xml.PrivateXMLService)
         self._rosters.on_entry_added.connect(self._on_item)
         self._rosters.on_entry_name_changed.connect(self._on_item)
