@@ -92,6 +92,10 @@ class Actor:
         """The name of the software by XEP-0092."""
         raise NotImplementedError
 
+    async def flush(self):
+        """Wait until the client has written all that it was told to send."""
+        raise NotImplementedError
+
     # What follows from it.
 
     async def online(self):

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import aioopenssl
 import aiosasl
 import aiosasl.channel_binding
 import aioxmpp
@@ -19,6 +20,16 @@ from aioxmpp import errors, protocol
 
 from actor import Actor
 from events import WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+
+
+def _invalid_state(transport, at, _original=aioopenssl.STARTTLSTransport._invalid_state):
+    """A write after a reset is a RuntimeError in aioopenssl 0.6.0, at which
+    aioxmpp gives up instead of connecting again: make it the OSError it is."""
+    error = _original(transport, at)
+    return ConnectionResetError(str(error)) if transport._state.name == "CLOSED" else error
+
+
+aioopenssl.STARTTLSTransport._invalid_state = _invalid_state
 
 
 class TLSExporter(aiosasl.channel_binding.ChannelBindingProvider):
@@ -132,7 +143,7 @@ class AioxmppActor(Actor):
         super().__init__(*args, **kwargs)
         self.client = None
         self._rosters = None
-        self._failure = None
+        self._last = None
         self._connector = Gated(CONNECTORS[self.tls]())
 
     def _context(self):
@@ -261,7 +272,8 @@ class AioxmppActor(Actor):
 
     def drop(self):
         self.hold()
-        self._connector.transport.abort()
+        # `abort()` looks like a wanted end to the library: fail as a socket does.
+        self._connector.transport._force_close(ConnectionAbortedError("dropped"))
 
     async def resume(self):
         outcome = asyncio.get_running_loop().create_future()
@@ -287,7 +299,7 @@ class AioxmppActor(Actor):
         stanza = aioxmpp.Message(type_=aioxmpp.MessageType(type), to=aioxmpp.JID.fromstr(to))
         stanza.body[None] = body
         stanza.id_ = id
-        self.client.enqueue(stanza)
+        self._last = self.client.enqueue(stanza)
 
     def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
         stanza = aioxmpp.Presence(type_=aioxmpp.PresenceType(type))
@@ -298,7 +310,15 @@ class AioxmppActor(Actor):
             stanza.status[None] = status
         if priority is not None:
             stanza.priority = priority
-        self.client.enqueue(stanza)
+        self._last = self.client.enqueue(stanza)
+
+    async def flush(self):
+        if self._last is None:
+            return
+        deadline = asyncio.get_running_loop().time() + WAIT
+        while self._last.state == aioxmpp.stream.StanzaState.ACTIVE:
+            assert asyncio.get_running_loop().time() < deadline, "a stanza is not written"
+            await asyncio.sleep(0.005)
 
     async def _iq(self, awaitable):
         try:

@@ -52,7 +52,7 @@ class SlixmppActor(Actor):
     kind = "slixmpp"
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
-         "private", "time", "last", "preapproval"}
+         "private", "time", "last"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -215,6 +215,9 @@ class SlixmppActor(Actor):
             stanza["priority"] = priority
         stanza.send()
 
+    async def flush(self):
+        await asyncio.wait_for(self.client.waiting_queue.join(), WAIT)
+
     async def _iq(self, future):
         try:
             return await asyncio.wait_for(future, WAIT)
@@ -222,6 +225,8 @@ class SlixmppActor(Actor):
             raise _failure(error) from None
 
     async def roster(self):
+        # Without a known version the server sends all of it (RFC 6121 2.6).
+        self.client.client_roster.version = ""
         result = await self._iq(self.client.get_roster())
         return {item.jid: item for item in self._items(result)}
 
@@ -254,9 +259,10 @@ class SlixmppActor(Actor):
         return result["software_version"]["name"]
 
     async def time(self, to):
-        """The entity's time (XEP-0202), a datetime."""
+        """The entity's time (XEP-0202) as text; the library's own reading of
+        it fails (1.17.0 appends a second "Z")."""
         result = await self._iq(self.client.plugin["xep_0202"].get_entity_time(to))
-        return result["entity_time"]["utc"]
+        return result.xml.findtext("{urn:xmpp:time}time/{urn:xmpp:time}utc")
 
     async def last(self, to):
         """(seconds, text) of last activity (XEP-0012)."""

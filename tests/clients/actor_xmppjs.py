@@ -109,7 +109,7 @@ class XmppjsActor(Actor):
         super().__init__(*args, **kwargs)
         self._agent = None
         self._session = None
-        self._sent = set()
+        self._writing = set()
 
     def on_report(self, report):
         """One event of the session."""
@@ -188,7 +188,13 @@ class XmppjsActor(Actor):
         return await self._order("resume")
 
     def _send(self, *tree):
-        self._agent.order("send", session=self._session, tree=tree)
+        answer = self._agent.order("send", session=self._session, tree=tree)
+        self._writing.add(answer)
+        answer.add_done_callback(self._writing.discard)
+
+    async def flush(self):
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=WAIT)
 
     def send_message(self, to, body, type="chat", id=None):
         attributes = {"to": to, "type": type} | ({"id": id} if id else {})

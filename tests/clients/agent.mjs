@@ -24,9 +24,10 @@ function open({ session, service, domain, username, password, resource, mechanis
     domain,
     resource,
     timeout: 10_000,
-    // The library never picks PLAIN without TLS by itself, so name it.
+    // PLAIN unless a test asks for another one: the library's SCRAM is written
+    // in JavaScript and takes most of a second.
     credentials: async (authenticate, mechanisms) => {
-      const chosen = mechanism ?? "SCRAM-SHA-1";
+      const chosen = mechanism ?? "PLAIN";
       if (!mechanisms.includes(chosen)) throw new Error(`${chosen} is not offered`);
       await authenticate({ username, password }, chosen);
     },
@@ -39,6 +40,15 @@ function open({ session, service, domain, username, password, resource, mechanis
       el.children = el.children.filter((c) => c.name !== "starttls");
     });
   }
+  // The library's IQ caller takes its answers away before its stream management
+  // counts them (0.14.0), so `h` would be too low at a resume: count them here.
+  xmpp.prependListener("element", (el) => {
+    if (!xmpp.streamManagement.enabled || el.name !== "iq") return;
+    const { id, type } = el.attrs;
+    if ((type === "result" || type === "error") && xmpp.iqCaller.handlers.has(id)) {
+      xmpp.streamManagement.inbound += 1;
+    }
+  });
   xmpp.iqCallee.set("jabber:iq:roster", "query", () => ({}));
   xmpp.on("stanza", (el) => say({ session, stanza: toTree(el) }));
   xmpp.on("disconnect", () => say({ session, status: "disconnect" }));

@@ -3,6 +3,8 @@ loses nothing and repeats nothing."""
 
 import pytest
 
+from world import befriend
+
 BREAKS = ["client", "cut", "strand"]
 
 
@@ -50,8 +52,6 @@ async def test_resume_keeps_presence(world, kind):
     romeo = await world.online(kind)
     proxy = await world.proxy()
     juliet = await world.online(kind, proxy=proxy)
-    from world import befriend
-
     await befriend(romeo, juliet)
     since_romeo, since_juliet = romeo.log.mark(), juliet.log.mark()
     break_off(juliet, proxy, "cut")
@@ -76,11 +76,17 @@ async def test_what_the_client_sent_into_the_void_arrives_once(world, kind):
     proxy.mute()
     for n in range(5):
         juliet.send_message(romeo.jid, f"unheard {n}")
+    await juliet.flush()
     juliet.hold()
     proxy.strand()
     assert await juliet.resume() is True
     marker = await romeo.settle(juliet)
-    assert romeo.bodies() == ["heard", *(f"unheard {n}" for n in range(5)), marker]
+    bodies = romeo.bodies()
+    assert (bodies[0], bodies[-1]) == ("heard", marker)
+    again = bodies[1:-1]
+    if kind == "aioxmpp":  # 0.13.3 sends its unacknowledged stanzas in reverse
+        again.sort()
+    assert again == [f"unheard {n}" for n in range(5)]
 
 
 @pytest.mark.needs("resume")
