@@ -33,13 +33,12 @@ function open({ session, service, domain, username, password, resource, mechanis
     },
   });
   xmpp.reconnect.stop();
-  // The library takes STARTTLS whenever it is offered: hide the offer.
-  if (!starttls) {
-    xmpp.prependListener("element", (el) => {
-      if (!el.is("features", "http://etherx.jabber.org/streams")) return;
-      el.children = el.children.filter((c) => c.name !== "starttls");
-    });
-  }
+  xmpp.prependListener("element", (el) => {
+    if (!el.is("features", "http://etherx.jabber.org/streams")) return;
+    xmpp.managementOffered = el.getChild("sm", "urn:xmpp:sm:3") !== undefined;
+    // The library takes STARTTLS whenever it is offered: hide the offer.
+    if (!starttls) el.children = el.children.filter((c) => c.name !== "starttls");
+  });
   // The library's IQ caller takes its answers away before its stream management
   // counts them (0.14.0), so `h` would be too low at a resume: count them here.
   xmpp.prependListener("element", (el) => {
@@ -61,11 +60,13 @@ const commands = {
   async login(command) {
     const xmpp = open(command);
     const jid = await xmpp.start();
-    // Enabling stream management follows binding (XEP-0198 3).
+    // Enabling stream management follows binding (XEP-0198 3), and the library
+    // says "online" before it. A stanza that came along with <enabled/> would not
+    // be counted by it, so nothing may be sent before.
     const sm = xmpp.streamManagement;
     const deadline = Date.now() + 5_000;
-    while (sm.enableSent && !sm.enabled && Date.now() < deadline) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    while (xmpp.managementOffered && !sm.enabled && Date.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 2));
     }
     return { jid: jid.toString(), secure: xmpp.isSecure(), managed: sm.enabled };
   },

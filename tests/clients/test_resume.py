@@ -53,6 +53,8 @@ async def test_resume_keeps_presence(world, kind):
     proxy = await world.proxy()
     juliet = await world.online(kind, proxy=proxy)
     await befriend(romeo, juliet)
+    await romeo.settle(juliet)
+    await juliet.settle(romeo)
     since_romeo, since_juliet = romeo.log.mark(), juliet.log.mark()
     break_off(juliet, proxy, "cut")
     romeo.send_presence(show="away", status="looking for her")

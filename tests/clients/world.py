@@ -1,5 +1,6 @@
 """All clients of one test on one server: makes them, and closes them after it."""
 
+from actor_profanity import Profanity
 from actors import KINDS
 from proxy import Proxy
 
@@ -11,6 +12,7 @@ class World:
         self.server = server
         self.tls = tls
         self.actors = []
+        self.terminals = []
         self.proxies = []
         self.log_since = 0
 
@@ -34,6 +36,16 @@ class World:
         self.actors.append(actor)
         return actor
 
+    async def terminal(self, account=None, proxy=None):
+        """Profanity in a terminal, not connected yet."""
+        client = Profanity(
+            self.server, self.tls, account or self.server.fresh(),
+            proxy.port if proxy else self.port,
+        )
+        self.terminals.append(client)
+        client.start()
+        return client
+
     async def bound(self, kind, **options):
         """A session with a bound resource, without presence."""
         actor = self.make(kind, **options)
@@ -56,12 +68,12 @@ class World:
         for actor in self.actors:
             lines.append(f"{actor.log.name} bound as {actor.jid}")
             lines += [f"    {e}" for e in actor.log.events]
-        return "\n".join(lines)
+        return "\n".join(lines + [t.at_the_end for t in self.terminals])
 
     async def close(self):
         """Close everything; the first error is raised after all is closed."""
         errors = []
-        for actor in self.actors:
+        for actor in self.terminals + self.actors:
             try:
                 await actor.close()
             except Exception as error:  # all others still have to be closed
