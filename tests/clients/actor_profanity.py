@@ -22,6 +22,7 @@ room=false
 
 [connection]
 autoping=0
+reconnect=1
 
 [ui]
 beep=false
@@ -124,10 +125,10 @@ class Profanity:
         return f"port {self.port} tls {mode}"
 
     async def _trust(self):
-        """With "legacy" (direct TLS) it asks about the self-signed certificate."""
+        """Over direct TLS ("legacy") it asks about the self-signed certificate."""
         if self.tls == "direct":
             await self.see(r"/tls allow")
-            self.type("/tls allow")
+            self.type("/tls always")
 
     async def register(self):
         """Register in-band (XEP-0077). Over STARTTLS only: this command of

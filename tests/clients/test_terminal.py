@@ -50,7 +50,7 @@ async def test_roster_and_subscription_both_ways(world):
     romeo.type(f"/sub allow {juliet.bare}")
     await juliet.wait_push(romeo.bare, "both")
     await juliet.wait_presence(romeo.jid)
-    romeo.type("/away on the balcony")
+    romeo.type('/status set away "on the balcony"')
     assert (await juliet.wait_presence(romeo.jid, show="away")).status == "on the balcony"
     juliet.send_presence(show="dnd", status="asleep")
     await romeo.see(r"Juliet.*dnd.*asleep")
@@ -105,7 +105,6 @@ async def test_a_broken_connection_loses_and_repeats_nothing(world):
         juliet.send_message(romeo.bare, letter)
     await juliet.ping()
     await romeo.see("Lost connection|Disconnected")
-    romeo.type("/reconnect now")
     romeo.type(f"/win {juliet.bare}")
     await romeo.see("letter-4")
     juliet.send_message(romeo.bare, "the end")
@@ -136,13 +135,14 @@ async def test_negative_priority(world):
 
 
 async def test_queries(world):
-    """XEP-0199, XEP-0030, XEP-0092: as typed by a user."""
+    """XEP-0199, XEP-0030, XEP-0092 through the server: as typed by a user."""
+    juliet = await world.online("slixmpp")
     romeo = await world.terminal()
     await romeo.connect()
     romeo.type("/ping")
-    await romeo.see(r"Ping response from server|Pinged server|Ping response")
+    await romeo.see("Ping response from server")
     romeo.type("/disco info localhost")
     await romeo.see("http://jabber.org/protocol/disco#info")
     await romeo.see("im server")
-    romeo.type("/software localhost")
-    await romeo.see(f"Name *: *(?i:{world.server.name.split()[0]})")
+    romeo.type(f"/software {juliet.jid}")
+    await romeo.see("Name.*Slixmpp")
