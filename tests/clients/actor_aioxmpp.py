@@ -44,6 +44,22 @@ class TLSExporter(aiosasl.channel_binding.ChannelBindingProvider):
         return self._connection.export_keying_material(b"EXPORTER-Channel-Binding", 32, b"")
 
 
+class EndPoint(aiosasl.channel_binding.ChannelBindingProvider):
+    """"tls-server-end-point" (RFC 5929 4.1); aiosasl's own one cannot read the
+    name of an ECDSA signature."""
+
+    cb_name = b"tls-server-end-point"
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def extract_cb_data(self):
+        certificate = self._connection.get_peer_certificate()
+        name = certificate.get_signature_algorithm().decode().lower()
+        digest = next((d for d in ("sha384", "sha512") if d in name), "sha256")
+        return bytes.fromhex(certificate.digest(digest).decode().replace(":", ""))
+
+
 @aioxmpp.private_xml.Query.as_payload_class
 class Note(aioxmpp.xso.XSO):
     """What the tests keep in private XML storage (XEP-0049)."""
@@ -72,7 +88,7 @@ class OneMechanism(aioxmpp.security_layer.SASLProvider):
             connection = tls_transport.get_extra_info("ssl_object")
             binding = {
                 "tls-exporter": TLSExporter,
-                "tls-server-end-point": aiosasl.channel_binding.TLSServerEndPoint,
+                "tls-server-end-point": EndPoint,
             }[self._binding](connection)
             mechanism = aiosasl.SCRAMPLUS(credentials, binding)
         else:

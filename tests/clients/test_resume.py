@@ -137,8 +137,14 @@ async def test_an_unknown_stream_falls_back_to_binding(world):
     proxy = await world.proxy()
     juliet = await world.online("slixmpp", proxy=proxy)
     break_off(juliet, proxy, "cut")
-    juliet.client.plugin["xep_0198"].sm_id = "no-such-stream"
+    management = juliet.client.plugin["xep_0198"]
+    assert management.sm_id
+    management.sm_id = "no-such-stream"
+    failures = []
+    juliet.client.add_event_handler("sm_failed", failures.append)
     assert await juliet.resume() is False
+    (failure,) = failures
+    assert "item-not-found" in str(failure)
     await juliet.online()
     romeo.send_message(juliet.bare, "still there?")
     await juliet.wait_message("still there?")

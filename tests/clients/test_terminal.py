@@ -110,6 +110,7 @@ async def test_a_broken_connection_loses_and_repeats_nothing(world):
     juliet.send_message(romeo.bare, "the end")
     await romeo.see("the end")
     assert order_on_screen(romeo.screen(), letters) == letters
+    assert "Session resumed successfully" in romeo.log(200_000)
     romeo.type("after")
     await juliet.wait_message("after", since=since)
 
