@@ -8,31 +8,15 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX};
+use throng_engine::store::account::Credentials;
+use throng_engine::store::hash::HashKind;
 
-/// Longest salt, in bytes.
-pub const SALT_BYTES_MAX: usize = 64;
+use crate::log::Secret;
 
-/// Keys of one mechanism (RFC 5802 3, RFC 7677 3).
+/// The keys of an account: of SCRAM-SHA-256 and SCRAM-SHA-1, with one salt and one count. Prints as `***`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ScramKey<const BYTES: usize> {
-    /// PBKDF2 iterations.
-    pub iterations: u32,
-    /// Salt, 1 to [`SALT_BYTES_MAX`] bytes.
-    pub salt: Vec<u8>,
-    /// `H(ClientKey)`.
-    pub stored: [u8; BYTES],
-    /// `HMAC(SaltedPassword, "Server Key")`.
-    pub server: [u8; BYTES],
-}
-
-/// The keys of an account, one set a mechanism; at least one is there. Prints as `***`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ScramKeys {
-    /// SCRAM-SHA-256.
-    pub sha256: Option<ScramKey<32>>,
-    /// SCRAM-SHA-1.
-    pub sha1: Option<ScramKey<20>>,
-}
+pub struct ScramKeys(Credentials);
 
 impl fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,41 +25,91 @@ impl fmt::Debug for ScramKeys {
 }
 
 impl ScramKeys {
+    /// Derives the keys of a password; takes a millisecond per 4,096 iterations or so.
+    ///
+    /// # Errors
+    /// Why the password cannot be used, without repeating it.
+    pub fn derive(password: &Secret, iterations: u32, salt: &[u8; 16]) -> Result<ScramKeys, String> {
+        let derived = Credentials::derive(password.reveal(), iterations, salt, 0);
+        derived.map(ScramKeys).map_err(|error| error.to_string())
+    }
+
+    /// The record to store, stamped with its making in microseconds since the Unix epoch.
+    pub fn record(&self, created_us: u64) -> Vec<u8> {
+        let mut record = Vec::new();
+        encode_record(&self.parts(), created_us, &mut record);
+        record
+    }
+
+    /// The engine's form, stamped as by [`ScramKeys::record`].
+    pub fn credentials(&self, created_us: u64) -> Credentials {
+        Credentials::decode(&self.record(created_us)).expect("it was a record before its stamp")
+    }
+
     /// Whether a CSV field is keys and not a password.
     pub fn looks_like(text: &str) -> bool {
         text.starts_with("{SCRAM-SHA-")
     }
 
-    /// Reads the text form.
+    /// Reads the text form. Both mechanisms must be there, with the same salt and count.
     ///
     /// # Errors
     /// What is wrong, without repeating the text.
     pub fn parse(text: &str) -> Result<ScramKeys, &'static str> {
-        let mut keys = ScramKeys { sha256: None, sha1: None };
+        let (mut sha256, mut sha1) = (None, None);
         let mut rest = text.trim();
         while !rest.is_empty() {
             let inner = rest.strip_prefix('{').ok_or("keys must be {SCRAM-..$..}")?;
             let (inner, after) = inner.split_once('}').ok_or("a } is missing in the keys")?;
             let (name, value) = inner.split_once('$').ok_or("a $ is missing in the keys")?;
-            match name {
-                "SCRAM-SHA-256" if keys.sha256.is_none() => keys.sha256 = Some(read_key(value)?),
-                "SCRAM-SHA-1" if keys.sha1.is_none() => keys.sha1 = Some(read_key(value)?),
-                "SCRAM-SHA-256" | "SCRAM-SHA-1" => return Err("a mechanism stands twice in the keys"),
+            let (slot, bytes) = match name {
+                "SCRAM-SHA-256" => (&mut sha256, 32),
+                "SCRAM-SHA-1" => (&mut sha1, 20),
                 _ => return Err("only SCRAM-SHA-256 and SCRAM-SHA-1 keys are known"),
+            };
+            if slot.replace(Key::read(value, bytes)?).is_some() {
+                return Err("a mechanism stands twice in the keys");
             }
             rest = after.trim_start();
         }
-        if keys.sha256.is_none() && keys.sha1.is_none() {
-            return Err("there are no keys");
+        let (Some(sha256), Some(sha1)) = (sha256, sha1) else {
+            return Err("keys of both SCRAM-SHA-256 and SCRAM-SHA-1 are needed");
+        };
+        if (sha256.iterations, &sha256.salt) != (sha1.iterations, &sha1.salt) {
+            return Err("both mechanisms need the same salt and iterations");
         }
-        Ok(keys)
+        let mut record = Vec::new();
+        encode_record(&[sha256, sha1], 0, &mut record);
+        Credentials::decode(&record).map(ScramKeys).map_err(|_| "the keys cannot be stored")
     }
 
     /// The text form, which [`ScramKeys::parse`] takes back. It is as secret as a password's hash.
     pub fn reveal(&self) -> String {
-        let sha256 = self.sha256.as_ref().map(|key| write_key("SCRAM-SHA-256", key)).unwrap_or_default();
-        let sha1 = self.sha1.as_ref().map(|key| write_key("SCRAM-SHA-1", key)).unwrap_or_default();
-        sha256 + &sha1
+        let [sha256, sha1] = self.parts();
+        sha256.write("SCRAM-SHA-256") + &sha1.write("SCRAM-SHA-1")
+    }
+
+    fn parts(&self) -> [Key; 2] {
+        [HashKind::Sha256, HashKind::Sha1].map(|kind| {
+            let keys = self.0.keys(kind);
+            Key {
+                iterations: self.0.iterations(),
+                salt: self.0.salt().to_vec(),
+                stored: keys.stored.as_bytes().to_vec(),
+                server: keys.server.as_bytes().to_vec(),
+            }
+        })
+    }
+}
+
+/// The engine's record of keys: SHA-1 stands before SHA-256 there.
+fn encode_record([sha256, sha1]: &[Key; 2], created_us: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, 0]);
+    out.extend_from_slice(&sha256.iterations.to_be_bytes());
+    out.extend_from_slice(&created_us.to_be_bytes());
+    out.push(u8::try_from(sha256.salt.len()).expect("at most 64 bytes"));
+    for bytes in [&sha256.salt, &sha1.stored, &sha1.server, &sha256.stored, &sha256.server] {
+        out.extend_from_slice(bytes);
     }
 }
 
@@ -92,66 +126,83 @@ impl<'de> Deserialize<'de> for ScramKeys {
     }
 }
 
-fn read_key<const BYTES: usize>(value: &str) -> Result<ScramKey<BYTES>, &'static str> {
-    let (head, tail) = value.split_once('$').ok_or("a $ is missing in the keys")?;
-    let (iterations, salt) = head.split_once(':').ok_or("a : is missing in the keys")?;
-    let (stored, server) = tail.split_once(':').ok_or("a : is missing in the keys")?;
-    let iterations = iterations.parse().ok().filter(|n| (1..=10_000_000).contains(n));
-    let salt = decode(salt).filter(|salt| (1..=SALT_BYTES_MAX).contains(&salt.len()));
-    let fixed = |text: &str| decode(text).and_then(|bytes| <[u8; BYTES]>::try_from(bytes).ok());
-    Ok(ScramKey {
-        iterations: iterations.ok_or("the iterations of the keys are not 1 to 10000000")?,
-        salt: salt.ok_or("the salt of the keys is not base64 of 1 to 64 bytes")?,
-        stored: fixed(stored).ok_or("the stored key is not base64 of the mechanism's length")?,
-        server: fixed(server).ok_or("the server key is not base64 of the mechanism's length")?,
-    })
+/// Keys of one mechanism (RFC 5802 3, RFC 7677 3).
+struct Key {
+    iterations: u32,
+    salt: Vec<u8>,
+    stored: Vec<u8>,
+    server: Vec<u8>,
 }
 
-fn write_key<const BYTES: usize>(name: &str, key: &ScramKey<BYTES>) -> String {
-    let (salt, stored, server) = (encode(&key.salt), encode(&key.stored), encode(&key.server));
-    format!("{{{name}${}:{salt}${stored}:{server}}}", key.iterations)
-}
+impl Key {
+    /// Reads what follows the mechanism's name; its keys have `bytes` bytes.
+    fn read(value: &str, bytes: usize) -> Result<Key, &'static str> {
+        let (head, tail) = value.split_once('$').ok_or("a $ is missing in the keys")?;
+        let (iterations, salt) = head.split_once(':').ok_or("a : is missing in the keys")?;
+        let (stored, server) = tail.split_once(':').ok_or("a : is missing in the keys")?;
+        let decode = |text: &str| STANDARD.decode(text).ok();
+        let iterations = iterations.parse().ok();
+        let iterations = iterations.filter(|count| (SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(count));
+        let salt = decode(salt).filter(|salt| (1..=SCRAM_SALT_BYTES_MAX).contains(&salt.len()));
+        let exact = |text: &str| decode(text).filter(|key| key.len() == bytes);
+        Ok(Key {
+            iterations: iterations.ok_or("the iterations of the keys are not 4096 to 1000000")?,
+            salt: salt.ok_or("the salt of the keys is not base64 of 1 to 64 bytes")?,
+            stored: exact(stored).ok_or("the stored key is not base64 of the mechanism's length")?,
+            server: exact(server).ok_or("the server key is not base64 of the mechanism's length")?,
+        })
+    }
 
-fn encode(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(text).ok()
+    fn write(&self, name: &str) -> String {
+        let [salt, stored, server] = [&self.salt, &self.stored, &self.server].map(|bytes| STANDARD.encode(bytes));
+        format!("{{{name}${}:{salt}${stored}:{server}}}", self.iterations)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677 3: user "user", password "pencil".
-    const RFC7677: &str = "{SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=}";
+    /// The salt and password of the example of RFC 7677 3, whose keys are the ones in the test's text.
+    fn pencil() -> ScramKeys {
+        let salt: [u8; 16] = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("base64").try_into().expect("16 bytes");
+        ScramKeys::derive(&Secret::new("pencil"), 4096, &salt).expect("a good password")
+    }
 
     #[test]
-    fn keys_are_read_and_written_in_the_form_of_rfc_5803() {
-        let keys = ScramKeys::parse(RFC7677).expect("good");
-        let sha256 = keys.sha256.as_ref().expect("there");
-        assert_eq!((sha256.iterations, sha256.salt.len(), keys.sha1.is_none()), (4096, 16, true));
-        assert_eq!(keys.reveal(), RFC7677);
-        assert!(!format!("{keys:?}").contains("WG5d"));
-        let both = ScramKeys {
-            sha1: Some(ScramKey { iterations: 5000, salt: vec![1, 2], stored: [3; 20], server: [4; 20] }),
-            ..keys
-        };
-        assert_eq!(ScramKeys::parse(&both.reveal()), Ok(both.clone()));
-        let json = serde_json::to_string(&both).expect("JSON");
-        assert_eq!(serde_json::from_str::<ScramKeys>(&json).expect("keys"), both);
+    fn derived_keys_are_those_of_rfc_7677_and_their_text_is_read_back() {
+        let text = pencil().reveal();
+        let sha256 = "{SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:\
+                      wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=}";
+        assert!(text.starts_with(sha256), "{text}");
+        assert_eq!(ScramKeys::parse(&text), Ok(pencil()));
+        assert!(!format!("{:?}", pencil()).contains("WG5d"));
+        let json = serde_json::to_string(&pencil()).expect("JSON");
+        assert_eq!(serde_json::from_str::<ScramKeys>(&json).expect("keys"), pencil());
+    }
+
+    #[test]
+    fn the_record_is_the_engines_own_with_the_stamp() {
+        let salt = *pencil().0.salt().first_chunk::<16>().expect("16 bytes");
+        let engine = Credentials::derive("pencil", 4096, &salt, 77).expect("good");
+        assert_eq!(pencil().credentials(77), engine);
+        let mut record = Vec::new();
+        engine.encode(&mut record);
+        assert_eq!(pencil().record(77), record);
     }
 
     #[test]
     fn broken_keys_are_refused_without_being_repeated() {
-        for (from, to) in [("256$", "512$"), ("4096", "0"), ("4096", "x"), ("W22Z", "W2"), ("WG5d", ""), ("}", ""), ("$WG", "WG")] {
-            let text = RFC7677.replacen(from, to, 1);
-            let reason = ScramKeys::parse(&text).expect_err(&text);
+        let text = pencil().reveal();
+        let changes =
+            [("256$", "512$"), ("4096", "4095"), ("4096", "4097"), ("4096", "x"), ("W22Z", "W2"), ("WG5d", ""), ("}", "")];
+        for (from, to) in changes {
+            let reason = ScramKeys::parse(&text.replacen(from, to, 1)).expect_err(from);
             assert!(!reason.contains("WG5d"));
         }
-        assert!(ScramKeys::parse("").is_err());
-        assert!(ScramKeys::parse(&format!("{RFC7677}{RFC7677}")).is_err());
-        assert!(ScramKeys::parse(&format!("{RFC7677}x")).is_err());
+        let one = text.split_inclusive('}').next().expect("two");
+        for text in ["", one, &format!("{text}{one}"), &format!("{text}x")] {
+            assert!(ScramKeys::parse(text).is_err());
+        }
     }
 }

@@ -27,6 +27,14 @@ pub struct Opened {
     _lock: Option<FolderLock>,
 }
 
+#[cfg(test)]
+impl Opened {
+    /// Accounts that a test made.
+    pub(super) fn at_rest(accounts: Box<dyn Accounts>, domain: &str) -> Opened {
+        Opened { accounts, domain: domain.into(), running: false, _lock: None }
+    }
+}
+
 /// Opens the accounts; `doing` is the word for the lock.
 ///
 /// # Errors

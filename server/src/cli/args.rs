@@ -22,19 +22,19 @@ Exit codes:
 const SERVE: &str = "\
 Examples:
   throng serve
-      localhost only, data in $XDG_DATA_HOME/throng, a self-signed certificate made at the first start
+      localhost only, data in $XDG_DATA_HOME/throng, a self-signed certificate
   throng serve --data ./data --domain example.org --c2s 0.0.0.0:5222 --c2s-tls 0.0.0.0:5223 \\
       --tls-certificate fullchain.pem --tls-key privkey.pem
       a public server
   throng serve --c2s 127.0.0.1:0 --c2s-tls off --plain-auth --open-registration
       for tests: a port chosen by the system, passwords without TLS, anyone registers
 
-Signals: SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads certificates and knobs.
+Signals: SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads certificates and knobs. \
 Every option is also a variable (THRONG_DOMAIN) and a key of throng.toml (domain = ..); see `throng config`.";
 
 const USER: &str = "\
-Works with the server stopped (on the data folder) and running (through its control socket); which of the two is found
-out by the folder's lock. Passwords are turned into SCRAM keys here; the server and the store never see them.
+Works with the server stopped (on the data folder) and running (through its control socket); the folder's lock tells \
+which. Passwords are turned into SCRAM keys by this command; neither server nor store see them.
 
 Examples:
   throng user add romeo                            asks for the password twice
@@ -43,12 +43,12 @@ Examples:
   throng user import users.csv --data DIR --domain example.org";
 
 const IMPORT: &str = "\
-Each line is localpart,password; a first line such as `localpart,password` is taken as a header. Instead of a password
-a line may carry SCRAM keys in the form of RFC 5803, which need no hashing:
-  romeo,{SCRAM-SHA-256$4096:SALT$STOREDKEY:SERVERKEY}{SCRAM-SHA-1$4096:SALT$STOREDKEY:SERVERKEY}
+Each line is localpart,password; a first line such as `localpart,password` is taken as a header. Instead of a \
+password a line may carry SCRAM keys in the form of RFC 5803, both with one salt and count, which need no hashing:
+  romeo,{SCRAM-SHA-256$4096:SALT$KEY:KEY}{SCRAM-SHA-1$4096:SALT$KEY:KEY}
 
-Hashing takes the time, on all cores, in proportion to --iterations. What is imported stays imported when a later line
-fails, and running the same file again skips it.
+Hashing takes the time, on all cores, in proportion to --iterations. What is imported stays imported when a later \
+line fails, and running the same file again skips it.
 
 Examples:
   throng user import users.csv --data DIR --domain example.org

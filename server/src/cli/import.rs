@@ -118,7 +118,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
     let opened = open(loaded, "import", program)?;
     let started = Instant::now();
     let mut progress = Progress::start(io.terminal && !io.json, lines.length());
-    let (summary, end) = import(lines, &opened, plan, program, &mut |summary, bytes| {
+    let (summary, end) = import(lines, &opened, plan, &mut |summary, bytes| {
         progress.step(summary.added + summary.updated + summary.skipped, bytes, &mut *io.err);
     });
     progress.end();
@@ -137,7 +137,6 @@ fn import(
     lines: Lines,
     opened: &Opened,
     plan: Plan,
-    program: &dyn Program,
     step: &mut dyn FnMut(&Summary, u64),
 ) -> (Summary, Result<(), Failure>) {
     let (chunk_send, chunks) = sync_channel(plan.threads);
@@ -154,7 +153,7 @@ fn import(
         scope.spawn(move || read(lines, &chunk_send, &permits));
         for _ in 0..plan.threads {
             let (chunks, hashed_send) = (Arc::clone(&chunks), hashed_send.clone());
-            scope.spawn(move || hash(&chunks, &hashed_send, domain, plan.iterations, program));
+            scope.spawn(move || hash(&chunks, &hashed_send, domain, plan.iterations));
         }
         drop((chunks, hashed_send));
         // Returning drops the channels' ends here, which ends the threads.
@@ -175,19 +174,13 @@ fn read(mut lines: Lines, send: &SyncSender<Chunk>, permits: &Receiver<()>) {
     }
 }
 
-fn hash(
-    chunks: &Mutex<Receiver<Chunk>>,
-    send: &SyncSender<Hashed>,
-    domain: &str,
-    iterations: u32,
-    program: &dyn Program,
-) {
+fn hash(chunks: &Mutex<Receiver<Chunk>>, send: &SyncSender<Hashed>, domain: &str, iterations: u32) {
     let mut salts = Salts::open();
     loop {
         let Ok(chunk) = chunks.lock().expect("no thread fails while it holds it").recv() else { return };
         let mut hashed = Hashed { number: chunk.number, accounts: vec![], errors: vec![], bytes_read: chunk.bytes_read };
         for Line { line, fields } in chunk.lines {
-            match fields.and_then(|fields| account(fields, domain, iterations, &mut salts, program)) {
+            match fields.and_then(|fields| account(fields, domain, iterations, &mut salts)) {
                 Ok(account) => hashed.accounts.push((line, account)),
                 Err(reason) => hashed.errors.push(LineError { line, reason }),
             }
@@ -203,7 +196,6 @@ fn account(
     domain: &str,
     iterations: u32,
     salts: &mut std::io::Result<Salts>,
-    program: &dyn Program,
 ) -> Result<NewAccount, String> {
     let user = localpart(&user, domain)?.to_owned();
     let keys = if ScramKeys::looks_like(secret.reveal()) {
@@ -211,7 +203,7 @@ fn account(
     } else {
         let salts = salts.as_mut().map_err(|error| error.to_string())?;
         let salt = salts.next().map_err(|error| error.to_string())?;
-        program.derive(&secret, iterations, &salt)?
+        ScramKeys::derive(&secret, iterations, &salt)?
     };
     Ok(NewAccount { user, keys })
 }

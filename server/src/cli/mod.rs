@@ -1,7 +1,7 @@
 //! The command line: reads arguments, calls what they ask for, says how it went.
 //!
 //! ```text
-//! args (clap, from the table of options) -> one file a command -> dyn Program   (serve, store, keys: the lead's)
+//! args (clap, from the table of options) -> one file a command -> dyn Program   (serve, store)
 //!                                                              -> admin::client (a running server)
 //! ```
 //!
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 
 use crate::admin::lock::FolderLock;
-use crate::admin::{Accounts, Fault, FaultKind, ScramKeys};
+use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load};
 use crate::log::{LogHandle, Secret};
 
@@ -114,12 +114,6 @@ pub trait Program: Sync {
     /// # Errors
     /// The store cannot be opened, or belongs to another domain.
     fn accounts(&self, config: &Config) -> Result<Box<dyn Accounts>, Failure>;
-
-    /// SCRAM keys of a password, prepared by RFC 4013 or RFC 8265.
-    ///
-    /// # Errors
-    /// Why the password cannot be used, without repeating it.
-    fn derive(&self, password: &Secret, iterations: u32, salt: &[u8; 16]) -> Result<ScramKeys, String>;
 
     /// Reads and checks a store at rest; `say` gets progress, a line each.
     ///

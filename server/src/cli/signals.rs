@@ -72,7 +72,7 @@ mod tests {
     fn a_hangup_reloads_a_first_stop_is_graceful_a_second_is_not() {
         let (send, wishes) = sync_channel(8);
         let _signals = Signals::start(move |wish| send.send(wish).expect("someone listens")).expect("handlers");
-        let mut next = |signal| {
+        let next = |signal| {
             signal_hook::low_level::raise(signal).expect("raised");
             wishes.recv_timeout(Duration::from_secs(10)).expect("a wish")
         };

@@ -1,1 +1,419 @@
+//! Command lines run in memory: a program without a server, streams that are kept, a server that is a table.
 
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::admin::socket::{AdminServer, Patience};
+use crate::admin::{
+    AccountRow, Audience, BackupState, Control, Existing, Listening, NewAccount, Page, Put, Reloaded, ScramKeys,
+    SessionRow, Status,
+};
+
+/// Accounts, and a server, in memory.
+#[derive(Clone, Default)]
+pub(super) struct Memory {
+    pub(super) accounts: Arc<Mutex<BTreeMap<String, ScramKeys>>>,
+    pub(super) calls: Arc<Mutex<Vec<String>>>,
+    /// After this many accounts every put fails.
+    pub(super) fails_after: Option<usize>,
+}
+
+impl Memory {
+    pub(super) fn keys(&self, user: &str) -> ScramKeys {
+        self.accounts.lock().unwrap()[user].clone()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.accounts.lock().unwrap().len()
+    }
+
+    fn note(&self, call: impl Into<String>) {
+        self.calls.lock().unwrap().push(call.into());
+    }
+}
+
+impl Accounts for Memory {
+    fn domain(&self) -> Result<String, Fault> {
+        Ok("localhost".into())
+    }
+
+    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
+        let mut accounts = self.accounts.lock().unwrap();
+        if self.fails_after.is_some_and(|most| accounts.len() >= most) {
+            return Err(Fault::new(FaultKind::Internal, "the disk is on fire"));
+        }
+        let put = |NewAccount { user, keys }| {
+            if user.contains(' ') {
+                return Put::Invalid("a space is not allowed in a localpart (RFC 7622 3.3)".into());
+            }
+            match (accounts.contains_key(&user), existing) {
+                (true, Existing::Refuse) => return Put::Exists,
+                (true, Existing::Skip) => return Put::Skipped,
+                (false, Existing::Require) => return Put::Missing,
+                _ => {}
+            }
+            match accounts.insert(user, keys) {
+                Some(_) => Put::Updated,
+                None => Put::Added,
+            }
+        };
+        Ok(batch.into_iter().map(put).collect())
+    }
+
+    fn delete(&self, user: &str) -> Result<(), Fault> {
+        let gone = self.accounts.lock().unwrap().remove(user);
+        gone.map(drop).ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no {user}@localhost")))
+    }
+
+    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        let accounts = self.accounts.lock().unwrap();
+        let users = accounts.keys().filter(|user| after.is_none_or(|after| user.as_str() > after));
+        let rows: Vec<AccountRow> = users.take(limit).map(|user| AccountRow { user: user.clone() }).collect();
+        let next = (rows.len() == limit).then(|| rows[limit - 1].user.clone());
+        Ok(Page { rows, next })
+    }
+}
+
+impl Control for Memory {
+    fn status(&self) -> Status {
+        let listeners = vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false }];
+        let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
+        Status { version: "9.9".into(), domain: "localhost".into(), listeners, counters, ..Status::default() }
+    }
+
+    /// 1,200 sessions, numbered.
+    fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
+        let from = after.map_or(0, |after| after.parse().expect("ours"));
+        let all = if of.is_some() { 1 } else { 1_200 };
+        let to = all.min(from + limit);
+        let row = |at| SessionRow { jid: format!("u{at}@localhost/r"), ..SessionRow::default() };
+        Ok(Page { rows: (from..to).map(row).collect(), next: (to < all).then(|| to.to_string()) })
+    }
+
+    fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
+        self.note(format!("kick {jid} {reason:?}"));
+        match jid {
+            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "ghost@localhost has no session")),
+            _ => Ok(2),
+        }
+    }
+
+    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
+        self.note(format!("say {text} {to:?}"));
+        Ok(3)
+    }
+
+    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
+        self.note(format!("shutdown {grace:?}"));
+        Ok(())
+    }
+
+    fn reload(&self) -> Result<Reloaded, Fault> {
+        Ok(Reloaded { applied: vec!["tls_certificate".into()], waiting: vec!["shards".into()] })
+    }
+
+    fn backup(&self, to: &str) -> Result<BackupState, Fault> {
+        self.note(format!("backup {to}"));
+        Ok(BackupState { bytes: 5, done: self.calls.lock().unwrap().len() > 1 })
+    }
+}
+
+impl Program for Memory {
+    fn serve(&self, loaded: Loaded, _: LogHandle, _: FolderLock) -> Result<(), Failure> {
+        self.note(format!("serve {}", loaded.config.domain));
+        Ok(())
+    }
+
+    fn accounts(&self, _: &Config) -> Result<Box<dyn Accounts>, Failure> {
+        self.note("open");
+        Ok(Box::new(self.clone()))
+    }
+
+    fn check(&self, _: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        say("reading accounts");
+        Ok(StoreReport { counts: vec![("accounts".into(), 4)], wrong: vec!["a row without an owner".into()] })
+    }
+
+    fn backup(&self, _: &Config, to: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        self.note(format!("copy {}", to.display()));
+        Ok(StoreReport::default())
+    }
+
+    fn restore(&self, _: &Config, from: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        self.note(format!("restore {}", from.display()));
+        Ok(StoreReport::default())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A data folder, a program, and how its commands went.
+struct Bench {
+    folder: tempfile::TempDir,
+    memory: Memory,
+    terminal: bool,
+    input: String,
+}
+
+struct Went {
+    exit: Exit,
+    out: String,
+    err: String,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().expect("a folder");
+        Bench { folder, memory: Memory::default(), terminal: false, input: String::new() }
+    }
+
+    fn data(&self) -> &str {
+        self.folder.path().to_str().expect("a name")
+    }
+
+    /// Runs `throng` with the words of `line`.
+    fn run(&self, line: &str) -> Went {
+        let (out, err) = (Kept::default(), Kept::default());
+        let mut io = Io {
+            out: Box::new(out.clone()),
+            err: Box::new(err.clone()),
+            input: Some(Box::new(Cursor::new(self.input.clone().into_bytes()))),
+            out_terminal: false,
+            terminal: self.terminal,
+            colours: false,
+            ask_secret: |_| Ok(Secret::new("asked")),
+            json: false,
+        };
+        let environment = Environment::from([("THRONG_DATA".to_owned(), self.data().to_owned())]);
+        let words = std::iter::once("throng").chain(line.split_whitespace()).map(OsString::from);
+        let exit = run(words, &environment, &mut io, &self.memory);
+        let text = |kept: Kept| String::from_utf8(kept.0.lock().unwrap().clone()).expect("text");
+        Went { exit, out: text(out), err: text(err) }
+    }
+
+    fn serve(&self) -> (FolderLock, AdminServer) {
+        let path = self.folder.path();
+        let lock = FolderLock::take(&path.join("throng.lock"), "serve").expect("free");
+        let control = Arc::new(self.memory.clone());
+        (lock, AdminServer::start(&path.join("throng.sock"), control, Patience::default()).expect("a socket"))
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.memory.calls.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn every_flag_of_the_table_is_taken_and_beats_the_environment() {
+    let bench = Bench::new();
+    for row in crate::config::TABLE {
+        // Some options only go with others.
+        if matches!(row.key, "data" | "admin_socket" | "tls_certificate" | "tls_key") {
+            continue;
+        }
+        let value = match row.key {
+            "starttls" => "required",
+            "c2s" | "c2s_tls" => "127.0.0.1:1,127.0.0.1:2",
+            _ => row.default,
+        };
+        let went = bench.run(&format!("config print --{}={value}", row.flag()));
+        assert_eq!(went.exit, Exit::Done, "{}: {}", row.key, went.err);
+        let line = went.out.lines().find(|line| line.starts_with(&format!("{} = ", row.key))).expect(row.key);
+        assert!(line.ends_with(&format!("# flag --{}", row.flag())), "{line}");
+        let line = went.out.lines().find(|line| line.starts_with("data = ")).expect("data");
+        assert!(line.ends_with("# environment THRONG_DATA"), "{line}");
+    }
+}
+
+#[test]
+fn the_forms_that_scripts_rely_on_parse() {
+    let bench = Bench::new();
+    let line = format!(
+        "serve --data {} --domain example.org --c2s 127.0.0.1:0 --c2s 127.0.0.2:5222 --c2s-tls 127.0.0.1:0 --shards 2 \
+         --driver epoll --plain-auth --open-registration",
+        bench.data()
+    );
+    let went = bench.run(&line);
+    assert_eq!((went.exit, went.err.as_str()), (Exit::Done, ""));
+    assert_eq!(bench.calls(), ["serve example.org"]);
+    let went = bench.run("serve --c2s 0.0.0.0:5222 --plain-auth");
+    assert_eq!(went.exit, Exit::Usage);
+    assert!(went.err.contains("plain_auth: refused on 0.0.0.0:5222"), "{}", went.err);
+    assert_eq!(bench.run("serve --c2s 0.0.0.0:5222 --plain-auth --i-know").exit, Exit::Done);
+    std::fs::write(bench.folder.path().join("u.csv"), "romeo,x\n").unwrap();
+    let went = bench.run(&format!("user import {0}/u.csv --data {0} --domain localhost", bench.data()));
+    assert_eq!((went.exit, bench.memory.count()), (Exit::Done, 1), "{}", went.err);
+}
+
+#[test]
+fn help_teaches_and_wrong_words_are_usage() {
+    let bench = Bench::new();
+    for line in ["--help", "serve --help", "user import --help", "ctl --help", "config --help", "store --help"] {
+        let went = bench.run(line);
+        assert!(went.exit == Exit::Done && went.out.contains("Examples:") && went.err.is_empty(), "{line}");
+    }
+    let (short, long) = (bench.run("serve -h").out, bench.run("serve --help").out);
+    assert!(short.contains("--c2s-tls") && !short.contains("--backlog"), "{short}");
+    assert!(long.contains("--backlog") && long.contains("THRONG_BACKLOG"), "{long}");
+    assert!(bench.run("--help").out.contains("Exit codes:"));
+    for line in ["", "sarve", "serve --shard-count 2", "user add", "ctl say hello", "user import f --existing no"] {
+        let went = bench.run(line);
+        assert!(went.exit == Exit::Usage && !went.err.is_empty(), "{line}: {}", went.err);
+    }
+}
+
+#[test]
+fn configuration_is_printed_checked_and_explained() {
+    let bench = Bench::new();
+    std::fs::write(bench.folder.path().join("throng.toml"), "shards = 3\n").unwrap();
+    let went = bench.run("config print --json");
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!(value["shards"]["value"], "3");
+    assert!(value["shards"]["source"].as_str().expect("text").ends_with("throng.toml:1"));
+    assert!(bench.run("config check").out.starts_with("good: "));
+    let went = bench.run("config explain stanza-bytes-max");
+    assert!(went.out.contains("allowed       10000 to 16MiB"), "{}", went.out);
+    let went = bench.run("config explain stanza_byte_max");
+    assert!(went.exit == Exit::Usage && went.err.contains("did you mean `stanza_bytes_max`?"));
+    std::fs::write(bench.folder.path().join("throng.toml"), "shards = -3\n").unwrap();
+    let went = bench.run("config check --json");
+    let error: serde_json::Value = serde_json::from_str(&went.err).expect("JSON");
+    assert_eq!((went.exit, &error["exit"]), (Exit::Usage, &2.into()));
+    assert!(error["error"].as_str().expect("text").contains("throng.toml:1: shards cannot be `-3`"));
+}
+
+#[test]
+fn users_are_managed_in_a_store_at_rest() {
+    let mut bench = Bench::new();
+    users(&mut bench);
+    assert!(bench.calls().iter().all(|call| call == "open") && !bench.calls().is_empty());
+}
+
+#[test]
+fn users_are_managed_through_a_running_server_in_the_same_words() {
+    let mut bench = Bench::new();
+    let serving = bench.serve();
+    users(&mut bench);
+    assert!(bench.calls().is_empty(), "the store was opened beside its server");
+    drop(serving);
+}
+
+fn users(bench: &mut Bench) {
+    assert_eq!(bench.run("user add romeo --password pencil").out, "added romeo@localhost\n");
+    let again = bench.run("user add romeo@localhost --password pencil");
+    assert_eq!((again.exit, again.err.as_str()), (Exit::NotThere, "throng: romeo@localhost is there already\n"));
+    bench.input = "from stdin\r\nmore\n".into();
+    assert_eq!(bench.run("user passwd romeo --password-stdin").out, "changed romeo@localhost\n");
+    let salt = *bench.memory.keys("romeo").credentials(0).salt().first_chunk::<16>().expect("16 bytes");
+    let expected = ScramKeys::derive(&Secret::new("from stdin"), 4_096, &salt);
+    assert_eq!(Ok(bench.memory.keys("romeo")), expected);
+    assert_eq!(bench.run("user passwd nobody --password x").exit, Exit::NotThere);
+    assert_eq!(bench.run("user add romeo@elsewhere --password x").exit, Exit::Usage);
+    assert_eq!(bench.run("user add x --password x --domain elsewhere").exit, Exit::Usage);
+    assert_eq!(bench.run("user add juliet").exit, Exit::Usage, "no terminal to ask on");
+    bench.terminal = true;
+    assert_eq!(bench.run("user add juliet --json").out, "{\"done\":\"added\",\"jid\":\"juliet@localhost\"}\n");
+    assert_eq!(bench.run("user list").out, "juliet@localhost\nromeo@localhost\n");
+    bench.input = "no\n".into();
+    assert_eq!(bench.run("user del juliet").exit, Exit::Failed, "asked, and the answer was no");
+    bench.input = "yes\n".into();
+    assert_eq!(bench.run("user del juliet").out, "removed juliet@localhost\n");
+    bench.terminal = false;
+    assert_eq!(bench.run("user del juliet").exit, Exit::NotThere);
+    bench.input = (0..1_500).map(|n| format!("u{n:04},{}\n", bench.memory.keys("romeo").reveal())).collect();
+    let went = bench.run("user import - --json --existing error");
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!((went.exit, &value["added"], &value["failed"]), (Exit::Done, &1_500.into(), &0.into()), "{}", went.err);
+    assert_eq!(bench.run("user list").out.lines().count(), 1_501);
+    bench.input = "bad\ngood,x\n".into();
+    let went = bench.run("user import - --keep-going");
+    assert_eq!(went.exit, Exit::Partly);
+    assert!(went.err.contains("line 1: 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn a_folder_held_by_something_without_a_socket_is_not_touched() {
+    let bench = Bench::new();
+    let _lock = FolderLock::take(&bench.folder.path().join("throng.lock"), "restore").expect("free");
+    let went = bench.run("serve");
+    assert_eq!(went.exit, Exit::InUse);
+    assert!(went.err.contains(&format!("in use by another throng (restore {})", std::process::id())), "{}", went.err);
+    assert_eq!(bench.run("store check").exit, Exit::InUse);
+    assert_eq!(bench.run("store backup /nowhere").exit, Exit::InUse);
+    assert!(bench.calls().is_empty());
+}
+
+#[test]
+fn ctl_says_how_to_start_a_server_when_there_is_none() {
+    let bench = Bench::new();
+    let went = bench.run("ctl status");
+    assert_eq!(went.exit, Exit::NoServer);
+    assert!(went.err.contains("start one with `throng serve`"), "{}", went.err);
+}
+
+#[test]
+fn ctl_commands_reach_a_running_server() {
+    let bench = Bench::new();
+    let (lock, server) = bench.serve();
+    let status = bench.run("ctl status");
+    assert!(status.out.contains("throng 9.9") && status.out.contains("127.0.0.1:5222 (STARTTLS)"), "{}", status.out);
+    let value: serde_json::Value = serde_json::from_str(&bench.run("ctl status --json").out).expect("JSON");
+    assert_eq!((&value["domain"], &value["counters"]["messages_in"]), (&"localhost".into(), &12.into()));
+    assert_eq!(bench.run("ctl sessions --json").out.lines().count(), 1_200);
+    let table = bench.run("ctl sessions u0@localhost").out;
+    assert!(table.starts_with("SESSION ") && table.contains("u0@localhost/r") && table.lines().count() == 2, "{table}");
+    assert_eq!(bench.run("ctl kick romeo@localhost --reason update").out, "2 sessions ended\n");
+    assert_eq!(bench.run("ctl kick ghost@localhost").exit, Exit::NotThere);
+    assert_eq!(bench.run("ctl say --all noon --json").out, "{\"told\":3}\n");
+    assert_eq!(bench.run("ctl say --to a@b --to c@d noon").exit, Exit::Done);
+    assert_eq!(bench.run("ctl reload").out, "took effect: tls_certificate\nwaits for a restart: shards\n");
+    assert_eq!(bench.run("ctl shutdown --grace 7 --no-wait").exit, Exit::Done);
+    let calls = bench.calls();
+    assert_eq!(
+        calls,
+        [
+            "kick romeo@localhost Some(\"update\")",
+            "kick ghost@localhost None",
+            "say noon All",
+            "say noon These([\"a@b\", \"c@d\"])",
+            "shutdown Some(7s)"
+        ]
+    );
+    let stop = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(server);
+        drop(lock);
+    });
+    assert_eq!(bench.run("ctl shutdown").exit, Exit::Done, "waits until the socket is gone");
+    stop.join().expect("stopped");
+    assert!(!bench.folder.path().join("throng.sock").exists());
+}
+
+#[test]
+fn stores_are_checked_copied_and_restored() {
+    let bench = Bench::new();
+    let went = bench.run("store check");
+    assert_eq!(went.exit, Exit::Failed);
+    assert!(went.out.contains("a row without an owner") && went.err.contains("reading accounts"), "{}", went.out);
+    assert_eq!(bench.run("store backup /backups/today").exit, Exit::Done);
+    assert_eq!(bench.run("store restore /backups/today").exit, Exit::Done);
+    assert_eq!(bench.calls(), ["copy /backups/today", "restore /backups/today"]);
+    let _serving = bench.serve();
+    let went = bench.run("store backup /backups/live --json");
+    assert_eq!(went.out, "{\"counts\":{\"bytes\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);
+    assert_eq!(bench.calls().last().map(String::as_str), Some("backup /backups/live"));
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::accounts::{Opened, Salts, localpart, open};
 use super::{Exit, Failure, Io, Program, import};
-use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX};
+use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
 use crate::log::Secret;
 
@@ -34,7 +34,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io, progr
     let user = named(given, &opened)?;
     let iterations = u32::try_from(loaded.config.scram_iterations).expect("within its range");
     let salt = Salts::open().and_then(|mut salts| salts.next()).map_err(Failure::failed)?;
-    let keys = program.derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
+    let keys = ScramKeys::derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
     let existing = if name == "add" { Existing::Refuse } else { Existing::Require };
     let outcome = opened.accounts.put(vec![NewAccount { user: user.clone(), keys }], existing)?;
     let jid = format!("{user}@{}", opened.domain);

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
+
 use super::kind::{Field, Kind, choice};
 
 choice! {
@@ -220,6 +222,10 @@ fn take<T: Field>(row: &'static Row, parts: &[String], bad: &mut Vec<NotAllowed>
     value
 }
 
+/// RFC 7677 4 sets the floor; the engine has both bounds.
+const ITERATIONS: Kind =
+    Kind::Count { min: SCRAM_ITERATIONS_MIN as u64, max: SCRAM_ITERATIONS_MAX as u64, unit: "iterations" };
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -360,7 +366,7 @@ options! {
     SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
-    SignIn Detail Restart scram_iterations: u64, Kind::Count { min: 4_096, max: 10_000_000, unit: "iterations" }, "4096",
+    SignIn Detail Restart scram_iterations: u64, ITERATIONS, "4096",
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows. Accounts in place keep theirs until their password changes.";
 

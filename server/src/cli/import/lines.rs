@@ -1,14 +1,15 @@
 //! Lines of an import file: CSV, bounded, each with its number.
+//!
+//! A record is one line: a password cannot hold a line's end (RFC 8265 4.2), and so a quote that is never closed costs
+//! its own line and not the rest of the file.
 
-use std::io::{self, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{BufRead, BufReader, Read};
 
 use crate::cli::user::PASSWORD_BYTES_MAX;
 use crate::log::Secret;
 
-/// Longest record, in bytes: a quote that is never closed must not take the whole file into memory.
-const RECORD_BYTES_MAX: u64 = 64 << 10;
+/// Longest line, in bytes: the longest localpart and password, quoted, with room for keys.
+const LINE_BYTES_MAX: u64 = 16 << 10;
 
 /// Names of the first column that make the first line a header.
 const HEADERS: [&str; 5] = ["localpart", "user", "username", "jid", "name"];
@@ -16,49 +17,26 @@ const HEADERS: [&str; 5] = ["localpart", "user", "username", "jid", "name"];
 /// One record.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Line of the file where it begins, from 1.
+    /// Line of the file, from 1.
     pub(super) line: u64,
     /// Localpart and password, or why there are none.
     pub(super) fields: Result<(String, Secret), String>,
 }
 
-/// The records of a file, after its header.
+/// The records of a file, without header and empty lines.
 pub(super) struct Lines {
-    reader: csv::Reader<Bounded>,
-    read: Arc<AtomicU64>,
-    allowed: Arc<AtomicU64>,
+    reader: BufReader<Box<dyn Read + Send>>,
     length: Option<u64>,
-    first: bool,
+    bytes_read: u64,
+    line: u64,
     ended: bool,
-}
-
-/// Reads up to a mark that moves on with each record.
-struct Bounded {
-    inner: Box<dyn Read + Send>,
-    read: Arc<AtomicU64>,
-    allowed: Arc<AtomicU64>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.read.load(Ordering::Relaxed);
-        if read >= self.allowed.load(Ordering::Relaxed) {
-            let text = format!("a record of over {RECORD_BYTES_MAX} bytes; is a quote not closed?");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        let count = self.inner.read(buffer)?;
-        self.read.store(read + count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
 }
 
 impl Lines {
     /// From a source whose length in bytes may be known.
-    pub(super) fn new(inner: Box<dyn Read + Send>, length: Option<u64>) -> Lines {
-        let (read, allowed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(RECORD_BYTES_MAX)));
-        let bounded = Bounded { inner, read: Arc::clone(&read), allowed: Arc::clone(&allowed) };
-        let reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bounded);
-        Lines { reader, read, allowed, length, first: true, ended: false }
+    pub(super) fn new(source: Box<dyn Read + Send>, length: Option<u64>) -> Lines {
+        let reader = BufReader::with_capacity(64 << 10, source);
+        Lines { reader, length, bytes_read: 0, line: 0, ended: false }
     }
 
     /// Length of the source in bytes, when known.
@@ -66,30 +44,39 @@ impl Lines {
         self.length
     }
 
-    /// Bytes read so far.
+    /// Bytes taken so far.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+        self.bytes_read
     }
 
-    fn record(&mut self) -> Option<Line> {
-        let mut record = csv::ByteRecord::new();
-        let line = self.reader.position().line();
-        match self.reader.read_byte_record(&mut record) {
-            Ok(true) => {
-                let line = record.position().map_or(line, csv::Position::line);
-                let end = self.reader.position().byte();
-                self.allowed.store(end + RECORD_BYTES_MAX, Ordering::Relaxed);
-                Some(Line { line, fields: fields(&record) })
-            }
-            Ok(false) => None,
+    /// The next line without its end; `None` at the file's end.
+    fn text(&mut self) -> Option<Result<Vec<u8>, String>> {
+        let mut text = Vec::new();
+        match (&mut self.reader).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut text) {
+            Ok(0) => return None,
+            Ok(count) => self.bytes_read += count as u64,
             Err(error) => {
                 self.ended = true;
-                let reason = match error.into_kind() {
-                    csv::ErrorKind::Io(error) => format!("cannot be read: {error}"),
-                    other => format!("cannot be read: {other:?}"),
-                };
-                Some(Line { line, fields: Err(reason) })
+                return Some(Err(format!("cannot be read: {error}")));
             }
+        }
+        if text.last() != Some(&b'\n') && text.len() as u64 > LINE_BYTES_MAX {
+            self.ended = !self.skip_line();
+            return Some(Err(format!("a line of over {LINE_BYTES_MAX} bytes")));
+        }
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+        text.truncate(end);
+        Some(Ok(text))
+    }
+
+    /// Drops the rest of a line; false at the file's end.
+    fn skip_line(&mut self) -> bool {
+        match self.reader.skip_until(b'\n') {
+            Ok(count) => {
+                self.bytes_read += count as u64;
+                count > 0
+            }
+            Err(_) => false,
         }
     }
 }
@@ -98,24 +85,37 @@ impl Iterator for Lines {
     type Item = Line;
 
     fn next(&mut self) -> Option<Line> {
-        if self.ended {
-            return None;
+        while !self.ended {
+            self.line += 1;
+            let text = self.text()?;
+            if text.as_ref().is_ok_and(|text| text.iter().all(u8::is_ascii_whitespace)) {
+                continue;
+            }
+            let fields = text.and_then(|text| fields(&text));
+            let header = matches!(&fields, Ok((user, _)) if HEADERS.contains(&user.to_ascii_lowercase().as_str()));
+            if self.line > 1 || !header {
+                return Some(Line { line: self.line, fields });
+            }
         }
-        let line = self.record()?;
-        let header = matches!(&line.fields, Ok((user, _)) if HEADERS.contains(&user.to_ascii_lowercase().as_str()));
-        if std::mem::take(&mut self.first) && header {
-            return self.record();
-        }
-        Some(line)
+        None
     }
 }
 
-fn fields(record: &csv::ByteRecord) -> Result<(String, Secret), String> {
+fn fields(text: &[u8]) -> Result<(String, Secret), String> {
+    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8".to_owned())?;
+    let text = text.trim_start_matches('\u{feff}');
+    let quoted = text.starts_with('"') || text.contains(",\"");
+    if quoted && text.matches('"').count() % 2 == 1 {
+        return Err("a quote is not closed; a quote within quotes is written twice".into());
+    }
+    let mut options = csv::ReaderBuilder::new();
+    options.has_headers(false).flexible(true).buffer_capacity(text.len().max(1));
+    let mut record = csv::StringRecord::new();
+    options.from_reader(text.as_bytes()).read_record(&mut record).map_err(|_| "not CSV".to_owned())?;
     if record.len() != 2 {
         return Err(format!("{} fields, not localpart,password; quote what holds a comma", record.len()));
     }
-    let text = |at: usize| std::str::from_utf8(&record[at]).map_err(|_| "not UTF-8".to_owned());
-    let (user, secret) = (text(0)?.trim().trim_start_matches('\u{feff}'), text(1)?);
+    let (user, secret) = (record[0].trim(), &record[1]);
     if user.is_empty() {
         return Err("the localpart is empty".into());
     }
