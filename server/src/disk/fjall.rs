@@ -51,6 +51,9 @@ pub struct FjallEngine {
     next_pending: AtomicU64,
     /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
     writer: Mutex<()>,
+    /// Whether the background writer has failed since the last opening.
+    poisoned: AtomicBool,
+    /// When the engine was opened anew after that.
     reopened: Mutex<VecDeque<Instant>>,
 }
 
@@ -69,10 +72,23 @@ impl FjallEngine {
             pending: ArcSwap::default(),
             next_pending: AtomicU64::new(0),
             writer: Mutex::new(()),
+            poisoned: AtomicBool::new(false),
             reopened: Mutex::default(),
         };
         engine.install(open)?;
         Ok(engine)
+    }
+
+    /// A write that failed. A poisoned database is one whose background writer failed, which is how a full disk shows
+    /// itself there: everything acknowledged is in the journal, so the engine can be opened anew.
+    fn write_error(&self, error: fjall::Error) -> DiskError {
+        match error {
+            fjall::Error::Poisoned => {
+                self.poisoned.store(true, Ordering::Relaxed);
+                DiskError::OutOfSpace("a table could not be written".into())
+            }
+            other => other.into(),
+        }
     }
 
     /// Puts a freshly opened database in place and reads the pending ranges from it.
@@ -175,7 +191,7 @@ impl FjallEngine {
             }
         }
         drop(rows);
-        batch.commit().map_err(write_error)?;
+        batch.commit().map_err(|error| self.write_error(error))?;
         self.pending.store(Arc::new(pending));
         Ok(())
     }
@@ -243,15 +259,6 @@ fn waiting() -> DiskError {
     DiskError::OutOfSpace("the store waits for space".into())
 }
 
-/// A write that failed. A poisoned database is one whose background writer failed, which is how a full disk shows
-/// itself there: everything acknowledged is in the journal, so the engine can be opened anew.
-fn write_error(error: fjall::Error) -> DiskError {
-    match error {
-        fjall::Error::Poisoned => DiskError::OutOfSpace("a table could not be written".into()),
-        other => other.into(),
-    }
-}
-
 fn database_builder(dir: &Path, options: &Options) -> fjall::DatabaseBuilder<Database> {
     Database::builder(dir)
         .cache_size(options.cache_bytes)
@@ -280,19 +287,13 @@ fn open_rows(db: &Database, options: &Options) -> Result<Keyspace, fjall::Error>
 
 /// Opens the database; a journal whose last group is torn is cut to its last whole group.
 fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
-    let open = || -> Result<Open, fjall::Error> {
-        let db = database_builder(dir, options).open()?;
-        let rows = open_rows(&db, options)?;
-        Ok(Open { db, rows })
-    };
-    match open() {
-        Err(fjall::Error::JournalRecovery(damage)) => {
-            let cut = journal::cut_torn_tail(dir)?;
-            tracing::warn!(%damage, cut, "the journal ended in a group that was never acknowledged; it was cut off");
-            Ok(open()?)
-        }
-        other => Ok(other?),
+    let cut = journal::prepare(dir)?;
+    if cut > 0 {
+        tracing::warn!(cut, "the journal ended in a group that was never acknowledged; it was cut off");
     }
+    let db = database_builder(dir, options).open()?;
+    let rows = open_rows(&db, options)?;
+    Ok(Open { db, rows })
 }
 
 impl Engine for FjallEngine {
@@ -320,7 +321,7 @@ impl Engine for FjallEngine {
             for range in &pending {
                 batch.insert(&open.rows, Pending::key(range.id), range.encode());
             }
-            batch.commit().map_err(write_error)?;
+            batch.commit().map_err(|error| self.write_error(error))?;
             if !pending.is_empty() {
                 let mut all = Vec::clone(&self.pending.load());
                 all.extend(pending);
@@ -346,7 +347,7 @@ impl Engine for FjallEngine {
                 OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => unreachable!("resolved above"),
             }
         }
-        batch.commit().map_err(write_error)
+        batch.commit().map_err(|error| self.write_error(error))
     }
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
@@ -431,7 +432,9 @@ impl Engine for FjallEngine {
                 source: std::io::Error::other("its background writer fails again and again, with space on the disk"),
             });
         }
-        reopened.push_back(Instant::now());
+        if self.poisoned.swap(false, Ordering::Relaxed) {
+            reopened.push_back(Instant::now());
+        }
         if reopened.len() > REOPENS_MAX {
             reopened.pop_front();
         }
@@ -478,7 +481,7 @@ impl Engine for FjallEngine {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
         open.rows.rotate_memtable_and_wait()?;
-        open.rows.major_compact().map_err(write_error)
+        open.rows.major_compact().map_err(|error| self.write_error(error))
     }
 }
 
