@@ -66,6 +66,7 @@ fn bounds(op: &OpView<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
 struct Fjall {
     db: fjall::Database,
     trees: Vec<fjall::Keyspace>,
+    memtable: u64,
 }
 
 impl Fjall {
@@ -86,7 +87,7 @@ impl Fjall {
             let compression = if lz4 { fjall::CompressionType::Lz4 } else { fjall::CompressionType::None };
             fjall::KeyspaceCreateOptions::default()
                 .manual_journal_persist(true)
-                .max_memtable_size(megabyte("FJALL_MEMTABLE", 32))
+                .max_memtable_size(u64::MAX)
                 .data_block_size_policy(BlockSizePolicy::all(
                     u32::try_from(megabyte("FJALL_BLOCK_KB", 8) >> 20).expect("small") * 1024,
                 ))
@@ -105,7 +106,7 @@ impl Fjall {
             let name = if one { "all".to_owned() } else { format!("{table:?}").to_lowercase() };
             trees.push(db.keyspace(&name, options)?);
         }
-        Ok(Fjall { db, trees })
+        Ok(Fjall { db, trees, memtable: megabyte("FJALL_MEMTABLE", 32) })
     }
 
     fn tree(&self, table: Table) -> &fjall::Keyspace {
@@ -115,6 +116,7 @@ impl Fjall {
 
 impl Engine for Fjall {
     fn commit(&self, batches: &[Batch]) -> Result<(), Error> {
+        use fjall::AbstractTree;
         let items = batches.iter().map(Batch::len).sum();
         let mut out = fjall::OwnedWriteBatch::with_capacity(self.db.clone(), items)
             .durability(Some(fjall::PersistMode::SyncData));
@@ -139,6 +141,12 @@ impl Engine for Fjall {
             }
         }
         out.commit()?;
+        // fjall's own requests to turn rows in memory into a table can block its only worker for ever (see the decision).
+        for tree in [self.tree(Table::Archive), self.tree(Table::Mailbox)] {
+            if tree.tree.active_memtable().size() >= self.memtable && tree.tree.sealed_memtable_count() < 2 {
+                tree.rotate_memtable()?;
+            }
+        }
         Ok(())
     }
 

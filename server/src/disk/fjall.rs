@@ -3,6 +3,11 @@
 //! One keyspace holds all tables, because the flat key begins with the table's number: rows of all tables leave memory
 //! together, so journals never wait for a table that is seldom written, and recovery stays short. One worker thread: with
 //! more, fjall's first worker spins while another compacts. Figures: docs/decisions/0001-storage-engine.md.
+//!
+//! The engine decides by itself when rows in memory become a table ([`FjallEngine::turn_over`]). fjall would ask its
+//! worker for that after every commit over the limit: during a long compaction the requests fill the worker's queue, and
+//! the worker then waits for room in its own queue, for ever. It also waits itself, where fjall would sleep without
+//! noticing that the worker has failed on a full disk ([`FjallEngine::wait_for_worker`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,7 +19,7 @@ use arc_swap::ArcSwap;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
 };
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
 use throng_engine::store::{Batch, Found, OpView, Query, Table, key};
 
 use super::memory::{Collector, delete_bounds, flat, partition_end, range_bounds};
@@ -29,6 +34,15 @@ const REOPENS_MAX: usize = 5;
 
 /// See [`REOPENS_MAX`].
 const REOPEN_PERIOD: Duration = Duration::from_secs(60);
+
+/// Tables of the first level above which commits wait for the worker; fjall stops commits at 20 and 30.
+const FIRST_LEVEL_MAX: usize = 18;
+
+/// Memories full of rows that wait to become tables before commits wait for the worker; fjall stops commits at 4.
+const SEALED_MAX: usize = 2;
+
+/// Pause while commits wait for the worker.
+const WORKER_PAUSE: Duration = Duration::from_millis(1);
 
 /// Free space above which a failure cannot be for want of space, bytes.
 const PLENTY_BYTES: u64 = 1 << 30;
@@ -51,6 +65,9 @@ pub struct FjallEngine {
     next_pending: AtomicU64,
     /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
     writer: Mutex<()>,
+    /// Whether the background writer has failed since the last opening.
+    poisoned: AtomicBool,
+    /// When the engine was opened anew after that.
     reopened: Mutex<VecDeque<Instant>>,
 }
 
@@ -69,10 +86,23 @@ impl FjallEngine {
             pending: ArcSwap::default(),
             next_pending: AtomicU64::new(0),
             writer: Mutex::new(()),
+            poisoned: AtomicBool::new(false),
             reopened: Mutex::default(),
         };
         engine.install(open)?;
         Ok(engine)
+    }
+
+    /// A write that failed. A poisoned database is one whose background writer failed, which is how a full disk shows
+    /// itself there: everything acknowledged is in the journal, so the engine can be opened anew.
+    fn write_error(&self, error: fjall::Error) -> DiskError {
+        match error {
+            fjall::Error::Poisoned => {
+                self.poisoned.store(true, Ordering::Relaxed);
+                DiskError::OutOfSpace("a table could not be written".into())
+            }
+            other => other.into(),
+        }
     }
 
     /// Puts a freshly opened database in place and reads the pending ranges from it.
@@ -139,6 +169,35 @@ impl FjallEngine {
         Ok(())
     }
 
+    /// Waits while rows come faster than the worker writes them to tables. Memory is bounded by this: twice the buffer
+    /// being filled, and two of that size on their way to tables.
+    fn wait_for_worker(&self, open: &Open) -> Result<(), DiskError> {
+        let tree = &open.rows.tree;
+        let behind = || {
+            tree.l0_run_count() >= FIRST_LEVEL_MAX
+                || (tree.active_memtable().size() >= 2 * self.options.buffer_bytes
+                    && tree.sealed_memtable_count() >= SEALED_MAX)
+        };
+        while behind() {
+            // Writes nothing; it only says whether the worker has failed.
+            open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))?;
+            std::thread::sleep(WORKER_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Hands the rows in memory to the worker, once they are enough for a table.
+    fn turn_over(&self, open: &Open) {
+        let tree = &open.rows.tree;
+        if tree.active_memtable().size() >= self.options.buffer_bytes
+            && tree.sealed_memtable_count() < SEALED_MAX
+            && let Err(error) = open.rows.rotate_memtable()
+        {
+            // The commit before is durable. If the engine is broken, the next one says so.
+            tracing::warn!(%error, "rows in memory could not be handed on");
+        }
+    }
+
     /// Finishes the pending ranges that one of the puts falls into.
     fn clear_way(&self, open: &Open, batches: &[Batch]) -> Result<(), DiskError> {
         let mut scratch = Vec::new();
@@ -175,8 +234,54 @@ impl FjallEngine {
             }
         }
         drop(rows);
-        batch.commit().map_err(write_error)?;
+        batch.commit().map_err(|error| self.write_error(error))?;
         self.pending.store(Arc::new(pending));
+        Ok(())
+    }
+
+    /// Commits a group without range deletes.
+    fn commit_plain(&self, open: &Open, batches: &[Batch]) -> Result<(), DiskError> {
+        let ops = batches.iter().map(Batch::len).sum();
+        let mut batch = OwnedWriteBatch::with_capacity(open.db.clone(), ops).durability(Some(PersistMode::SyncData));
+        let mut scratch = Vec::with_capacity(128);
+        for op in batches.iter().flat_map(Batch::iter) {
+            scratch.clear();
+            // Rows of one group carry one sequence number: of two on the same key the later one stays.
+            match op {
+                OpView::Put { table, partition, sort, value } => {
+                    key::encode(&mut scratch, table, partition, sort);
+                    batch.insert(&open.rows, &scratch[..], value);
+                }
+                OpView::Delete { table, partition, sort } => {
+                    key::encode(&mut scratch, table, partition, sort);
+                    batch.remove(&open.rows, &scratch[..]);
+                }
+                OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => unreachable!("resolved elsewhere"),
+            }
+        }
+        batch.commit().map_err(|error| self.write_error(error))
+    }
+
+    /// Commits a group with range deletes.
+    fn commit_resolved(&self, open: &Open, batches: &[Batch]) -> Result<(), DiskError> {
+        let (overlay, pending) = self.resolve(open, batches)?;
+        let mut batch = OwnedWriteBatch::with_capacity(open.db.clone(), overlay.len() + pending.len())
+            .durability(Some(PersistMode::SyncData));
+        for (key, value) in overlay {
+            match value {
+                Some(value) => batch.insert(&open.rows, key, value),
+                None => batch.remove(&open.rows, key),
+            }
+        }
+        for range in &pending {
+            batch.insert(&open.rows, Pending::key(range.id), range.encode());
+        }
+        batch.commit().map_err(|error| self.write_error(error))?;
+        if !pending.is_empty() {
+            let mut all = Vec::clone(&self.pending.load());
+            all.extend(pending);
+            self.pending.store(Arc::new(all));
+        }
         Ok(())
     }
 
@@ -243,15 +348,6 @@ fn waiting() -> DiskError {
     DiskError::OutOfSpace("the store waits for space".into())
 }
 
-/// A write that failed. A poisoned database is one whose background writer failed, which is how a full disk shows
-/// itself there: everything acknowledged is in the journal, so the engine can be opened anew.
-fn write_error(error: fjall::Error) -> DiskError {
-    match error {
-        fjall::Error::Poisoned => DiskError::OutOfSpace("a table could not be written".into()),
-        other => other.into(),
-    }
-}
-
 fn database_builder(dir: &Path, options: &Options) -> fjall::DatabaseBuilder<Database> {
     Database::builder(dir)
         .cache_size(options.cache_bytes)
@@ -262,11 +358,11 @@ fn database_builder(dir: &Path, options: &Options) -> fjall::DatabaseBuilder<Dat
         .journal_compression(CompressionType::None)
 }
 
-fn open_rows(db: &Database, options: &Options) -> Result<Keyspace, fjall::Error> {
+fn open_rows(db: &Database) -> Result<Keyspace, fjall::Error> {
     db.keyspace("rows", || {
         KeyspaceCreateOptions::default()
             .manual_journal_persist(true)
-            .max_memtable_size(options.buffer_bytes)
+            .max_memtable_size(u64::MAX)
             .data_block_size_policy(BlockSizePolicy::all(8 << 10))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
             .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0))))
@@ -280,19 +376,13 @@ fn open_rows(db: &Database, options: &Options) -> Result<Keyspace, fjall::Error>
 
 /// Opens the database; a journal whose last group is torn is cut to its last whole group.
 fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
-    let open = || -> Result<Open, fjall::Error> {
-        let db = database_builder(dir, options).open()?;
-        let rows = open_rows(&db, options)?;
-        Ok(Open { db, rows })
-    };
-    match open() {
-        Err(fjall::Error::JournalRecovery(damage)) => {
-            let cut = journal::cut_torn_tail(dir)?;
-            tracing::warn!(%damage, cut, "the journal ended in a group that was never acknowledged; it was cut off");
-            Ok(open()?)
-        }
-        other => Ok(other?),
+    let cut = journal::prepare(dir)?;
+    if cut > 0 {
+        tracing::warn!(cut, "the journal ended in a group that was never acknowledged; it was cut off");
     }
+    let db = database_builder(dir, options).open()?;
+    let rows = open_rows(&db)?;
+    Ok(Open { db, rows })
 }
 
 impl Engine for FjallEngine {
@@ -300,6 +390,7 @@ impl Engine for FjallEngine {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
         let _writer = self.writer();
+        self.wait_for_worker(open)?;
         if !self.pending.load().is_empty() {
             self.clear_way(open, batches)?;
         }
@@ -307,46 +398,9 @@ impl Engine for FjallEngine {
             .iter()
             .flat_map(Batch::iter)
             .any(|op| matches!(op, OpView::DeleteRange { .. } | OpView::DeletePartition { .. }));
-        if ranges {
-            let (overlay, pending) = self.resolve(open, batches)?;
-            let mut batch = OwnedWriteBatch::with_capacity(open.db.clone(), overlay.len() + pending.len())
-                .durability(Some(PersistMode::SyncData));
-            for (key, value) in overlay {
-                match value {
-                    Some(value) => batch.insert(&open.rows, key, value),
-                    None => batch.remove(&open.rows, key),
-                }
-            }
-            for range in &pending {
-                batch.insert(&open.rows, Pending::key(range.id), range.encode());
-            }
-            batch.commit().map_err(write_error)?;
-            if !pending.is_empty() {
-                let mut all = Vec::clone(&self.pending.load());
-                all.extend(pending);
-                self.pending.store(Arc::new(all));
-            }
-            return Ok(());
-        }
-        let ops = batches.iter().map(Batch::len).sum();
-        let mut batch = OwnedWriteBatch::with_capacity(open.db.clone(), ops).durability(Some(PersistMode::SyncData));
-        let mut scratch = Vec::with_capacity(128);
-        for op in batches.iter().flat_map(Batch::iter) {
-            scratch.clear();
-            // Rows of one group carry one sequence number: of two on the same key the later one stays.
-            match op {
-                OpView::Put { table, partition, sort, value } => {
-                    key::encode(&mut scratch, table, partition, sort);
-                    batch.insert(&open.rows, &scratch[..], value);
-                }
-                OpView::Delete { table, partition, sort } => {
-                    key::encode(&mut scratch, table, partition, sort);
-                    batch.remove(&open.rows, &scratch[..]);
-                }
-                OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => unreachable!("resolved above"),
-            }
-        }
-        batch.commit().map_err(write_error)
+        if ranges { self.commit_resolved(open, batches)? } else { self.commit_plain(open, batches)? }
+        self.turn_over(open);
+        Ok(())
     }
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
@@ -416,7 +470,9 @@ impl Engine for FjallEngine {
         let open = guard.as_ref().ok_or_else(waiting)?;
         let _writer = self.writer();
         if !self.pending.load().is_empty() {
+            self.wait_for_worker(open)?;
             self.sweep_step(open, |_| true)?;
+            self.turn_over(open);
         }
         Ok(!self.pending.load().is_empty())
     }
@@ -431,7 +487,9 @@ impl Engine for FjallEngine {
                 source: std::io::Error::other("its background writer fails again and again, with space on the disk"),
             });
         }
-        reopened.push_back(Instant::now());
+        if self.poisoned.swap(false, Ordering::Relaxed) {
+            reopened.push_back(Instant::now());
+        }
         if reopened.len() > REOPENS_MAX {
             reopened.pop_front();
         }
@@ -444,7 +502,7 @@ impl Engine for FjallEngine {
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         let db = database_builder(dir, &self.options).open()?;
-        let rows = open_rows(&db, &self.options)?;
+        let rows = open_rows(&db)?;
         let mut target = rows.start_ingestion()?;
         let mut count = 0;
         self.scan_range(Vec::new(), vec![OWN_PREFIX], &mut |key, value| {
@@ -477,8 +535,12 @@ impl Engine for FjallEngine {
         while self.sweep()? {}
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
-        open.rows.rotate_memtable_and_wait()?;
-        open.rows.major_compact().map_err(write_error)
+        open.rows.rotate_memtable()?;
+        while open.rows.tree.sealed_memtable_count() > 0 {
+            open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))?;
+            std::thread::sleep(WORKER_PAUSE);
+        }
+        open.rows.major_compact().map_err(|error| self.write_error(error))
     }
 }
 

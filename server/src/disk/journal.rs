@@ -1,13 +1,13 @@
-//! The end of a journal after a power cut.
+//! What a power cut may leave of the journals, told from damage, before the engine reads them.
 //!
 //! Each group is synced before the next one begins, so at most the last group of the newest journal can be torn; it was
-//! never acknowledged. fjall itself cuts off a group that is too short, but takes pages that were never written (zeros in
-//! the middle) for damage and refuses to open. Here that group is told from real damage: if a whole group stands behind
-//! the broken one, acknowledged data is damaged, and nothing is cut.
+//! never acknowledged and is cut off. fjall cuts a journal at the first entry that it cannot read, whatever follows: a
+//! flipped bit would silently take acknowledged groups with it. So here every journal is read first: if a whole group
+//! stands behind a broken one, acknowledged data is damaged, nothing is cut, and the store is not opened.
 //!
 //! Journal format of fjall 3: start (1, count u32, sequence u64), items (2, type u8, compression u8, keyspace u64, key
 //! length u16, value length u32, stored length u32, key, value), clears (4, keyspace u64), end (3, XXH3 of all items
-//! u64, "FJL\x03"); little endian.
+//! u64, "FJL\x03"); little endian. Files are preallocated, so zeros may follow the last group.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -16,45 +16,53 @@ use super::DiskError;
 
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// Cuts the newest journal in `dir` behind its last whole group and returns the number of bytes cut.
+/// Reads the journals in `dir`, cuts the newest one behind its last whole group, and returns the number of bytes cut.
+/// No journals, nothing to do.
 ///
 /// # Errors
-/// [`DiskError::Corrupt`] if whole groups follow the broken one; otherwise the file system's.
-pub fn cut_torn_tail(dir: &Path) -> Result<u64, DiskError> {
-    let path = newest_journal(dir)?;
-    let bytes = fs::read(&path).map_err(DiskError::at(&path))?;
-    let mut whole = 0;
-    while let Some(length) = group_length(&bytes[whole..]) {
-        whole += length;
+/// [`DiskError::Corrupt`] if whole groups follow a broken one; otherwise the file system's.
+pub fn prepare(dir: &Path) -> Result<u64, DiskError> {
+    let journals = journals(dir)?;
+    let mut cut = 0;
+    for (at, path) in journals.iter().enumerate() {
+        let bytes = fs::read(path).map_err(DiskError::at(path))?;
+        let mut whole = 0;
+        while let Some(length) = group_length(&bytes[whole..]) {
+            whole += length;
+        }
+        let rest = &bytes[whole..];
+        if rest.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let newest = at + 1 == journals.len();
+        if !newest || (1..rest.len()).any(|at| rest[at] == 1 && group_length(&rest[at..]).is_some()) {
+            return Err(DiskError::Corrupt(format!(
+                "the journal {} is broken at byte {whole}, and acknowledged data follows",
+                path.display()
+            )));
+        }
+        let file = OpenOptions::new().write(true).open(path).map_err(DiskError::at(path))?;
+        file.set_len(whole as u64).map_err(DiskError::at(path))?;
+        file.sync_all().map_err(DiskError::at(path))?;
+        cut = rest.len() as u64;
     }
-    let rest = &bytes[whole..];
-    if (1..rest.len()).any(|at| rest[at] == 1 && group_length(&rest[at..]).is_some()) {
-        return Err(DiskError::Corrupt(format!(
-            "the journal {} is broken at byte {whole}, and whole groups follow",
-            path.display()
-        )));
-    }
-    let file = OpenOptions::new().write(true).open(&path).map_err(DiskError::at(&path))?;
-    file.set_len(whole as u64).map_err(DiskError::at(&path))?;
-    file.sync_all().map_err(DiskError::at(&path))?;
-    Ok(rest.len() as u64)
+    Ok(cut)
 }
 
-/// The journal with the highest number.
-fn newest_journal(dir: &Path) -> Result<PathBuf, DiskError> {
-    let mut newest: Option<(u64, PathBuf)> = None;
-    for entry in fs::read_dir(dir).map_err(DiskError::at(dir))? {
+/// The journals in the order of their numbers.
+fn journals(dir: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(DiskError::at(dir))?,
+    };
+    let mut found: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in entries {
         let path = entry.map_err(DiskError::at(dir))?.path();
         let number = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jnl")?.parse().ok());
-        if let Some(number) = number
-            && newest.as_ref().is_none_or(|(most, _)| number > *most)
-        {
-            newest = Some((number, path));
-        }
+        found.extend(number.map(|number| (number, path)));
     }
-    newest
-        .map(|(_, path)| path)
-        .ok_or_else(|| DiskError::Corrupt(format!("there is no journal in {}", dir.display())))
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Length of the group that `bytes` begins with; `None` if that is not a whole and valid one.

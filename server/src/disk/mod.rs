@@ -15,6 +15,7 @@
 //! This room never knows what a row means, who is connected, or what a stanza is.
 
 pub mod backup;
+pub mod bulk;
 pub mod check;
 pub mod commit;
 mod error;
