@@ -123,10 +123,10 @@ impl World {
     fn bytes(&self, conn: ConnId) -> Vec<u8> {
         let mut all = Vec::new();
         for event in &self.seen {
-            if let Seen::Received(from, bytes) = event {
-                if *from == conn {
-                    all.extend_from_slice(bytes);
-                }
+            if let Seen::Received(from, bytes) = event
+                && *from == conn
+            {
+                all.extend_from_slice(bytes);
             }
         }
         all
@@ -876,6 +876,302 @@ fn five_thousand_connections_moved(kind: Preference) {
     assert_eq!(keys, (0..COUNT as u64).collect::<Vec<_>>());
 }
 
+/// Runs the test `name` of this suite again in a process of its own; true in that process.
+fn in_a_process_of_its_own(kind: Preference, name: &str) -> bool {
+    const MARK: &str = "THRONG_TEST_CHILD";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let module = if kind == Preference::Uring {
+        "uring"
+    } else {
+        "epoll"
+    };
+    let test = format!("driver::tests::{module}::{name}");
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &test, "--nocapture"])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout).into_owned()
+        + &String::from_utf8_lossy(&child.stderr);
+    assert!(
+        child.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+    false
+}
+
+fn without_descriptors_accepting_rests(kind: Preference) {
+    if !in_a_process_of_its_own(kind, "without_descriptors_accepting_rests") {
+        return;
+    }
+    let mut world = World::new(kind);
+    let mut clients: Vec<TcpStream> = (0..5)
+        .map(|_| TcpStream::connect(world.addr).unwrap())
+        .collect();
+    let limit = libc::rlimit {
+        rlim_cur: 64,
+        rlim_max: 64,
+    };
+    // SAFETY: a valid structure, read during the call only.
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) },
+        0
+    );
+    let mut hoard = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        hoard.push(file);
+    }
+    assert!(!hoard.is_empty());
+    let accepted = |seen: &[Seen]| {
+        seen.iter()
+            .filter(|event| matches!(event, Seen::Accepted(..)))
+            .count()
+    };
+    if kind == Preference::Uring {
+        // A direct descriptor is none of the process's.
+        world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
+        return;
+    }
+    world.until_seen(&Seen::AcceptPaused(Exhausted::Descriptors));
+    let (start, mut turns) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(450) {
+        world.turn(Duration::from_secs(1));
+        turns += 1;
+    }
+    assert!(turns <= 20, "{turns} turns of a driver that can do nothing");
+    assert_eq!(accepted(&world.seen), 0);
+    drop(hoard);
+    world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
+    clients[0].write_all(b"in").unwrap();
+    world.until("bytes", |seen| {
+        seen.iter()
+            .any(|event| matches!(event, Seen::Received(_, bytes) if bytes == b"in"))
+            .then_some(())
+    });
+}
+
+fn peers_are_told_by_their_address(kind: Preference) {
+    let mut driver = make(kind, &Settings::default());
+    // An IPv6 wildcard, with peers of both kinds.
+    let listener = shared_listener("[::]:0".parse().unwrap(), 16).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    driver.listen(listener, ListenerTag(7)).unwrap();
+    let mut world = World {
+        driver,
+        addr: SocketAddr::from(([127, 0, 0, 1], port)),
+        seen: Vec::new(),
+    };
+    // `connect` looks for the client's own address among the accepted.
+    let (four, _client_four) = world.connect();
+    world.addr = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port));
+    let (six, _client_six) = world.connect();
+    assert_ne!(four, six);
+}
+
+fn more_drivers_than_cores(kind: Preference) {
+    const DRIVERS: usize = 40;
+    const CLIENTS: usize = 400;
+    let listeners = shared_listeners("127.0.0.1:0".parse().unwrap(), DRIVERS, 256).unwrap();
+    let addr = listeners[0].local_addr().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, receiver) = mpsc::channel();
+    let threads: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| {
+            let (stop, sender) = (stop.clone(), sender.clone());
+            std::thread::spawn(move || {
+                let mut driver = make(kind, &Settings::default());
+                driver.listen(listener, ListenerTag(0)).unwrap();
+                sender.send(driver.peer()).unwrap();
+                let mut accepted = 0;
+                while !stop.load(Ordering::Acquire) {
+                    let mut answers = Vec::new();
+                    driver
+                        .wait(None, &mut |event| match event {
+                            Event::Accepted { .. } => accepted += 1,
+                            Event::Received { conn, bytes } => answers.push((conn, bytes.to_vec())),
+                            _ => {}
+                        })
+                        .unwrap();
+                    for (conn, bytes) in answers {
+                        driver.send(conn, bytes);
+                    }
+                }
+                accepted
+            })
+        })
+        .collect();
+    let peers: Vec<Peer> = (0..DRIVERS).map(|_| receiver.recv().unwrap()).collect();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS)
+        .map(|_| TcpStream::connect(addr).unwrap())
+        .collect();
+    for client in &mut clients {
+        client.write_all(b"ping").unwrap();
+    }
+    for client in &mut clients {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"ping");
+    }
+    stop.store(true, Ordering::Release);
+    peers.iter().for_each(Peer::wake);
+    let accepted: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
+    assert_eq!(accepted, CLIENTS);
+}
+
+/// Seeded, without a crate for it (xorshift64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Orders and peers in no sensible order: whatever happens, each connection ends once, and all slots come back.
+fn chaos_leaves_nothing_behind(kind: Preference) {
+    let seeds = std::env::var("THRONG_TEST_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3);
+    for seed in 1..=seeds {
+        chaos(kind, seed);
+    }
+}
+
+fn chaos(kind: Preference, seed: u64) {
+    let mut world = World::with(
+        kind,
+        &Settings {
+            linger: Duration::from_millis(5),
+            ..Settings::default()
+        },
+    );
+    let other = Other::start(
+        kind,
+        Settings {
+            slots: 8,
+            linger: Duration::from_millis(5),
+            ..Settings::default()
+        },
+    );
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let (mut clients, mut sending) = (Vec::<TcpStream>::new(), std::collections::HashSet::new());
+    let (mut live, mut accepted, mut ended) = (Vec::<ConnId>::new(), 0, 0);
+    for round in 0..3000 {
+        if round % 8 == 0 && clients.len() < 100 {
+            clients.push(TcpStream::connect(world.addr).unwrap());
+        }
+        if !clients.is_empty() {
+            let client = dice.below(clients.len() as u64) as usize;
+            clients[client].set_nonblocking(true).unwrap();
+            match dice.below(12) {
+                0 => drop(clients.swap_remove(client)),
+                1 => {
+                    socket2::SockRef::from(&clients[client])
+                        .set_linger(Some(Duration::ZERO))
+                        .unwrap();
+                    drop(clients.swap_remove(client));
+                }
+                2 => drop(clients[client].shutdown(Shutdown::Write)),
+                3..6 => drop(clients[client].read(&mut vec![0; 100_000])),
+                _ => drop(clients[client].write(&pattern(dice.below(20_000) as usize))),
+            }
+        }
+        if !live.is_empty() {
+            let conn = live[dice.below(live.len() as u64) as usize];
+            match dice.below(12) {
+                0 => world.driver.close(conn, Close::Now),
+                1 => world.driver.close(conn, Close::AfterSend),
+                2 => world.driver.depart(conn, &other.peer, round),
+                3 => world.driver.pause(conn),
+                4 | 5 => world.driver.resume(conn),
+                _ if sending.insert(conn) => world
+                    .driver
+                    .send(conn, pattern(dice.below(300_000) as usize)),
+                _ => {}
+            }
+        }
+        world.turn(Duration::ZERO);
+        for event in &world.seen {
+            match event {
+                Seen::Accepted(conn, ..) => {
+                    accepted += 1;
+                    live.push(*conn);
+                }
+                Seen::Closed(conn) | Seen::Departed(conn, _) => {
+                    ended += 1;
+                    assert!(live.contains(conn), "{conn:?} ends a second time");
+                    live.retain(|other| other != conn);
+                    sending.remove(conn);
+                }
+                Seen::Sent(conn) => assert!(sending.remove(conn), "Sent without a send"),
+                Seen::Received(conn, _) | Seen::Failed(conn, _) => {
+                    assert!(live.contains(conn), "an event after the end")
+                }
+                _ => {}
+            }
+        }
+        world.seen.clear();
+    }
+    drop(clients);
+    world.quiet(50);
+    for event in std::mem::take(&mut world.seen) {
+        match event {
+            Seen::Accepted(conn, ..) => {
+                accepted += 1;
+                live.push(conn);
+            }
+            Seen::Closed(conn) | Seen::Departed(conn, _) => {
+                ended += 1;
+                live.retain(|other| *other != conn);
+            }
+            _ => {}
+        }
+    }
+    for conn in &live {
+        world.driver.close(*conn, Close::Now);
+    }
+    let start = Instant::now();
+    while world.driver.connections() > 0 {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{} slots are kept",
+            world.driver.connections()
+        );
+        world.turn(Duration::from_millis(5));
+    }
+    ended += world
+        .seen
+        .iter()
+        .filter(|event| matches!(event, Seen::Closed(_) | Seen::Departed(..)))
+        .count();
+    assert!(accepted > 200, "{accepted}");
+    assert_eq!(ended, accepted);
+    other.stop();
+}
+
+#[test]
+fn what_was_asked_for_is_chosen() {
+    let chosen = choose(Preference::Epoll, &Settings::default()).unwrap();
+    assert_eq!((chosen.driver.kind(), chosen.fallback), (Kind::Epoll, None));
+    let chosen = choose(Preference::Auto, &Settings::default()).unwrap();
+    // Either io_uring works here, or it is said why not.
+    assert_eq!(
+        chosen.fallback.is_some(),
+        chosen.driver.kind() == Kind::Epoll
+    );
+}
+
 macro_rules! on_both {
     ($($name:ident)*) => {
         mod uring { $(#[test] fn $name() { super::$name(super::Preference::Uring) })* }
@@ -891,4 +1187,6 @@ on_both! {
     wake_from_another_thread a_time_out_is_kept a_move_loses_nothing
     moving_to_a_full_table_fails_and_the_connection_stays moving_to_a_thread_that_is_gone_fails
     moving_to_the_other_kind_fails closing_a_departing_connection_ends_it_once five_thousand_connections_moved
+    without_descriptors_accepting_rests peers_are_told_by_their_address more_drivers_than_cores
+    chaos_leaves_nothing_behind
 }

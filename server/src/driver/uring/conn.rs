@@ -286,10 +286,9 @@ impl Uring {
         let conn = self.id(index);
         let sending = self.slot(index).sending;
         let result = done.result();
-        if result >= 0 && !self.sends.advance(sending, result as usize) {
-            if !matches!(self.slot(index).state, State::Closing | State::Unseen) {
-                return self.submit_send(index);
-            }
+        let whole = result < 0 || self.sends.advance(sending, result as usize);
+        if !whole && self.slot(index).state != State::Closing {
+            return self.submit_send(index);
         }
         let buffer = self.sends.remove(sending);
         let slot = self.slot(index);
