@@ -5,7 +5,7 @@ mod reference;
 
 use reference::{Item, scan};
 use throng_engine::limits::wire as limits;
-use throng_engine::wire::{Element, Expect, Fault, Progress, Scanner, StreamScope, ns};
+use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, StreamScope, ns};
 
 const MAX: usize = limits::MAX_STANZA_BYTES_DEFAULT;
 
@@ -355,6 +355,20 @@ fn xml_2_4_cdata_sections_and_their_end_in_text() {
     assert!(content("<a b=']]>'/>").is_ok());
     assert_eq!(content("<a><![cdata[x]]></a>"), Err(Fault::Syntax));
     assert_eq!(content("<a><![CDATA x]]></a>"), Err(Fault::Syntax));
+}
+
+#[test]
+fn xml_2_11_and_3_3_3_line_ends_and_white_space_in_values() {
+    let stanza = "<a b='1\r2\r\n3\t4\n5&#13;&#10;&#9;6'>x\ry\r\nz\n&#13;<![CDATA[]\r\n\r]]></a>";
+    with(stanza, |a| {
+        assert_eq!(a.attribute("b").unwrap(), "1 2 3 4 5\r\n\t6");
+        assert_eq!(a.text(), "x\ny\nz\n\r]\n\n");
+        let texts = a.cursor().filter_map(|event| match event {
+            Event::Text(text) => Some(text.into_owned()),
+            _ => None,
+        });
+        assert_eq!(texts.collect::<String>(), a.text());
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!
 //! - [`scanner`] finds the next item of a stream, whole or not at all, and checks it as it goes.
 //! - [`element`] looks at a scanned item; [`cursor`] walks through one.
-//! - [`splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
+//! - [`mod@splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
 //! - [`stream`] reads and writes stream headers; [`scope`] keeps what a header declared.
 //! - [`jid`] reads addresses.
 //! - [`fault`] names what can be wrong and the stream error it is answered with.
