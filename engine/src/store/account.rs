@@ -179,44 +179,6 @@ impl Credentials {
         self.disabled = disabled;
     }
 
-    /// StoredKey and ServerKey of SHA-1 and of SHA-256, for keys that leave the store.
-    pub fn exported(&self) -> (([u8; 20], [u8; 20]), ([u8; 32], [u8; 32])) {
-        fn fixed<const N: usize>(keys: &ScramKeys) -> ([u8; N], [u8; N]) {
-            let take = |tag: &Tag| tag.as_bytes().try_into().expect("a tag has its hash's length");
-            (take(&keys.stored), take(&keys.server))
-        }
-        (fixed(&self.sha1), fixed(&self.sha256))
-    }
-
-    /// Credentials of keys that were derived elsewhere (RFC 5803), both with one salt and one iteration count.
-    ///
-    /// # Errors
-    /// If the iteration count or the salt is out of its bounds, as in [`Credentials::derive`].
-    pub fn import(
-        iterations: u32,
-        salt: &[u8],
-        sha1: ([u8; 20], [u8; 20]),
-        sha256: ([u8; 32], [u8; 32]),
-        created_us: u64,
-    ) -> Result<Credentials, DeriveError> {
-        if !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {
-            return Err(DeriveError::Iterations(iterations));
-        }
-        if !(SALT_BYTES_MIN..=SCRAM_SALT_BYTES_MAX).contains(&salt.len()) {
-            return Err(DeriveError::SaltLength(salt.len()));
-        }
-        let tag = |kind, bytes: &[u8]| Tag::from_bytes(kind, bytes).expect("the arrays have their hashes' lengths");
-        let keys = |kind, stored: &[u8], server: &[u8]| ScramKeys { stored: tag(kind, stored), server: tag(kind, server) };
-        Ok(Credentials {
-            iterations,
-            salt: salt.into(),
-            sha1: keys(HashKind::Sha1, &sha1.0, &sha1.1),
-            sha256: keys(HashKind::Sha256, &sha256.0, &sha256.1),
-            created_us,
-            disabled: false,
-        })
-    }
-
     /// Appends the record: version, flags, iterations (u32), created (u64), salt's length and salt, StoredKey and
     /// ServerKey for SHA-1, the same for SHA-256; numbers big endian. 135 bytes with a salt of 16.
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -1,14 +1,12 @@
-//! Accounts of a store at rest, and SCRAM keys on their way between the command line and the store.
+//! Accounts of a store at rest.
 
 use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_engine::store::account::Credentials;
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid;
 
 use super::Rows;
-use crate::admin::keys::ScramKey;
 use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
 use crate::disk::{DiskError, Store};
 
@@ -36,39 +34,10 @@ pub(super) fn prepare(user: &str) -> Result<String, String> {
     jid::normalise_local(user).map(std::borrow::Cow::into_owned).map_err(|error| error.to_string())
 }
 
-/// The keys of a password.
-pub(super) fn derive(password: &str, iterations: u32, salt: &[u8; 16]) -> Result<ScramKeys, String> {
-    let made = Credentials::derive(password, iterations, salt, 0).map_err(|error| error.to_string())?;
-    let (sha1, sha256) = made.exported();
-    let (salt, iterations) = (salt.to_vec(), made.iterations());
-    Ok(ScramKeys {
-        sha1: Some(ScramKey { iterations, salt: salt.clone(), stored: sha1.0, server: sha1.1 }),
-        sha256: Some(ScramKey { iterations, salt, stored: sha256.0, server: sha256.1 }),
-    })
-}
-
 /// The row of an account with these keys.
-///
-/// # Errors
-/// What is missing: both mechanisms are needed, with one salt and one count, because a login must not tell accounts apart.
-pub(super) fn row(keys: &ScramKeys) -> Result<Vec<u8>, String> {
-    let (Some(sha1), Some(sha256)) = (&keys.sha1, &keys.sha256) else {
-        return Err("keys of both SCRAM-SHA-1 and SCRAM-SHA-256 are needed".into());
-    };
-    if sha1.salt != sha256.salt || sha1.iterations != sha256.iterations {
-        return Err("both mechanisms' keys must have the same salt and iterations".into());
-    }
-    let created_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64);
-    let made = Credentials::import(
-        sha256.iterations,
-        &sha256.salt,
-        (sha1.stored, sha1.server),
-        (sha256.stored, sha256.server),
-        created_us,
-    );
-    let mut row = Vec::new();
-    made.map_err(|error| error.to_string())?.encode(&mut row);
-    Ok(row)
+pub(super) fn row(keys: &ScramKeys) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    keys.record(now.as_micros() as u64)
 }
 
 /// Up to `limit` accounts after one, from the store.
@@ -111,13 +80,7 @@ impl Accounts for AtRest {
             let exists = written.contains(&bare) || exists(&*engine, &bare)?;
             let result = decide(exists, existing);
             if matches!(result, Put::Added | Put::Updated) {
-                match row(&account.keys) {
-                    Ok(row) => writes.put(Table::Accounts, bare.as_bytes(), &[], &[&row]),
-                    Err(why) => {
-                        results.push(Put::Invalid(why));
-                        continue;
-                    }
-                }
+                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&row(&account.keys)]);
                 written.insert(bare);
             }
             results.push(result);

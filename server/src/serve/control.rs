@@ -141,9 +141,9 @@ impl Accounts for Running {
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
         let mut waits = Vec::with_capacity(batch.len());
         for account in batch {
-            let prepared = accounts::prepare(&account.user).and_then(|local| Ok((local, accounts::row(&account.keys)?)));
-            let (local, row) = match prepared {
-                Ok(prepared) => prepared,
+            let row = accounts::row(&account.keys);
+            let local = match accounts::prepare(&account.user) {
+                Ok(local) => local,
                 Err(why) => {
                     waits.push(Err(Put::Invalid(why)));
                     continue;

@@ -21,14 +21,14 @@ use throng_engine::shard::Shard;
 
 use crate::admin::lock::FolderLock;
 use crate::admin::socket::{AdminServer, Patience};
-use crate::admin::{Accounts, Listening, ScramKeys};
+use crate::admin::{Accounts, Listening};
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Exit, Failure, Program, StoreReport};
 use crate::config::{Config, DriverChoice, Loaded};
 use crate::disk::{self, Committer, DiskError, Engine, ReadPort, Readers, Store, Submitter, Wake};
 use crate::driver::{self, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
-use crate::log::{LogHandle, Secret};
+use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
 use crate::thread::{Ask, Clock, Parts, Thread};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
@@ -51,10 +51,6 @@ impl Program for Throng {
         let store = open(config)?;
         settings::claim_domain(&*store.engine(), &config.domain)?;
         Ok(Box::new(accounts::AtRest::new(store, &config.domain)))
-    }
-
-    fn derive(&self, password: &Secret, iterations: u32, salt: &[u8; 16]) -> Result<ScramKeys, String> {
-        accounts::derive(password.reveal(), iterations, salt)
     }
 
     fn check(&self, config: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
