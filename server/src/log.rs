@@ -145,6 +145,9 @@ mod tests {
         let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Json, true, move || writer.clone());
         tracing::subscriber::with_default(subscriber, || tracing::warn!(shard = 3, "queue is long"));
         let value: serde_json::Value = serde_json::from_str(captured.take().trim()).expect("JSON");
-        assert_eq!((&value["shard"], &value["message"], &value["level"]), (&3.into(), &"queue is long".into(), &"WARN".into()));
+        assert_eq!(
+            (&value["shard"], &value["message"], &value["level"]),
+            (&3.into(), &"queue is long".into(), &"WARN".into())
+        );
     }
 }

@@ -40,11 +40,9 @@ impl fmt::Display for AskError {
                 "no server answers on {}; start one with `throng serve`, or name its data folder by --data",
                 path.display()
             ),
-            AskError::Denied(path) => write!(
-                f,
-                "no permission for {}; run this as the user that runs the server, or as root",
-                path.display()
-            ),
+            AskError::Denied(path) => {
+                write!(f, "no permission for {}; run this as the user that runs the server, or as root", path.display())
+            }
             AskError::Broken(reason) => write!(f, "the control socket: {reason}"),
             AskError::Fault(fault) => fault.fmt(f),
         }

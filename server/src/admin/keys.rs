@@ -194,8 +194,15 @@ mod tests {
     #[test]
     fn broken_keys_are_refused_without_being_repeated() {
         let text = pencil().reveal();
-        let changes =
-            [("256$", "512$"), ("4096", "4095"), ("4096", "4097"), ("4096", "x"), ("W22Z", "W2"), ("WG5d", ""), ("}", "")];
+        let changes = [
+            ("256$", "512$"),
+            ("4096", "4095"),
+            ("4096", "4097"),
+            ("4096", "x"),
+            ("W22Z", "W2"),
+            ("WG5d", ""),
+            ("}", ""),
+        ];
         for (from, to) in changes {
             let reason = ScramKeys::parse(&text.replacen(from, to, 1)).expect_err(from);
             assert!(!reason.contains("WG5d"));

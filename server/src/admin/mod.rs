@@ -14,6 +14,9 @@ pub mod lock;
 pub mod protocol;
 pub mod socket;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;

@@ -206,7 +206,9 @@ mod tests {
         assert_eq!(fault("not json").0, 0);
         let (id, old) = fault(r#"{"v":9,"id":4,"ask":{"status":{}}}"#);
         assert!(id == 4 && old.text.contains("version 1"));
-        for line in [r#"{"v":1,"id":5,"ask":{"secret":{}}}"#, r#"{"v":1,"id":5}"#, r#"{"v":1,"id":5,"ask":{"kick":{"jid":3}}}"#] {
+        for line in
+            [r#"{"v":1,"id":5,"ask":{"secret":{}}}"#, r#"{"v":1,"id":5}"#, r#"{"v":1,"id":5,"ask":{"kick":{"jid":3}}}"#]
+        {
             let (id, fault) = fault(line);
             assert_eq!((id, fault.kind), (5, FaultKind::Invalid));
             assert!(!fault.text.contains("secret"));

@@ -284,7 +284,10 @@ impl Client {
             return Ok(false);
         }
         if self.input.len() > LINE_BYTES_MAX {
-            self.say(0, Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))));
+            self.say(
+                0,
+                Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))),
+            );
             self.input = Vec::new();
             self.ended = true;
             return Ok(true);
@@ -319,7 +322,10 @@ impl Client {
         self.line_since = (!self.input.is_empty()).then(Instant::now);
         self.moved = Instant::now();
         if line.len() > LINE_BYTES_MAX + 1 {
-            self.say(0, Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))));
+            self.say(
+                0,
+                Say::Fault(Fault::new(FaultKind::Invalid, format!("a line is at most {LINE_BYTES_MAX} bytes"))),
+            );
             return true;
         }
         match read_request(&line) {

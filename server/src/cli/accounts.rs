@@ -8,9 +8,9 @@ use std::io::{self, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use super::{Exit, Failure, Program};
+use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
 use crate::admin::lock::{FolderLock, LockError};
-use crate::admin::Accounts;
 use crate::config::{Config, Loaded, Source};
 
 /// Time that a lock's holder without a control socket is waited for: a server that starts, another command.

@@ -47,7 +47,8 @@ Each line is localpart,password; a first line such as `localpart,password` is ta
 password a line may carry SCRAM keys in the form of RFC 5803, both with one salt and count, which need no hashing:
   romeo,{SCRAM-SHA-256$4096:SALT$KEY:KEY}{SCRAM-SHA-1$4096:SALT$KEY:KEY}
 
-Hashing takes the time, on all cores, in proportion to --iterations. What is imported stays imported when a later \
+Hashing takes the time, on all cores, in proportion to --iterations: 4096 when not given, about 11 minutes a \
+million users on two cores; 10000 (the default of other commands) takes 29. What is imported stays imported when a later \
 line fails, and running the same file again skips it.
 
 Examples:
@@ -107,15 +108,18 @@ pub fn root() -> Command {
 
 fn user() -> Command {
     let rows = |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket"));
-    let hashing = |command| {
-        with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket" | "scram_iterations"))
-    };
+    let hashing =
+        |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket" | "scram_iterations"));
     let jid = || Arg::new("jid").value_name("USER").required(true).help("Localpart, or localpart@domain");
     let password = |command: Command| {
         hashing(command)
             .arg(
-                value("password", "TEXT", "The password; other users of this machine may see it in the list of processes")
-                    .conflicts_with("password-stdin"),
+                value(
+                    "password",
+                    "TEXT",
+                    "The password; other users of this machine may see it in the list of processes",
+                )
+                .conflicts_with("password-stdin"),
             )
             .arg(flag("password-stdin", "Read the password from standard input, up to the end of the first line"))
     };

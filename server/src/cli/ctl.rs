@@ -123,8 +123,10 @@ pub fn age(seconds: u64) -> String {
 /// Prints rows as they come: a line of JSON each, or a table.
 fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), Failure> {
     if !io.json {
-        io.say(format!("{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
-            "SESSION", "ADDRESS", "TLS", "SHARD", "AGE", "IDLE", "PRIO", "OUTBOUND"));
+        io.say(format!(
+            "{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
+            "SESSION", "ADDRESS", "TLS", "SHARD", "AGE", "IDLE", "PRIO", "OUTBOUND"
+        ));
     }
     let part = |part: Part| {
         let Part::Sessions(rows) = part;

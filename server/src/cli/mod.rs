@@ -20,7 +20,7 @@ pub mod store;
 pub mod user;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -199,7 +199,9 @@ impl Io {
 
 /// The environment as a map; names and values that are not Unicode are left out.
 pub fn environment() -> Environment {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// The whole of `main`: arguments and environment of the process, its standard streams, its exit code.
@@ -250,7 +252,12 @@ fn usage(error: &clap::Error, io: &mut Io) -> Exit {
     Exit::Usage
 }
 
-fn dispatch(matches: &ArgMatches, environment: &Environment, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+fn dispatch(
+    matches: &ArgMatches,
+    environment: &Environment,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
     let (name, matches) = matches.subcommand().expect("clap requires one");
     let inner = matches.subcommand();
     let loaded = |matches: &ArgMatches| {

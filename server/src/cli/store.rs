@@ -17,7 +17,13 @@ use crate::config::Loaded;
 ///
 /// # Errors
 /// The folder is in use, or what the store says. Something wrong found by a check is `Failed`.
-pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+pub fn run(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: &Loaded,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
     let config = &loaded.config;
     let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");
     if name != "restore" && !config.data.exists() {

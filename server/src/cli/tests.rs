@@ -14,7 +14,7 @@ use crate::admin::{
 
 /// Accounts, and a server, in memory.
 #[derive(Clone, Default)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     pub(super) accounts: Arc<Mutex<BTreeMap<String, ScramKeys>>>,
     pub(super) calls: Arc<Mutex<Vec<String>>>,
     /// After this many accounts every put fails.
@@ -319,7 +319,7 @@ fn users(bench: &mut Bench) {
     bench.input = "from stdin\r\nmore\n".into();
     assert_eq!(bench.run("user passwd romeo --password-stdin").out, "changed romeo@localhost\n");
     let salt = *bench.memory.keys("romeo").credentials(0).salt().first_chunk::<16>().expect("16 bytes");
-    let expected = ScramKeys::derive(&Secret::new("from stdin"), 4_096, &salt);
+    let expected = ScramKeys::derive(&Secret::new("from stdin"), 10_000, &salt);
     assert_eq!(Ok(bench.memory.keys("romeo")), expected);
     assert_eq!(bench.run("user passwd nobody --password x").exit, Exit::NotThere);
     assert_eq!(bench.run("user add romeo@elsewhere --password x").exit, Exit::Usage);

@@ -18,7 +18,13 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 ///
 /// # Errors
 /// What the accounts, the file or the terminal say.
-pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+pub fn run(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: &Loaded,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
     match name {
         "import" => return import::run(matches, loaded, io, program),
         "list" => return list(&open(loaded, "list", program)?, io),

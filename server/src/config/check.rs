@@ -129,7 +129,10 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         (config.open_registration, "open_registration", "anyone who reaches it could make accounts"),
     ] {
         if let (true, false, Some(address)) = (on, config.i_know, public) {
-            clash(key, format!("refused on {address}, which is not loopback: {danger}; --i-know allows it all the same"));
+            clash(
+                key,
+                format!("refused on {address}, which is not loopback: {danger}; --i-know allows it all the same"),
+            );
         }
     }
     if config.c2s.is_empty() && config.c2s_tls.is_empty() {
@@ -147,10 +150,14 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         (None, Some(_)) => clash("tls_certificate", "missing: tls_key is given without its certificate".into()),
         _ => {}
     }
-    for (key, value) in [("outbound_bytes_max", config.outbound_bytes_max), ("mailbox_bytes_max", config.mailbox_bytes_max)]
+    for (key, value) in
+        [("outbound_bytes_max", config.outbound_bytes_max), ("mailbox_bytes_max", config.mailbox_bytes_max)]
     {
         if value < config.stanza_bytes_max {
-            clash(key, format!("{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes", config.stanza_bytes_max));
+            clash(
+                key,
+                format!("{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes", config.stanza_bytes_max),
+            );
         }
     }
     if config.outbound_bytes_soft > config.outbound_bytes_max {

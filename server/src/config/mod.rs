@@ -81,11 +81,11 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
         None => source::FileValues::new(),
     };
     if let (None, Some(given)) = (&named, values.get("data")) {
-        let reason = format!("{}: a file found in the data folder cannot move it; name the file by --config", given.source);
+        let reason =
+            format!("{}: a file found in the data folder cannot move it; name the file by --config", given.source);
         problems.push(Problem::Clash { key: "data", reason });
     }
-    let given: Vec<source::Given> =
-        TABLE.iter().map(|row| source::pick(row, flags, environment, &values)).collect();
+    let given: Vec<source::Given> = TABLE.iter().map(|row| source::pick(row, flags, environment, &values)).collect();
     let texts: Vec<Vec<String>> = given.iter().map(|given| given.parts.clone()).collect();
     let sources: Vec<Source> = given.into_iter().map(|given| given.source).collect();
     match Config::read(&texts) {
@@ -97,7 +97,8 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
             }
         }
         Err(bad) => problems.extend(bad.into_iter().map(|bad| {
-            let (row, source) = TABLE.iter().zip(&sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
+            let (row, source) =
+                TABLE.iter().zip(&sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
             Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
         })),
     }
@@ -205,7 +206,8 @@ mod tests {
 
     #[test]
     fn problems_name_file_line_key_found_allowed_and_neighbour_all_at_once() {
-        let (_folder, path) = file("# comment\nstanza_bytes_max = 5\n\nmailbox_message_max = 3\ndriver = [\"epoll\"]\n");
+        let (_folder, path) =
+            file("# comment\nstanza_bytes_max = 5\n\nmailbox_message_max = 3\ndriver = [\"epoll\"]\n");
         let problems = load(&Flags::new(), &environment(&[("THRONG_SHARDS", "0")]), Some(path.clone())).unwrap_err();
         let at = path.display();
         let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
@@ -299,9 +301,12 @@ mod tests {
 
     #[test]
     fn variables_of_others_are_a_warning_and_changes_tell_knobs_from_restarts() {
-        let old = load(&Flags::new(), &environment(&[("THRONG_SERVICE_HOST", "x"), ("THRONG_SHARD", "2")]), None).unwrap();
+        let old =
+            load(&Flags::new(), &environment(&[("THRONG_SERVICE_HOST", "x"), ("THRONG_SHARD", "2")]), None).unwrap();
         assert_eq!(old.warnings.len(), 2);
-        assert!(old.warnings[1].ends_with("did you mean THRONG_SHARDS?") || old.warnings[0].ends_with("THRONG_SHARDS?"));
+        assert!(
+            old.warnings[1].ends_with("did you mean THRONG_SHARDS?") || old.warnings[0].ends_with("THRONG_SHARDS?")
+        );
         let new = load(&flags(&[("log_level", "debug"), ("shards", "3")]), &Environment::new(), None).unwrap();
         assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec!["shards"] });
     }

@@ -94,7 +94,10 @@ pub fn explain(row: &Row, loaded: Option<&Loaded>) -> String {
     text += &spaced("allowed", &row.kind.allowed());
     text += &spaced("takes effect", &change(row).replace('`', ""));
     if let Some((loaded, value)) = loaded.and_then(|l| value(l, row).map(|value| (l, value))) {
-        text += &spaced("now", &format!("{} ({})", if value.is_empty() { "empty" } else { &value }, loaded.source(row.key)));
+        text += &spaced(
+            "now",
+            &format!("{} ({})", if value.is_empty() { "empty" } else { &value }, loaded.source(row.key)),
+        );
     }
     text
 }
@@ -135,9 +138,10 @@ pub fn print(loaded: &Loaded) -> String {
 
 /// All values as JSON: `{"key": {"value": .., "source": .., "default": bool}}`.
 pub fn print_json(loaded: &Loaded) -> Value {
-    let entries = TABLE.iter().zip(loaded.config.shown()).zip(&loaded.sources).map(|((row, value), source)| {
-        (row.key.to_owned(), json!({ "value": value, "source": source.to_string() }))
-    });
+    let entries =
+        TABLE.iter().zip(loaded.config.shown()).zip(&loaded.sources).map(|((row, value), source)| {
+            (row.key.to_owned(), json!({ "value": value, "source": source.to_string() }))
+        });
     Value::Object(entries.collect())
 }
 

@@ -72,7 +72,8 @@ fn a_bad_line_is_named_and_ends_the_import_before_what_follows_it() {
 #[test]
 fn going_on_collects_every_bad_line_with_its_reason_and_never_the_password() {
     let memory = Memory::default();
-    let mut text = (keyed("a") + "\nb,\n,x\nc,secret,secret\nd@elsewhere,secret\ne,{SCRAM-SHA-1$secret}\n").into_bytes();
+    let mut text =
+        (keyed("a") + "\nb,\n,x\nc,secret,secret\nd@elsewhere,secret\ne,{SCRAM-SHA-1$secret}\n").into_bytes();
     text.extend_from_slice(b"f,\xff\xfe\n");
     text.extend_from_slice(format!("g,{}\n", "p".repeat(1_025)).as_bytes());
     text.extend_from_slice(b"not ok,secret\n");
@@ -119,7 +120,11 @@ fn a_store_that_fails_ends_a_long_import_with_what_was_done() {
 #[test]
 fn a_quote_that_is_never_closed_and_an_endless_line_cost_one_line_each() {
     let memory = Memory::default();
-    let text = keyed("a") + "b,\"never closed\n" + &"x".repeat(1 << 20) + "\r\nc,\"say \"\"hi\"\"\"\r\n" + keyed("d").trim_end();
+    let text = keyed("a")
+        + "b,\"never closed\n"
+        + &"x".repeat(1 << 20)
+        + "\r\nc,\"say \"\"hi\"\"\"\r\n"
+        + keyed("d").trim_end();
     let (summary, _) = import_text(&memory, text, plan(Existing::Skip, true));
     assert_eq!((summary.added, summary.failed), (3, 2));
     let expected =
