@@ -37,10 +37,7 @@ fn presence() -> String {
 /// Scans the whole buffer and gives the stanzas found.
 fn scan_all(scanner: &mut Scanner, bytes: &[u8], out: Option<&mut Vec<u8>>, piece: usize) -> u64 {
     let scope = StreamScope::Usual;
-    let stamp = Splice {
-        from: Some("romeo@example.net/orchard"),
-        ..Splice::default()
-    };
+    let stamp = Splice { from: Some("romeo@example.net/orchard"), ..Splice::default() };
     let (mut at, mut there, mut stanzas) = (0, bytes.len().min(piece), 0);
     let mut out = out;
     while at < bytes.len() {
@@ -75,12 +72,7 @@ fn measure(stanza: &str, with_splice: bool, piece: usize) -> (f64, f64) {
         let start = Instant::now();
         let (mut scanned, mut stanzas) = (0u64, 0);
         while start.elapsed().as_millis() < RUN_MS_MIN {
-            stanzas += scan_all(
-                &mut scanner,
-                black_box(&bytes),
-                with_splice.then_some(&mut out),
-                piece,
-            );
+            stanzas += scan_all(&mut scanner, black_box(&bytes), with_splice.then_some(&mut out), piece);
             scanned += bytes.len() as u64;
         }
         let seconds = start.elapsed().as_secs_f64();
@@ -100,16 +92,13 @@ fn main() {
         ("message 64 KB", message(65_536, ascii)),
         ("message 180 B, Cyrillic", message(180, cyrillic)),
         ("message 64 KB, Cyrillic", message(65_536, cyrillic)),
-        (
-            "message 64 KB, escaped",
-            message(65_536, "&lt;p&gt;x&amp;y&lt;/p&gt; "),
-        ),
+        ("message 64 KB, escaped", message(65_536, "&lt;p&gt;x&amp;y&lt;/p&gt; ")),
         ("presence with caps", presence()),
     ];
-    let mut json = String::from(
-        "{\n  \"command\": \"cargo run --release -p throng-engine --example scanner\",\n",
+    let mut json = String::from("{\n  \"command\": \"cargo run --release -p throng-engine --example scanner\",\n");
+    json.push_str(
+        "  \"unit\": \"10^6 bytes a second and stanzas a second, one core, best of nine\",\n  \"cases\": [\n",
     );
-    json.push_str("  \"unit\": \"10^6 bytes a second and stanzas a second, one core, best of nine\",\n  \"cases\": [\n");
     for (index, (name, stanza)) in cases.iter().enumerate() {
         let (bytes, stanzas) = measure(stanza, false, usize::MAX);
         let (bytes_splice, stanzas_splice) = measure(stanza, true, usize::MAX);

@@ -5,7 +5,6 @@
 /// Longest localpart, domainpart or resourcepart of a JID in bytes (RFC 7622 3.2, 3.3, 3.4).
 pub const JID_PART_BYTES_MAX: usize = 1023;
 
-
 /// Longest SASL message in bytes, decoded: PLAIN with every part at its bound (RFC 4616 2), which is also room for any
 /// SCRAM message (RFC 5802 7).
 pub const SASL_MESSAGE_BYTES_MAX: usize =

@@ -27,8 +27,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn attribute() -> impl Strategy<Value = String> {
-    let ordinary =
-        (name(), "[ -%(-;=?-~é]{0,12}").prop_map(|(name, value)| format!("{name}='{value}'"));
+    let ordinary = (name(), "[ -%(-;=?-~é]{0,12}").prop_map(|(name, value)| format!("{name}='{value}'"));
     prop_oneof![
         4 => ordinary,
         1 => Just("xmlns='urn:d'".to_owned()),
@@ -41,21 +40,15 @@ fn attribute() -> impl Strategy<Value = String> {
 
 fn element() -> impl Strategy<Value = String> {
     let tag = || {
-        (name(), prop::collection::vec(attribute(), 0..4))
-            .prop_map(|(name, attributes)| (name, attributes.join(" ")))
+        (name(), prop::collection::vec(attribute(), 0..4)).prop_map(|(name, attributes)| (name, attributes.join(" ")))
     };
     let leaf = (tag(), text()).prop_map(|((name, attributes), text)| match text.len() % 3 {
         0 => format!("<{name} {attributes}/>"),
         _ => format!("<{name} {attributes}>{text}</{name}>"),
     });
     leaf.prop_recursive(3, 12, 4, move |inner| {
-        (
-            tag(),
-            prop::collection::vec(prop_oneof![inner, text()], 0..4),
-        )
-            .prop_map(|((name, attributes), content)| {
-                format!("<{name} {attributes}>{}</{name} >", content.concat())
-            })
+        (tag(), prop::collection::vec(prop_oneof![inner, text()], 0..4))
+            .prop_map(|((name, attributes), content)| format!("<{name} {attributes}>{}</{name} >", content.concat()))
     })
 }
 
@@ -103,11 +96,8 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         1 => Just("<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:client' xmlns:p='urn:p' to='h'>"),
     ];
     let end = prop_oneof![Just(""), Just("</stream:stream>"), Just("\n</s:stream >")];
-    (start, header, prop::collection::vec(element(), 0..4), end).prop_map(
-        |(start, header, stanzas, end)| {
-            format!("{start}{header}{}{end}", stanzas.join(" \n")).into_bytes()
-        },
-    )
+    (start, header, prop::collection::vec(element(), 0..4), end)
+        .prop_map(|(start, header, stanzas, end)| format!("{start}{header}{}{end}", stanzas.join(" \n")).into_bytes())
 }
 
 proptest! {

@@ -46,8 +46,7 @@ struct Outgoing {
 /// Makes the rings of `shards` shards, each of `slots` batches.
 pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
     let count = usize::from(shards);
-    let mut boxes: Vec<Mailbox> =
-        (0..count).map(|_| Mailbox { incoming: Vec::new(), outgoing: Vec::new() }).collect();
+    let mut boxes: Vec<Mailbox> = (0..count).map(|_| Mailbox { incoming: Vec::new(), outgoing: Vec::new() }).collect();
     for from in 0..count {
         for to in 0..count {
             // A shard's mail to itself stays inside of it, but the ring keeps the indices plain.

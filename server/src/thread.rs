@@ -86,10 +86,7 @@ impl Clock {
     /// The time.
     pub fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now {
-            mono_ms: self.0.elapsed().as_millis() as u64,
-            wall_us: wall.as_micros() as u64,
-        }
+        Now { mono_ms: self.0.elapsed().as_millis() as u64, wall_us: wall.as_micros() as u64 }
     }
 }
 
@@ -196,7 +193,8 @@ impl Thread {
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         driver.wait(Some(timeout), &mut |event| {
             let now = *now.get_or_insert_with(|| clock.now());
-            events.handle(&mut Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now }, event);
+            events
+                .handle(&mut Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now }, event);
         })?;
         for order in events.thread.take().unwrap_or_default() {
             self.carry_out(order);

@@ -13,12 +13,7 @@ pub(crate) fn serve(listen: SocketAddr) -> io::Result<()> {
     let listener = throng::driver::shared_listener(listen, 4096)?;
     println!("{}", listener.local_addr()?);
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(
-        &poll,
-        &listener,
-        epoll::EventData::new_u64(LISTENER),
-        epoll::EventFlags::IN,
-    )?;
+    epoll::add(&poll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
     let mut conns: Vec<Option<TcpStream>> = Vec::new();
     let mut events = Vec::with_capacity(256);
     let mut buffer = vec![0; 64 << 10];
@@ -36,11 +31,7 @@ pub(crate) fn serve(listen: SocketAddr) -> io::Result<()> {
     }
 }
 
-fn accept(
-    listener: &TcpListener,
-    poll: &impl std::os::fd::AsFd,
-    conns: &mut Vec<Option<TcpStream>>,
-) -> io::Result<()> {
+fn accept(listener: &TcpListener, poll: &impl std::os::fd::AsFd, conns: &mut Vec<Option<TcpStream>>) -> io::Result<()> {
     loop {
         match listener.accept() {
             Ok((conn, _)) => {
@@ -66,11 +57,7 @@ fn relay(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) {
         Err(_) => 0,
     };
     let partner = conns.get_mut(index ^ 1).and_then(Option::as_mut);
-    let sent = count > 0
-        && partner.is_some_and(|to| {
-            to.write(&buffer[..count])
-                .is_ok_and(|written| written == count)
-        });
+    let sent = count > 0 && partner.is_some_and(|to| to.write(&buffer[..count]).is_ok_and(|written| written == count));
     if !sent {
         conns[index] = None;
         if let Some(partner) = conns.get_mut(index ^ 1) {

@@ -29,10 +29,7 @@ struct Pair {
 /// CPU time of a process with one thread, in nanoseconds.
 fn cpu_ns(process: &str) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
-    text.split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok())
-        .ok_or(io::ErrorKind::InvalidData.into())
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).ok_or(io::ErrorKind::InvalidData.into())
 }
 
 /// Connects, warms up for a second, measures.
@@ -43,12 +40,7 @@ pub(crate) fn run(addr: SocketAddr, window: Window, server: Option<u32>) -> io::
         let (from, to) = (TcpStream::connect(addr)?, TcpStream::connect(addr)?);
         from.set_nodelay(true)?;
         to.set_nonblocking(true)?;
-        epoll::add(
-            &poll,
-            &to,
-            epoll::EventData::new_u64(index as u64),
-            epoll::EventFlags::IN,
-        )?;
+        epoll::add(&poll, &to, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
         pairs.push(Pair { from, to, part: 0 });
     }
     let message = vec![b'm'; window.bytes];
@@ -57,13 +49,7 @@ pub(crate) fn run(addr: SocketAddr, window: Window, server: Option<u32>) -> io::
             pair.from.write_all(&message)?;
         }
     }
-    let mut turn = Turn {
-        poll,
-        pairs,
-        message,
-        events: Vec::with_capacity(256),
-        buffer: vec![0; 64 << 10],
-    };
+    let mut turn = Turn { poll, pairs, message, events: Vec::with_capacity(256), buffer: vec![0; 64 << 10] };
     turn.until(Instant::now() + Duration::from_secs(1))?;
     let server = server.map(|pid| pid.to_string());
     let cpu = |process: &Option<String>| process.as_deref().map_or(Ok(0), cpu_ns);
@@ -94,10 +80,7 @@ impl Turn {
     fn until(&mut self, end: Instant) -> io::Result<u64> {
         let mut messages = 0;
         while Instant::now() < end {
-            let timeout = rustix::event::Timespec {
-                tv_sec: 0,
-                tv_nsec: 50_000_000,
-            };
+            let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             match epoll::wait(&self.poll, spare_capacity(&mut self.events), Some(&timeout)) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,

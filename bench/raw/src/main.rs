@@ -126,23 +126,12 @@ fn main() -> io::Result<()> {
             Relay::Floor => floor::serve(listen),
             Relay::Epoll | Relay::Uring => over_driver::serve(listen, driver),
         },
-        Command::RelayLoad {
-            addr,
-            window,
-            server_pid,
-        } => {
-            println!(
-                "{}",
-                serde_json::to_string_pretty(&load::run(addr, window, server_pid)?)?
-            );
+        Command::RelayLoad { addr, window, server_pid } => {
+            println!("{}", serde_json::to_string_pretty(&load::run(addr, window, server_pid)?)?);
             Ok(())
         }
         Command::Relay { window, runs } => report::print_median(Relay::Floor, window, runs.runs),
-        Command::Echo {
-            driver,
-            window,
-            runs,
-        } => report::print_median(driver, window, runs.runs),
+        Command::Echo { driver, window, runs } => report::print_median(driver, window, runs.runs),
         Command::Compare { runs, seconds, out } => report::compare(runs.runs, seconds, out),
     }
 }

@@ -3,9 +3,7 @@
 use crate::Relay;
 use std::io;
 use std::net::SocketAddr;
-use throng::driver::{
-    Close, ConnId, Event, ListenerTag, Preference, Settings, choose, shared_listener,
-};
+use throng::driver::{Close, ConnId, Event, ListenerTag, Preference, Settings, choose, shared_listener};
 
 /// One connection, by its slot.
 #[derive(Default)]
@@ -47,10 +45,7 @@ impl Table {
     fn handle(&mut self, event: Event<'_>) {
         match event {
             Event::Accepted { conn, .. } => {
-                *self.conn(conn.slot) = Conn {
-                    id: Some(conn),
-                    ..Conn::default()
-                };
+                *self.conn(conn.slot) = Conn { id: Some(conn), ..Conn::default() };
                 match self.odd.take() {
                     None => self.odd = Some(conn),
                     Some(partner) => {
@@ -86,11 +81,7 @@ impl Table {
 
 /// Relays until killed.
 pub(crate) fn serve(listen: SocketAddr, relay: Relay) -> io::Result<()> {
-    let preference = if relay == Relay::Uring {
-        Preference::Uring
-    } else {
-        Preference::Epoll
-    };
+    let preference = if relay == Relay::Uring { Preference::Uring } else { Preference::Epoll };
     let mut driver = choose(preference, &Settings::default())?.driver;
     let listener = shared_listener(listen, 4096)?;
     println!("{}", listener.local_addr()?);

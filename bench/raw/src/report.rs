@@ -19,17 +19,12 @@ impl Drop for Server {
 
 fn one(relay: Relay, window: Window) -> io::Result<Outcome> {
     let mut command = Command::new(std::env::current_exe()?);
-    command
-        .args(["relay-server", "--driver", relay.name()])
-        .stdout(Stdio::piped());
+    command.args(["relay-server", "--driver", relay.name()]).stdout(Stdio::piped());
     let mut server = Server(command.spawn()?);
     let out = server.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;
-    let addr = line
-        .trim()
-        .parse()
-        .map_err(|_| io::Error::other("the server has not started"))?;
+    let addr = line.trim().parse().map_err(|_| io::Error::other("the server has not started"))?;
     load::run(addr, window, Some(server.0.id()))
 }
 
@@ -68,9 +63,7 @@ fn median(relay: Relay, window: Window, outcomes: &[Outcome]) -> Median {
         outcome: Outcome {
             messages_per_s: middle(of(|outcome| outcome.messages_per_s)).round(),
             server_cpu_us_per_message: middle(cpu),
-            generator_cpu_us_per_message: middle(of(|outcome| {
-                outcome.generator_cpu_us_per_message
-            })),
+            generator_cpu_us_per_message: middle(of(|outcome| outcome.generator_cpu_us_per_message)),
         },
         server_cpu_times_floor: None,
     }
@@ -78,13 +71,8 @@ fn median(relay: Relay, window: Window, outcomes: &[Outcome]) -> Median {
 
 /// Medians of one relay under one load.
 pub(crate) fn print_median(relay: Relay, window: Window, runs: usize) -> io::Result<()> {
-    let outcomes = (0..runs.max(1))
-        .map(|_| one(relay, window))
-        .collect::<io::Result<Vec<_>>>()?;
-    println!(
-        "{}",
-        serde_json::to_string_pretty(&median(relay, window, &outcomes))?
-    );
+    let outcomes = (0..runs.max(1)).map(|_| one(relay, window)).collect::<io::Result<Vec<_>>>()?;
+    println!("{}", serde_json::to_string_pretty(&median(relay, window, &outcomes))?);
     Ok(())
 }
 
@@ -102,23 +90,15 @@ pub(crate) fn compare(runs: usize, seconds: f64, out: Option<PathBuf>) -> io::Re
     const RELAYS: [Relay; 3] = [Relay::Floor, Relay::Epoll, Relay::Uring];
     let mut results = Vec::new();
     for (pairs, in_flight) in [(1000, 1), (100, 50)] {
-        let window = Window {
-            pairs,
-            in_flight,
-            bytes: 180,
-            seconds,
-        };
+        let window = Window { pairs, in_flight, bytes: 180, seconds };
         let mut outcomes: [Vec<Outcome>; 3] = Default::default();
         for _ in 0..runs.max(1) {
             for (relay, outcomes) in RELAYS.iter().zip(&mut outcomes) {
                 outcomes.push(one(*relay, window)?);
             }
         }
-        let mut medians: Vec<Median> = RELAYS
-            .iter()
-            .zip(&outcomes)
-            .map(|(relay, outcomes)| median(*relay, window, outcomes))
-            .collect();
+        let mut medians: Vec<Median> =
+            RELAYS.iter().zip(&outcomes).map(|(relay, outcomes)| median(*relay, window, outcomes)).collect();
         let floor = medians[0].outcome.server_cpu_us_per_message;
         for entry in &mut medians[1..] {
             entry.server_cpu_times_floor =
@@ -128,10 +108,7 @@ pub(crate) fn compare(runs: usize, seconds: f64, out: Option<PathBuf>) -> io::Re
     }
     let comparison = Comparison {
         command: format!("raw compare --runs {runs} --seconds {seconds}"),
-        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         cores: std::thread::available_parallelism()?.get(),
         what: "relay of 180-byte messages one way in each pair, one write a message; medians; server CPU is user and system \
                time of the server's process, generator on the same host",

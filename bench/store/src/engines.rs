@@ -249,9 +249,7 @@ const ROWS: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new
 
 impl Redb {
     fn open(dir: &Path, quick: bool) -> Result<Redb, Error> {
-        let db = redb::Builder::new()
-            .set_cache_size(usize::try_from(CACHE_BYTES)?)
-            .create(dir.join("store.redb"))?;
+        let db = redb::Builder::new().set_cache_size(usize::try_from(CACHE_BYTES)?).create(dir.join("store.redb"))?;
         let txn = db.begin_write()?;
         txn.open_table(ROWS)?;
         txn.commit()?;

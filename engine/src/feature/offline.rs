@@ -45,10 +45,7 @@ pub fn keep<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterato
 }
 
 /// Whether a message may wait in the mailbox of a user who is offline.
-pub fn mailbox_eligible<N: AsRef<str>, M: AsRef<str>>(
-    kind: &str,
-    children: impl IntoIterator<Item = (N, M)>,
-) -> bool {
+pub fn mailbox_eligible<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterator<Item = (N, M)>) -> bool {
     keep(kind, children) != Keep::Nothing
 }
 

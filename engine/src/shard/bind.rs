@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use rand_core::RngCore;
 
-use crate::ns;
 use crate::id::{ConnId, SessionId};
+use crate::ns;
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
 use crate::session::conn::ConnState;
@@ -303,8 +303,10 @@ impl Shard {
 /// Unavailable presence without payload, unaddressed.
 pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 
-const SM_UNEXPECTED: &[u8] = b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
-const SM_ITEM_NOT_FOUND: &[u8] = b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+const SM_UNEXPECTED: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+const SM_ITEM_NOT_FOUND: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
 /// The text of `<resource/>` in `<bind/>`.
 fn bind_resource(mut cursor: crate::wire::Cursor<'_>) -> Option<String> {

@@ -9,7 +9,9 @@ use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
 use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
-use crate::session::sasl::{self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms, Verdict};
+use crate::session::sasl::{
+    self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms, Verdict,
+};
 use crate::shard::stanza::write_error;
 use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
@@ -21,7 +23,12 @@ use crate::wire::{Element, jid};
 /// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
 pub(super) fn replaced() -> Opening {
     Opening {
-        listener: crate::io::ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false },
+        listener: crate::io::ListenerKind {
+            direct_tls: false,
+            starttls: false,
+            plain_auth: false,
+            registration: false,
+        },
         peer: IpAddr::from([0, 0, 0, 0]),
         tls: None,
         secured: false,
@@ -47,7 +54,10 @@ impl Shard {
         let mut out = Vec::with_capacity(1024);
         let response = Response { id: &stream_id, from: &self.settings.domain, to: header.from.as_deref(), lang: "en" };
         write_header(&mut out, &response);
-        let known = header.to.as_deref().is_none_or(|to| jid::normalise_domain(to).is_ok_and(|to| *to == *self.settings.domain));
+        let known = header
+            .to
+            .as_deref()
+            .is_none_or(|to| jid::normalise_domain(to).is_ok_and(|to| *to == *self.settings.domain));
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         if known && version {
             out.extend_from_slice(b"<stream:features>");
@@ -191,12 +201,10 @@ impl Shard {
                 let begun = self.with_terms(id, |terms| expect.response(&payload, terms));
                 self.auth_begun(id, begun);
             }
-            Stage::ExpectProof(expect) => {
-                match expect.response(&payload) {
-                    Ok((proof, message)) => self.authenticated(id, &proof, message.as_bytes(), behind),
-                    Err(failure) => self.auth_failed(id, failure),
-                }
-            }
+            Stage::ExpectProof(expect) => match expect.response(&payload) {
+                Ok((proof, message)) => self.authenticated(id, &proof, message.as_bytes(), behind),
+                Err(failure) => self.auth_failed(id, failure),
+            },
             _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
         }
     }

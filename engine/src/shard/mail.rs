@@ -94,7 +94,9 @@ impl Shard {
     /// Sends the error that a stanza earns, if it is one that earns errors.
     pub(super) fn answer_with_error(&mut self, stanza: Incoming<'_>, condition: StanzaCondition) {
         let name = match stanza.kind {
-            Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => return,
+            Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
+                return;
+            }
             Kind::Message { .. } => "message",
             Kind::Request => "iq",
         };
@@ -230,4 +232,3 @@ pub(super) fn id_of_stanza(xml: &[u8]) -> Option<String> {
     scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
     scanner.element(&scope, xml).id().map(|id| id.into_owned())
 }
-

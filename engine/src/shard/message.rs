@@ -5,10 +5,10 @@
 //! if its last holder ends first, it waits in the mailbox again.
 
 use crate::feature::offline::delay;
-use crate::ns;
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::MessageClass;
+use crate::ns;
 use crate::outbound::{Backlog, Unsent};
 use crate::session::sm::Unacked;
 use crate::settings::BareDelivery;

@@ -1,9 +1,9 @@
 //! Who is there: presence that a session sends, and presence that comes for a user of this home.
 
 use crate::feature::subscription;
-use crate::ns;
 use crate::id::SessionId;
 use crate::mail::{Kind, Letter, PresenceNews};
+use crate::ns;
 use crate::router::users::RosterStep;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
@@ -157,12 +157,8 @@ impl Shard {
 
     /// Presence of someone to all available sessions of a user.
     pub(super) fn to_available(&mut self, user: u32, from: &str, to: &str, xml: &[u8]) {
-        let targets: Vec<SessionId> = self
-            .users
-            .sessions(&self.sessions, user)
-            .filter(|(_, s)| s.is_available())
-            .map(|(id, _)| id)
-            .collect();
+        let targets: Vec<SessionId> =
+            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id).collect();
         if targets.is_empty() {
             return;
         }

@@ -25,7 +25,8 @@ impl Shard {
         if state.roster.is_some() && state.roster_waits.is_empty() {
             return self.do_roster_step(user, step);
         }
-        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. }) {
+        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. })
+        {
             self.counters.parked_refused.one();
             return;
         }
@@ -168,12 +169,8 @@ impl Shard {
 
     /// A roster push to the interested resources (RFC 6121 2.1.6).
     fn push_to_interested(&mut self, user: u32, payload: &[u8]) {
-        let interested: Vec<SessionId> = self
-            .users
-            .sessions(&self.sessions, user)
-            .filter(|(_, s)| s.interested)
-            .map(|(id, _)| id)
-            .collect();
+        let interested: Vec<SessionId> =
+            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.interested).map(|(id, _)| id).collect();
         for session in interested {
             self.push_to(session, payload);
         }

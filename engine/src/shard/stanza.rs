@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::feature::offline::mailbox_eligible;
-use crate::ns;
 use crate::id::{ConnId, SessionId, ShardId};
 use crate::io::{Effect, StorageState};
 use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::ns;
 use crate::session::sm::Managed;
 use crate::shard::Shard;
 use crate::store::archive::Entry;
@@ -81,9 +81,8 @@ impl Shard {
 
     fn is_own_address(&self, full: &str, from: &str) -> bool {
         from == full
-            || jid::normalise(from).is_ok_and(|from| {
-                *from == *full || full.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/'))
-            })
+            || jid::normalise(from)
+                .is_ok_and(|from| *from == *full || full.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/')))
     }
 
     /// Reads the `to` of a stanza. `scratch` holds the normalised text.
@@ -99,7 +98,9 @@ impl Shard {
         }
         match to.local() {
             None => Address::Server,
-            Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => Address::Own,
+            Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
+                Address::Own
+            }
             Some(_) => Address::User(to),
         }
     }
@@ -146,13 +147,7 @@ impl Shard {
     }
 
     /// Answers a session's stanza with an error and counts it as handled.
-    pub(super) fn refuse(
-        &mut self,
-        session: SessionId,
-        seq: u32,
-        element: &Element<'_>,
-        condition: StanzaCondition,
-    ) {
+    pub(super) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, condition: StanzaCondition) {
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
         if !is_error && !is_response {
@@ -216,7 +211,11 @@ impl Shard {
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
         let stored_class = matches!(class, MessageClass::Normal | MessageClass::Chat);
-        let store = stored_class && mailbox_eligible(element.kind().as_deref().unwrap_or_default(), element.children().map(|c| (c.namespace(), c.name())));
+        let store = stored_class
+            && mailbox_eligible(
+                element.kind().as_deref().unwrap_or_default(),
+                element.children().map(|c| (c.namespace(), c.name())),
+            );
         if store && self.storage == StorageState::Full {
             return self.refuse(session, seq, element, StanzaCondition::ResourceConstraint);
         }

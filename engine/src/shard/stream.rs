@@ -94,7 +94,12 @@ impl Shard {
         }
     }
 
-    fn scan_items(&mut self, id: ConnId, mut scanner: crate::wire::Scanner, bytes: &[u8]) -> (crate::wire::Scanner, usize) {
+    fn scan_items(
+        &mut self,
+        id: ConnId,
+        mut scanner: crate::wire::Scanner,
+        bytes: &[u8],
+    ) -> (crate::wire::Scanner, usize) {
         let mut at = 0;
         while at < bytes.len() {
             let max = self.settings.stanza_bytes_max;
@@ -126,7 +131,8 @@ impl Shard {
                     }
                 }
                 Err(fault) => {
-                    let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
+                    let condition =
+                        StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
                     self.fail_stream(id, condition, Some(fault.describe()));
                     return (scanner, bytes.len());
                 }
@@ -141,7 +147,11 @@ impl Shard {
         let header = match stream::read_header(element) {
             Ok(header) => header,
             Err(fault) => {
-                self.fail_stream(id, StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat), None);
+                self.fail_stream(
+                    id,
+                    StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat),
+                    None,
+                );
                 return;
             }
         };

@@ -72,7 +72,8 @@ impl Shard {
         let (preauth, idle, stall) =
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let Some(conn) = self.conns.get(id) else { return };
-        let stalled = conn.outbound.as_ref().is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall);
+        let stalled =
+            conn.outbound.as_ref().is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall);
         let quiet = now_s.saturating_sub(conn.last_s);
         match &conn.state {
             ConnState::Opening(opening) => {

@@ -103,11 +103,7 @@ fn find_end_of_long(bytes: &[u8], from: usize, end: u8, classes: u8) -> Option<(
 #[inline]
 fn plain_blocks(bytes: &[u8], from: usize, end: u8) -> usize {
     let mut length = 0;
-    while bytes
-        .get(from + length..)
-        .and_then(<[u8]>::first_chunk)
-        .is_some_and(|block| plain(block, end))
-    {
+    while bytes.get(from + length..).and_then(<[u8]>::first_chunk).is_some_and(|block| plain(block, end)) {
         length += BLOCK;
     }
     length
@@ -119,13 +115,10 @@ pub(super) fn survey(run: &[u8]) -> u8 {
     let mut classes = 0;
     for block in blocks {
         if !plain(block, b'<') {
-            classes |= block
-                .iter()
-                .fold(0, |sum, &byte| sum | CLASS[byte as usize]);
+            classes |= block.iter().fold(0, |sum, &byte| sum | CLASS[byte as usize]);
         }
     }
-    rest.iter()
-        .fold(classes, |sum, &byte| sum | CLASS[byte as usize])
+    rest.iter().fold(classes, |sum, &byte| sum | CLASS[byte as usize])
 }
 
 /// Checks characters and encoding of a run of these classes (XML 2.2).
@@ -291,13 +284,8 @@ pub(super) fn reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
     if rest.first() == Some(&b'#') {
         return character_reference(rest);
     }
-    const PREDEFINED: [(&[u8], char); 5] = [
-        (b"amp;", '&'),
-        (b"lt;", '<'),
-        (b"gt;", '>'),
-        (b"quot;", '"'),
-        (b"apos;", '\''),
-    ];
+    const PREDEFINED: [(&[u8], char); 5] =
+        [(b"amp;", '&'), (b"lt;", '<'), (b"gt;", '>'), (b"quot;", '"'), (b"apos;", '\'')];
     for (name, c) in PREDEFINED {
         if rest.starts_with(name) {
             return Ok(Some((c, name.len())));
@@ -311,17 +299,10 @@ pub(super) fn reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
 }
 
 fn character_reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
-    let (radix, digits) = if rest.get(1) == Some(&b'x') {
-        (16, 2)
-    } else {
-        (10, 1)
-    };
+    let (radix, digits) = if rest.get(1) == Some(&b'x') { (16, 2) } else { (10, 1) };
     let mut code = 0u32;
     let mut at = digits;
-    while let Some(digit) = rest
-        .get(at)
-        .and_then(|&byte| (byte as char).to_digit(radix))
-    {
+    while let Some(digit) = rest.get(at).and_then(|&byte| (byte as char).to_digit(radix)) {
         code = code.saturating_mul(radix).saturating_add(digit);
         at += 1;
     }

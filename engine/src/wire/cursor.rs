@@ -45,9 +45,7 @@ impl<'a> Start<'a> {
 
     /// The value of the attribute with this name and no prefix.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.attributes()
-            .find(|a| a.prefix().is_empty() && a.name() == name)
-            .map(|a| a.value())
+        self.attributes().find(|a| a.prefix().is_empty() && a.name() == name).map(|a| a.value())
     }
 
     /// All attributes in the order written, declarations of namespaces left out.
@@ -179,12 +177,7 @@ impl<'a> Cursor<'a> {
         self.empty = self.bytes[end - 2] == b'/';
         self.at = end;
         let namespace = self.namespace(&self.bytes[at..at + name.local.saturating_sub(1)]);
-        Some(Event::Start(Start {
-            bytes: self.bytes,
-            name,
-            at,
-            namespace,
-        }))
+        Some(Event::Start(Start { bytes: self.bytes, name, at, namespace }))
     }
 
     fn close(&mut self) -> Option<Event<'a>> {

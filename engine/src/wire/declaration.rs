@@ -21,11 +21,7 @@ pub(super) fn declaration(bytes: &[u8]) -> Result<Progress, Fault> {
     }
     let window = &bytes[..bytes.len().min(MAX_DECLARATION_BYTES)];
     let Some(end) = memchr::memmem::find(window, b"?>") else {
-        return if bytes.len() > MAX_DECLARATION_BYTES {
-            Err(Fault::TooLarge)
-        } else {
-            Ok(Progress::Incomplete)
-        };
+        return if bytes.len() > MAX_DECLARATION_BYTES { Err(Fault::TooLarge) } else { Ok(Progress::Incomplete) };
     };
     check_declaration(&window[START.len()..end])?;
     Ok(Progress::Declaration { consumed: end + 2 })
@@ -53,11 +49,7 @@ fn check_declaration(mut rest: &[u8]) -> Result<(), Fault> {
     {
         return Err(Fault::Syntax);
     }
-    if skip_space(rest, 0) == rest.len() {
-        Ok(())
-    } else {
-        Err(Fault::Syntax)
-    }
+    if skip_space(rest, 0) == rest.len() { Ok(()) } else { Err(Fault::Syntax) }
 }
 
 /// Takes ` name = 'value'` from the front; none if another name stands there.

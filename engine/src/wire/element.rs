@@ -20,16 +20,8 @@ pub struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    pub(super) fn new(
-        scanner: &'a Scanner,
-        scope: &'a StreamScope,
-        bytes: &'a [u8],
-    ) -> Element<'a> {
-        Element {
-            scanner,
-            scope,
-            bytes,
-        }
+    pub(super) fn new(scanner: &'a Scanner, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
+        Element { scanner, scope, bytes }
     }
 
     /// All bytes of the element, tags included.
@@ -94,20 +86,14 @@ impl<'a> Element<'a> {
 
     /// The value of the attribute with this name and no prefix.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        let found = self
-            .spans()
-            .iter()
-            .find(|span| span.name(self.bytes) == name.as_bytes())?;
+        let found = self.spans().iter().find(|span| span.name(self.bytes) == name.as_bytes())?;
         Some(decode_value(found.value(self.bytes)))
     }
 
     /// All attributes in the order written, declarations of namespaces left out.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let bytes = self.bytes;
-        let others = self
-            .spans()
-            .iter()
-            .filter(move |span| !span.declares(bytes));
+        let others = self.spans().iter().filter(move |span| !span.declares(bytes));
         others.map(move |span| Attribute { span: *span, bytes })
     }
 
@@ -122,15 +108,9 @@ impl<'a> Element<'a> {
     }
 
     /// The direct children in order.
-    pub fn children(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Child<'a>> + DoubleEndedIterator + use<'a> {
+    pub fn children(&self) -> impl ExactSizeIterator<Item = Child<'a>> + DoubleEndedIterator + use<'a> {
         let element = *self;
-        element
-            .scanner
-            .children
-            .iter()
-            .map(move |node| Child { element, node })
+        element.scanner.children.iter().map(move |node| Child { element, node })
     }
 
     /// The first direct child with this local name and namespace.
@@ -169,9 +149,7 @@ impl<'a> Element<'a> {
     /// The stream's own prefixes that are used in the element, with their namespaces.
     pub(super) fn used_prefixes(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let (scope, used) = (self.scope, self.scanner.uses_prefixes);
-        (0..64u8)
-            .filter(move |index| used >> index & 1 != 0)
-            .map(move |index| scope.declared(index))
+        (0..64u8).filter(move |index| used >> index & 1 != 0).map(move |index| scope.declared(index))
     }
 
     pub(super) fn raw_name(&self) -> &'a [u8] {
@@ -179,10 +157,7 @@ impl<'a> Element<'a> {
     }
 
     fn known(&self, which: usize) -> Option<Cow<'a, str>> {
-        let span = self
-            .scanner
-            .attributes
-            .get(self.scanner.known[which] as usize)?;
+        let span = self.scanner.attributes.get(self.scanner.known[which] as usize)?;
         Some(decode_value(span.value(self.bytes)))
     }
 }
@@ -258,10 +233,7 @@ impl<'a> Iterator for RawAttributes<'a> {
             local: name.local as u16,
         };
         self.at = span.end();
-        Some(Attribute {
-            span,
-            bytes: self.bytes,
-        })
+        Some(Attribute { span, bytes: self.bytes })
     }
 }
 
@@ -280,9 +252,7 @@ impl<'a> Child<'a> {
 
     /// The name of the child's namespace; empty for none.
     pub fn namespace(&self) -> Cow<'a, str> {
-        self.node
-            .namespace
-            .resolve(self.element.scope, self.element.bytes)
+        self.node.namespace.resolve(self.element.scope, self.element.bytes)
     }
 
     /// Whether the child has this local name and namespace.
@@ -309,8 +279,7 @@ impl<'a> Child<'a> {
     /// names either, its bytes mean the same anywhere.
     pub fn is_self_contained(&self) -> bool {
         let span = |at: u32| self.range().contains(&(at as usize));
-        self.node.local == 0
-            && matches!(self.node.namespace, NamespaceRef::Declared { at, .. } if span(at))
+        self.node.local == 0 && matches!(self.node.namespace, NamespaceRef::Declared { at, .. } if span(at))
     }
 
     /// The bytes between the child's tags.
@@ -325,23 +294,18 @@ impl<'a> Child<'a> {
 
     /// The value of the attribute with this name and no prefix.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.attributes()
-            .find(|a| a.prefix().is_empty() && a.name() == name)
-            .map(|a| a.value())
+        self.attributes().find(|a| a.prefix().is_empty() && a.name() == name).map(|a| a.value())
     }
 
     /// The `xml:lang` of the child itself.
     pub fn lang(&self) -> Option<Cow<'a, str>> {
-        self.attributes()
-            .find(|a| a.prefix() == "xml" && a.name() == "lang")
-            .map(|a| a.value())
+        self.attributes().find(|a| a.prefix() == "xml" && a.name() == "lang").map(|a| a.value())
     }
 
     /// All attributes in the order written, declarations of namespaces left out.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let behind_name = self.node.start as usize + 1 + self.node.name_length as usize;
-        RawAttributes::new(self.element.bytes, behind_name)
-            .filter(|attribute| !attribute.declares())
+        RawAttributes::new(self.element.bytes, behind_name).filter(|attribute| !attribute.declares())
     }
 
     /// Walks through the child from its own start tag.

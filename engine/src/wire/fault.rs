@@ -117,10 +117,9 @@ impl Fault {
             | Fault::IllegalCharacter
             | Fault::MalformedReference => "not-well-formed",
             Fault::InvalidUtf8 | Fault::UnsupportedEncoding => "unsupported-encoding",
-            Fault::Comment
-            | Fault::ProcessingInstruction
-            | Fault::DocumentType
-            | Fault::EntityReference => "restricted-xml",
+            Fault::Comment | Fault::ProcessingInstruction | Fault::DocumentType | Fault::EntityReference => {
+                "restricted-xml"
+            }
             Fault::TooLarge
             | Fault::TooDeep
             | Fault::TooManyAttributes

@@ -216,20 +216,11 @@ impl Scanner {
     ///
     /// `scope` and `bytes` have to be those of that scan.
     pub fn element<'a>(&'a self, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
-        let scope = if self.header {
-            &StreamScope::None
-        } else {
-            scope
-        };
+        let scope = if self.header { &StreamScope::None } else { scope };
         Element::new(self, scope, &bytes[..self.root.end as usize])
     }
 
-    fn item(
-        &mut self,
-        scope: &StreamScope,
-        expect: Expect,
-        bytes: &[u8],
-    ) -> Result<Progress, Fault> {
+    fn item(&mut self, scope: &StreamScope, expect: Expect, bytes: &[u8]) -> Result<Progress, Fault> {
         if self.mode == Mode::Idle
             && let Some(progress) = self.begin(scope, expect, bytes)?
         {
@@ -238,11 +229,7 @@ impl Scanner {
         if self.mode == Mode::StreamEnd {
             return self.stream_end(scope, bytes);
         }
-        let scope = if self.header {
-            &StreamScope::None
-        } else {
-            scope
-        };
+        let scope = if self.header { &StreamScope::None } else { scope };
         loop {
             let step = match self.mode {
                 Mode::Idle | Mode::Content | Mode::StreamEnd => self.content(bytes)?,
@@ -258,19 +245,12 @@ impl Scanner {
     }
 
     /// Begins an item: reads what is no element; none if an element begins.
-    fn begin(
-        &mut self,
-        scope: &StreamScope,
-        expect: Expect,
-        bytes: &[u8],
-    ) -> Result<Option<Progress>, Fault> {
+    fn begin(&mut self, scope: &StreamScope, expect: Expect, bytes: &[u8]) -> Result<Option<Progress>, Fault> {
         let Some(&first) = bytes.first() else {
             return Ok(Some(Progress::Incomplete));
         };
         if is_space(first) {
-            return Ok(Some(Progress::Whitespace {
-                consumed: skip_space(bytes, 1),
-            }));
+            return Ok(Some(Progress::Whitespace { consumed: skip_space(bytes, 1) }));
         }
         if first != b'<' {
             return Err(match (expect, first) {
@@ -468,12 +448,7 @@ impl Scanner {
 }
 
 /// Reads the end tag at `at`, which has to name `name`; the offset behind it, or none while it is not all there.
-fn end_tag(
-    bytes: &[u8],
-    at: usize,
-    searched: &mut usize,
-    name: &[u8],
-) -> Result<Option<usize>, Fault> {
+fn end_tag(bytes: &[u8], at: usize, searched: &mut usize, name: &[u8]) -> Result<Option<usize>, Fault> {
     let rest = &bytes[at + 2..];
     let there = rest.len().min(name.len());
     if rest[..there] != name[..there] {

@@ -65,8 +65,7 @@ impl StreamScope {
 
     /// The namespace that a prefix is bound to.
     pub fn namespace_of(&self, prefix: &str) -> Option<&str> {
-        self.find(prefix.as_bytes())
-            .map(|index| self.declared(index).1)
+        self.find(prefix.as_bytes()).map(|index| self.declared(index).1)
     }
 
     /// Prefix and namespace of the declaration with this index.
@@ -86,10 +85,7 @@ impl StreamScope {
             StreamScope::None => None,
             StreamScope::Usual => (prefix == STREAM_PREFIX.0.as_bytes()).then_some(0),
             StreamScope::Declared(declared) => {
-                let found = declared
-                    .prefixes
-                    .iter()
-                    .position(|(known, _)| known.as_bytes() == prefix);
+                let found = declared.prefixes.iter().position(|(known, _)| known.as_bytes() == prefix);
                 found.map(|index| index as u8)
             }
         }

@@ -26,9 +26,7 @@ impl NamespaceRef {
         match self {
             NamespaceRef::StreamDefault => Cow::Borrowed(scope.default_namespace()),
             NamespaceRef::Stream(index) => Cow::Borrowed(scope.declared(index).1),
-            NamespaceRef::Declared { at, length } => {
-                decode_value(&bytes[at as usize..][..length as usize])
-            }
+            NamespaceRef::Declared { at, length } => decode_value(&bytes[at as usize..][..length as usize]),
             NamespaceRef::Xml => Cow::Borrowed(ns::XML),
         }
     }

@@ -51,10 +51,7 @@ impl Version {
             let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             all_digits.then(|| digits.parse().unwrap_or(u16::MAX))
         };
-        Some(Version {
-            major: number(major)?,
-            minor: number(minor)?,
-        })
+        Some(Version { major: number(major)?, minor: number(minor)? })
     }
 }
 
@@ -76,9 +73,7 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     let is_stream = header.name() == "stream";
     if header.namespace() != ns::STREAM {
         let unprefixed = is_stream && header.prefix().is_empty();
-        let stream_declared = header
-            .declarations()
-            .any(|(prefix, name)| !prefix.is_empty() && name == ns::STREAM);
+        let stream_declared = header.declarations().any(|(prefix, name)| !prefix.is_empty() && name == ns::STREAM);
         return Err(if unprefixed && stream_declared {
             HeaderFault::BadNamespacePrefix
         } else {
@@ -95,12 +90,7 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
         Some(text) => Version::parse(&text),
         None => Some(Version::UNSTATED),
     };
-    Ok(Header {
-        to: header.to(),
-        from: header.from(),
-        version,
-        lang: header.lang(),
-    })
+    Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
 }
 
 /// Whether `jabber:client` is the default namespace or, where the stream's own is the default or there is none, has a

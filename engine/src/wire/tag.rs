@@ -100,11 +100,7 @@ impl Scanner {
 
     /// Where the attributes of the tag being read begin: the root's are kept.
     fn first_attribute(&self) -> usize {
-        if self.open.is_empty() {
-            0
-        } else {
-            self.root_attributes
-        }
+        if self.open.is_empty() { 0 } else { self.root_attributes }
     }
 
     /// Checks and keeps an attribute.
@@ -124,14 +120,9 @@ impl Scanner {
         span.value_length = (end - at) as u32;
         let name = span.name(bytes);
         let first = self.first_attribute();
-        let hash =
-            name[0].wrapping_mul(7) ^ name[name.len() - 1] ^ (name.len() as u8).wrapping_mul(5);
+        let hash = name[0].wrapping_mul(7) ^ name[name.len() - 1] ^ (name.len() as u8).wrapping_mul(5);
         let bit = 1 << (hash % 64);
-        if self.pending.seen & bit != 0
-            && self.attributes[first..]
-                .iter()
-                .any(|other| other.name(bytes) == name)
-        {
+        if self.pending.seen & bit != 0 && self.attributes[first..].iter().any(|other| other.name(bytes) == name) {
             return Err(Fault::DuplicateAttribute);
         }
         self.pending.seen |= bit;
@@ -169,11 +160,7 @@ impl Scanner {
         if self.declarations.len() == MAX_DECLARATIONS {
             return Err(Fault::TooManyDeclarations);
         }
-        let prefix = if span.local == 0 {
-            &[]
-        } else {
-            &span.name(bytes)[6..]
-        };
+        let prefix = if span.local == 0 { &[] } else { &span.name(bytes)[6..] };
         // Few names are written with references; the others are compared as they stand.
         let is = |name: &str| value == name.as_bytes() || referring && decode_value(value) == name;
         let allowed = match prefix {
@@ -198,20 +185,12 @@ impl Scanner {
 
     /// The namespace of a prefix in scope; the default namespace for none.
     #[inline]
-    fn namespace(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        prefix: &[u8],
-    ) -> Result<NamespaceRef, Fault> {
+    fn namespace(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<NamespaceRef, Fault> {
         if !prefix.is_empty() {
             return self.namespace_of_prefix(scope, bytes, prefix);
         }
         match self.declarations.get(self.default as usize) {
-            Some(declared) => Ok(NamespaceRef::Declared {
-                at: declared.value,
-                length: declared.value_length,
-            }),
+            Some(declared) => Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length }),
             None => {
                 self.uses_default = true;
                 Ok(NamespaceRef::StreamDefault)
@@ -219,15 +198,9 @@ impl Scanner {
         }
     }
 
-    fn namespace_of_prefix(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        prefix: &[u8],
-    ) -> Result<NamespaceRef, Fault> {
-        let names_it = |declared: &&Declaration| {
-            bytes[declared.prefix as usize..][..declared.prefix_length as usize] == *prefix
-        };
+    fn namespace_of_prefix(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<NamespaceRef, Fault> {
+        let names_it =
+            |declared: &&Declaration| bytes[declared.prefix as usize..][..declared.prefix_length as usize] == *prefix;
         if prefix == b"xml" {
             return Ok(NamespaceRef::Xml);
         }
@@ -235,10 +208,7 @@ impl Scanner {
             return Err(Fault::ReservedNamespace);
         }
         if let Some(declared) = self.declarations.iter().rev().find(names_it) {
-            return Ok(NamespaceRef::Declared {
-                at: declared.value,
-                length: declared.value_length,
-            });
+            return Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length });
         }
         let index = scope.find(prefix).ok_or(Fault::UnboundPrefix)?;
         self.uses_prefixes |= 1 << index;
@@ -246,13 +216,7 @@ impl Scanner {
     }
 
     /// Finishes a start tag that ends before `end`: resolves its names and enters the element.
-    pub(super) fn opened(
-        &mut self,
-        scope: &StreamScope,
-        bytes: &[u8],
-        end: usize,
-        empty: bool,
-    ) -> Result<Step, Fault> {
+    pub(super) fn opened(&mut self, scope: &StreamScope, bytes: &[u8], end: usize, empty: bool) -> Result<Step, Fault> {
         let open = self.pending.open;
         let local = self.pending.local;
         let prefix = &bytes[open.name as usize..][..(local as usize).saturating_sub(1)];
@@ -309,9 +273,7 @@ impl Scanner {
             let namespace = self.namespace_of_prefix(scope, bytes, span.prefix(bytes))?;
             let local = &span.name(bytes)[span.local as usize..];
             let same = |&(other, name): &(NamespaceRef, &[u8])| {
-                name == local
-                    && (other == namespace
-                        || other.resolve(scope, bytes) == namespace.resolve(scope, bytes))
+                name == local && (other == namespace || other.resolve(scope, bytes) == namespace.resolve(scope, bytes))
             };
             if expanded[..count].iter().any(same) {
                 return Err(Fault::DuplicateAttribute);

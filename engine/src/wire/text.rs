@@ -10,18 +10,12 @@ pub(super) fn valid(bytes: &[u8]) -> &str {
 
 /// The value of an attribute: references replaced and white space normalised (XML 3.3.3).
 pub(super) fn decode_value(raw: &[u8]) -> Cow<'_, str> {
-    if !raw
-        .iter()
-        .any(|byte| matches!(byte, b'&' | b'\t' | b'\n' | b'\r'))
-    {
+    if !raw.iter().any(|byte| matches!(byte, b'&' | b'\t' | b'\n' | b'\r')) {
         return Cow::Borrowed(valid(raw));
     }
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(at) = rest
-        .iter()
-        .position(|byte| matches!(byte, b'&' | b'\t' | b'\n' | b'\r'))
-    {
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'&' | b'\t' | b'\n' | b'\r')) {
         out.push_str(valid(&rest[..at]));
         let special = rest[at];
         rest = &rest[at + 1..];
@@ -156,8 +150,7 @@ pub fn escape_value_into(out: &mut Vec<u8>, text: &str) {
 fn escape(out: &mut Vec<u8>, text: &str, value: bool) {
     let bytes = text.as_bytes();
     // 0xEF begins what may be U+FFFE or U+FFFF.
-    let special =
-        |byte: &u8| *byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"' | 0xef);
+    let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"' | 0xef);
     if !bytes.iter().any(special) {
         out.extend_from_slice(bytes);
         return;
@@ -210,12 +203,7 @@ pub struct Writer<'o> {
 impl<'o> Writer<'o> {
     /// A writer that appends to `out`.
     pub fn new(out: &'o mut Vec<u8>) -> Writer<'o> {
-        Writer {
-            out,
-            open: [""; WRITER_DEPTH],
-            depth: 0,
-            in_tag: false,
-        }
+        Writer { out, open: [""; WRITER_DEPTH], depth: 0, in_tag: false }
     }
 
     /// Opens an element.

@@ -3,23 +3,16 @@
 
 use minidom::rxml;
 use throng_engine::limits::wire::{MAX_HEADER_BYTES, MAX_STANZA_BYTES_DEFAULT};
-use throng_engine::wire::{
-    Element, Event, Expect, Fault, Progress, Scanner, Splice, StreamScope, splice,
-};
+use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, Splice, StreamScope, splice};
 
 /// The header that the scope of a usual stream stands for.
-pub const HEADER: &str =
-    "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
+pub const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
 const FOOTER: &str = "</stream:stream>";
 
 /// A step through a document, in the form both parsers can give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flat {
-    Start {
-        namespace: String,
-        name: String,
-        attributes: Vec<(String, String)>,
-    },
+    Start { namespace: String, name: String, attributes: Vec<(String, String)> },
     Text(String),
     End,
 }
@@ -38,17 +31,11 @@ pub fn flatten(element: &Element<'_>) -> Vec<Flat> {
     for event in element.cursor() {
         match event {
             Event::Start(start) => {
-                let mut attributes: Vec<_> = start
-                    .attributes()
-                    .map(|a| (a.name().to_owned(), a.value().into_owned()))
-                    .collect();
+                let mut attributes: Vec<_> =
+                    start.attributes().map(|a| (a.name().to_owned(), a.value().into_owned())).collect();
                 attributes.sort();
                 let namespace = start.namespace.clone().into_owned();
-                flat.push(Flat::Start {
-                    namespace,
-                    name: start.name().to_owned(),
-                    attributes,
-                });
+                flat.push(Flat::Start { namespace, name: start.name().to_owned(), attributes });
             }
             Event::Text(text) => push_text(&mut flat, &text),
             Event::End => flat.push(Flat::End),
@@ -60,26 +47,17 @@ pub fn flatten(element: &Element<'_>) -> Vec<Flat> {
 /// What the independent parser makes of these items in a stream with this header; none if it refuses.
 pub fn reference(header: &str, items: &[u8]) -> Option<Vec<Flat>> {
     let document = [header.as_bytes(), items, FOOTER.as_bytes()].concat();
-    let options = rxml::parser::Options {
-        max_token_length: 1 << 20,
-        ..Default::default()
-    };
+    let options = rxml::parser::Options { max_token_length: 1 << 20, ..Default::default() };
     let mut reader = rxml::Reader::with_options(&document[..], options);
     let mut flat = Vec::new();
     while let Some(event) = reader.read().ok()? {
         match event {
             rxml::Event::XmlDeclaration(..) => {}
             rxml::Event::StartElement(_, (namespace, name), attributes) => {
-                let mut attributes: Vec<_> = attributes
-                    .iter()
-                    .map(|((_, name), value)| (name.to_string(), value.clone()))
-                    .collect();
+                let mut attributes: Vec<_> =
+                    attributes.iter().map(|((_, name), value)| (name.to_string(), value.clone())).collect();
                 attributes.sort();
-                flat.push(Flat::Start {
-                    namespace: namespace.to_string(),
-                    name: name.to_string(),
-                    attributes,
-                });
+                flat.push(Flat::Start { namespace: namespace.to_string(), name: name.to_string(), attributes });
             }
             rxml::Event::EndElement(_) => flat.push(Flat::End),
             rxml::Event::Text(_, text) => push_text(&mut flat, &text),
@@ -96,11 +74,7 @@ pub enum Item {
     Whitespace(usize),
     Declaration(usize),
     Header(usize, Vec<(String, String)>),
-    Element(
-        usize,
-        Vec<Flat>,
-        Vec<(String, std::ops::Range<usize>, std::ops::Range<usize>)>,
-    ),
+    Element(usize, Vec<Flat>, Vec<(String, std::ops::Range<usize>, std::ops::Range<usize>)>),
     StreamEnd(usize),
 }
 
@@ -108,26 +82,13 @@ pub enum Item {
 pub type Outcome = (Vec<Item>, Option<Fault>);
 
 /// Scans a stream whose bytes arrive up to each of `cuts` in turn, then whole.
-pub fn scan(
-    bytes: &[u8],
-    opening: bool,
-    max_bytes: usize,
-    cuts: impl IntoIterator<Item = usize>,
-) -> Outcome {
+pub fn scan(bytes: &[u8], opening: bool, max_bytes: usize, cuts: impl IntoIterator<Item = usize>) -> Outcome {
     let mut scanner = Scanner::new();
     let mut scope = StreamScope::Usual;
-    let mut expect = if opening {
-        Expect::Opening
-    } else {
-        Expect::Content
-    };
+    let mut expect = if opening { Expect::Opening } else { Expect::Content };
     let mut items = Vec::new();
     let mut start = 0;
-    for there in cuts
-        .into_iter()
-        .filter(|&cut| cut <= bytes.len())
-        .chain([bytes.len()])
-    {
+    for there in cuts.into_iter().filter(|&cut| cut <= bytes.len()).chain([bytes.len()]) {
         if there < start {
             continue;
         }
@@ -149,9 +110,7 @@ pub fn scan(
                 }
                 Ok(Progress::Header { consumed }) => {
                     let header = scanner.element(&scope, rest);
-                    let attributes = header
-                        .attributes()
-                        .map(|a| (a.name().to_owned(), a.value().into_owned()));
+                    let attributes = header.attributes().map(|a| (a.name().to_owned(), a.value().into_owned()));
                     items.push(Item::Header(consumed, attributes.collect()));
                     let declared = StreamScope::of_header(&header);
                     scope = declared;
@@ -161,30 +120,13 @@ pub fn scan(
                     let element = scanner.element(&scope, rest);
                     assert_eq!(element.bytes().len(), consumed);
                     let children = element.children().map(|child| {
-                        assert!(
-                            rest[child.range()].starts_with(b"<")
-                                && rest[child.range()].ends_with(b">")
-                        );
-                        let _ = (
-                            child.text(),
-                            child.attribute("type"),
-                            child.is_self_contained(),
-                        );
-                        (
-                            format!("{}{}", child.namespace(), child.name()),
-                            child.range(),
-                            child.inner_range(),
-                        )
+                        assert!(rest[child.range()].starts_with(b"<") && rest[child.range()].ends_with(b">"));
+                        let _ = (child.text(), child.attribute("type"), child.is_self_contained());
+                        (format!("{}{}", child.namespace(), child.name()), child.range(), child.inner_range())
                     });
                     let children = children.collect();
-                    let _ = (
-                        element.to(),
-                        element.from(),
-                        element.id(),
-                        element.kind(),
-                        element.lang(),
-                        element.text(),
-                    );
+                    let _ =
+                        (element.to(), element.from(), element.id(), element.kind(), element.lang(), element.text());
                     items.push(Item::Element(consumed, flatten(&element), children));
                     consumed
                 }
@@ -228,17 +170,8 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
     }
     let accepted = fault.is_none() && complete == bytes.len();
     let theirs = theirs.map(without_outer_text);
-    let same = if accepted {
-        theirs.as_ref() == Some(&ours)
-    } else {
-        theirs.is_none()
-    };
-    (!same).then(|| {
-        format!(
-            "{fault:?} at {complete} of {}\n{ours:?}\n{theirs:?}",
-            bytes.len()
-        )
-    })
+    let same = if accepted { theirs.as_ref() == Some(&ours) } else { theirs.is_none() };
+    (!same).then(|| format!("{fault:?} at {complete} of {}\n{ours:?}\n{theirs:?}", bytes.len()))
 }
 
 /// The same with each carriage return a line feed: the other parser refuses one alone in an attribute's value and keeps
@@ -276,17 +209,8 @@ fn without_outer_text(flat: Vec<Flat>) -> Vec<Flat> {
 /// Splices every element of a stream with this header and scans the copies; panics where a copy means something else.
 pub fn check_splices(header: &str, bytes: &[u8], from: &str) {
     let mut scanner = Scanner::new();
-    let progress = scanner.scan(
-        &StreamScope::None,
-        Expect::Header,
-        MAX_HEADER_BYTES,
-        header.as_bytes(),
-    );
-    if progress
-        != Ok(Progress::Header {
-            consumed: header.len(),
-        })
-    {
+    let progress = scanner.scan(&StreamScope::None, Expect::Header, MAX_HEADER_BYTES, header.as_bytes());
+    if progress != Ok(Progress::Header { consumed: header.len() }) {
         return;
     }
     let scope = StreamScope::of_header(&scanner.element(&StreamScope::None, header.as_bytes()));
@@ -320,24 +244,13 @@ fn check_splice(element: &Element<'_>, from: &str) {
     if element.attributes().any(|a| !a.prefix().is_empty()) {
         return;
     }
-    let stamp = Splice {
-        from: Some(from),
-        to: Some(Some("t")),
-        id: Some("i"),
-        ..Splice::default()
-    };
+    let stamp = Splice { from: Some(from), to: Some(Some("t")), id: Some("i"), ..Splice::default() };
     out.clear();
     splice(&mut out, element, &stamp);
-    let Flat::Start { attributes, .. } = &mut before[0] else {
-        panic!("an element starts")
-    };
+    let Flat::Start { attributes, .. } = &mut before[0] else { panic!("an element starts") };
     attributes.retain(|(name, _)| !["from", "to", "id"].contains(&&**name));
     let legal = |c: char| {
-        if matches!(c, '\0'..' ' | '\u{fffe}' | '\u{ffff}') && !"\t\n\r".contains(c) {
-            '\u{fffd}'
-        } else {
-            c
-        }
+        if matches!(c, '\0'..' ' | '\u{fffe}' | '\u{ffff}') && !"\t\n\r".contains(c) { '\u{fffd}' } else { c }
     };
     let from = from.chars().map(legal).collect();
     attributes.extend([

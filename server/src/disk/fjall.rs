@@ -19,7 +19,9 @@ use arc_swap::ArcSwap;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
 };
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use fjall::{
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
+};
 use throng_engine::store::{Batch, Found, OpView, Query, Table, key};
 
 use super::memory::{Collector, delete_bounds, flat, partition_end, range_bounds};
@@ -217,8 +219,8 @@ impl FjallEngine {
         let mut pending = Vec::clone(&self.pending.load());
         let Some(at) = pending.iter().position(wanted) else { return Ok(()) };
         let range = &mut pending[at];
-        let mut batch = OwnedWriteBatch::with_capacity(open.db.clone(), ROWS_PER_STEP + 1)
-            .durability(Some(PersistMode::SyncData));
+        let mut batch =
+            OwnedWriteBatch::with_capacity(open.db.clone(), ROWS_PER_STEP + 1).durability(Some(PersistMode::SyncData));
         let mut rows = open.rows.range(range.from.clone()..range.until.clone());
         for row in rows.by_ref().take(ROWS_PER_STEP) {
             batch.remove(&open.rows, row.key()?);
@@ -398,7 +400,11 @@ impl Engine for FjallEngine {
             .iter()
             .flat_map(Batch::iter)
             .any(|op| matches!(op, OpView::DeleteRange { .. } | OpView::DeletePartition { .. }));
-        if ranges { self.commit_resolved(open, batches)? } else { self.commit_plain(open, batches)? }
+        if ranges {
+            self.commit_resolved(open, batches)?
+        } else {
+            self.commit_plain(open, batches)?
+        }
         self.turn_over(open);
         Ok(())
     }

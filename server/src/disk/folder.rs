@@ -115,10 +115,7 @@ impl Lock {
             Err(TryLockError::Error(error)) => return Err(DiskError::at(&path)(error)),
         }
         // On a full disk the id may not fit; the lock holds all the same.
-        let _ = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Lock { _file: file })
     }
 }

@@ -63,8 +63,7 @@ impl Collector {
 
     /// Whether the limits let no further row in.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows.len() >= self.rows_max as usize
-            || (!self.rows.is_empty() && self.bytes >= u64::from(self.bytes_max))
+        self.rows.len() >= self.rows_max as usize || (!self.rows.is_empty() && self.bytes >= u64::from(self.bytes_max))
     }
 
     /// Takes the next row, or notes that there would be more.
@@ -130,7 +129,8 @@ impl Engine for MemoryEngine {
                     let range = all.range(from..until);
                     let mut take = |(key, value): (&Vec<u8>, &Vec<u8>)| found.take(key, value);
                     // Stopping early is no error here.
-                    let _: Visit = if *reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
+                    let _: Visit =
+                        if *reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
                 }
                 found.finish()
             }

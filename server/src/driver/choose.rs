@@ -35,22 +35,13 @@ pub fn choose(preference: Preference, settings: &Settings) -> io::Result<Choice>
         Preference::Epoll => None,
         Preference::Auto | Preference::Uring => match Uring::new(settings) {
             Ok(driver) => {
-                return Ok(Choice {
-                    driver: Box::new(driver),
-                    fallback: None,
-                });
+                return Ok(Choice { driver: Box::new(driver), fallback: None });
             }
             Err(error) if preference == Preference::Uring => {
-                return Err(io::Error::new(
-                    error.kind(),
-                    format!("io_uring was asked for, but {error}"),
-                ));
+                return Err(io::Error::new(error.kind(), format!("io_uring was asked for, but {error}")));
             }
             Err(error) => Some(error.to_string()),
         },
     };
-    Ok(Choice {
-        driver: Box::new(Epoll::new(settings)?),
-        fallback,
-    })
+    Ok(Choice { driver: Box::new(Epoll::new(settings)?), fallback })
 }

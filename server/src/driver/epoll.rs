@@ -7,8 +7,8 @@
 use super::peer::{Door, arrivals, take_room};
 use super::sends::{NONE, Sends};
 use super::{
-    ACCEPT_RETRY, Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind,
-    LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, sys,
+    ACCEPT_RETRY, Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag,
+    Notice, Peer, Settings, sys,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -96,22 +96,11 @@ impl Epoll {
     /// When the process has no descriptors left.
     pub(super) fn new(settings: &Settings) -> io::Result<Epoll> {
         let epoll = sys::epoll_create()?;
-        let slots = u64::from(settings.slots)
-            .min(sys::descriptor_limit())
-            .min(1 << 24);
+        let slots = u64::from(settings.slots).min(sys::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
-        let peer = Peer::new(Door::Epoll {
-            room,
-            arrivals: Mutex::default(),
-        })?;
+        let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::default() })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        sys::epoll_ctl(
-            &epoll,
-            libc::EPOLL_CTL_ADD,
-            peer.event().as_raw_fd(),
-            edge,
-            WAKER,
-        )?;
+        sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
         Ok(Epoll {
             epoll,
             events: Vec::with_capacity(EVENTS_PER_WAIT),
@@ -137,18 +126,14 @@ impl Epoll {
     }
 
     fn id(&self, index: u32) -> ConnId {
-        ConnId {
-            slot: index,
-            generation: self.slots[index as usize].generation,
-        }
+        ConnId { slot: index, generation: self.slots[index as usize].generation }
     }
 
     /// The slot of a connection that still is.
     fn find(&self, conn: ConnId) -> Option<u32> {
         let slot = self.slots.get(conn.slot as usize)?;
-        (slot.generation == conn.generation
-            && !matches!(slot.state, State::Free | State::Closed | State::Departed))
-        .then_some(conn.slot)
+        (slot.generation == conn.generation && !matches!(slot.state, State::Free | State::Closed | State::Departed))
+            .then_some(conn.slot)
     }
 
     fn slot(&mut self, index: u32) -> &mut Slot {
@@ -158,32 +143,15 @@ impl Epoll {
     /// Gives a socket a slot; its place has been taken from `room` already.
     fn take_in(&mut self, fd: OwnedFd) -> (ConnId, io::Result<()>) {
         let index = self.free.pop().unwrap_or_else(|| {
-            let fresh = Slot {
-                fd: None,
-                generation: 0,
-                sending: NONE,
-                state: State::Free,
-                flags: 0,
-                armed: 0,
-            };
+            let fresh = Slot { fd: None, generation: 0, sending: NONE, state: State::Free, flags: 0, armed: 0 };
             self.slots.push(fresh);
             (self.slots.len() - 1) as u32
         });
         let raw = fd.as_raw_fd();
         let slot = self.slot(index);
-        (slot.fd, slot.state, slot.flags, slot.armed, slot.sending) =
-            (Some(fd), State::Open, 0, IN, NONE);
+        (slot.fd, slot.state, slot.flags, slot.armed, slot.sending) = (Some(fd), State::Open, 0, IN, NONE);
         let conn = self.id(index);
-        (
-            conn,
-            sys::epoll_ctl(
-                &self.epoll,
-                libc::EPOLL_CTL_ADD,
-                raw,
-                libc::EPOLLIN as u32,
-                data(conn),
-            ),
-        )
+        (conn, sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN as u32, data(conn)))
     }
 
     /// Brings the kernel's interest in line with what the connection waits for.
@@ -195,17 +163,9 @@ impl Epoll {
         }
         slot.armed = wanted;
         let raw = slot.raw();
-        let mask = if wanted & IN != 0 { libc::EPOLLIN } else { 0 }
-            | if wanted & OUT != 0 { libc::EPOLLOUT } else { 0 };
-        if sys::epoll_ctl(
-            &self.epoll,
-            libc::EPOLL_CTL_MOD,
-            raw,
-            mask as u32,
-            data(conn),
-        )
-        .is_err()
-        {
+        let mask =
+            if wanted & IN != 0 { libc::EPOLLIN } else { 0 } | if wanted & OUT != 0 { libc::EPOLLOUT } else { 0 };
+        if sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, raw, mask as u32, data(conn)).is_err() {
             self.broken(index, Cause::Error(ErrorKind::OutOfMemory));
         }
     }
@@ -219,11 +179,7 @@ impl Epoll {
                 return;
             }
             slot.flags |= BROKEN;
-            (
-                slot.raw(),
-                slot.state,
-                std::mem::replace(&mut slot.sending, NONE),
-            )
+            (slot.raw(), slot.state, std::mem::replace(&mut slot.sending, NONE))
         };
         let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, raw, 0, 0);
         if sending != NONE {
@@ -256,8 +212,7 @@ impl Epoll {
     fn stay(&mut self, index: u32, error: ErrorKind) {
         self.slot(index).state = State::Open;
         if let Some((key, _)) = self.departing.remove(&index) {
-            self.notices
-                .push_back(Notice::DepartureFailed(self.id(index), key, error));
+            self.notices.push_back(Notice::DepartureFailed(self.id(index), key, error));
         }
     }
 
@@ -297,25 +252,16 @@ impl Epoll {
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
         sys::shutdown_write(slot.raw());
-        self.lingering
-            .push_back((Instant::now() + self.linger, conn));
+        self.lingering.push_back((Instant::now() + self.linger, conn));
         self.arm(index, IN);
     }
 
     /// Hands the socket over to the other thread.
     fn go(&mut self, index: u32) {
-        let Some((key, to)) = self
-            .departing
-            .get(&index)
-            .map(|(key, to)| (*key, to.clone()))
-        else {
+        let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
             return;
         };
-        let Door::Epoll {
-            room,
-            arrivals: queue,
-        } = to.door()
-        else {
+        let Door::Epoll { room, arrivals: queue } = to.door() else {
             return self.stay(index, ErrorKind::Unsupported);
         };
         if !take_room(room) {
@@ -334,10 +280,7 @@ impl Epoll {
     }
 
     fn arrive(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
-        let Door::Epoll {
-            arrivals: queue, ..
-        } = self.peer.door()
-        else {
+        let Door::Epoll { arrivals: queue, .. } = self.peer.door() else {
             return;
         };
         let arrived = std::mem::take(&mut *arrivals(queue));
@@ -396,43 +339,21 @@ impl Epoll {
     }
 
     fn rest(&mut self, listener: usize, cause: Exhausted) {
-        let Listener {
-            socket,
-            tag,
-            resting,
-        } = &mut self.listeners[listener];
+        let Listener { socket, tag, resting } = &mut self.listeners[listener];
         *resting = Some(cause);
         self.notices.push_back(Notice::AcceptPaused(*tag, cause));
-        let _ = sys::epoll_ctl(
-            &self.epoll,
-            libc::EPOLL_CTL_MOD,
-            socket.as_raw_fd(),
-            0,
-            LISTENER | listener as u64,
-        );
+        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), 0, LISTENER | listener as u64);
         if cause == Exhausted::Descriptors {
             self.retry_at = Some(Instant::now() + ACCEPT_RETRY);
         }
     }
 
     fn wake_listeners(&mut self, why: Exhausted) {
-        for (
-            index,
-            Listener {
-                socket, resting, ..
-            },
-        ) in self.listeners.iter_mut().enumerate()
-        {
+        for (index, Listener { socket, resting, .. }) in self.listeners.iter_mut().enumerate() {
             let events = libc::EPOLLIN as u32;
             if *resting == Some(why)
-                && sys::epoll_ctl(
-                    &self.epoll,
-                    libc::EPOLL_CTL_MOD,
-                    socket.as_raw_fd(),
-                    events,
-                    LISTENER | index as u64,
-                )
-                .is_ok()
+                && sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), events, LISTENER | index as u64)
+                    .is_ok()
             {
                 *resting = None;
             }
@@ -453,13 +374,8 @@ impl Epoll {
         }
         if slot.has(PAUSED | ENDED) || slot.state == State::Departing {
             if hurt {
-                let error = slot
-                    .fd
-                    .as_ref()
-                    .and_then(|fd| socket2::SockRef::from(fd).take_error().ok().flatten());
-                let cause = error
-                    .and_then(|e| e.raw_os_error())
-                    .map_or(Cause::Reset, Cause::from_errno);
+                let error = slot.fd.as_ref().and_then(|fd| socket2::SockRef::from(fd).take_error().ok().flatten());
+                let cause = error.and_then(|e| e.raw_os_error()).map_or(Cause::Reset, Cause::from_errno);
                 self.broken(index, cause);
             } else {
                 let keep = self.slot(index).armed & OUT;
@@ -482,17 +398,12 @@ impl Epoll {
                 let keep = slot.armed & OUT;
                 self.arm(index, keep);
                 if state == State::Open {
-                    self.notices
-                        .push_back(Notice::Failed(conn, Cause::PeerClosed));
+                    self.notices.push_back(Notice::Failed(conn, Cause::PeerClosed));
                 }
             }
-            Ok(count) if state == State::Open => on_event(Event::Received {
-                conn,
-                bytes: &mut self.buffer[..count],
-            }),
+            Ok(count) if state == State::Open => on_event(Event::Received { conn, bytes: &mut self.buffer[..count] }),
             Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0))),
         }
     }
@@ -511,8 +422,7 @@ impl Epoll {
                     self.sent(index, bytes);
                 }
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0))),
         }
     }
@@ -527,10 +437,7 @@ impl Epoll {
                     let slot = self.slot(conn.slot);
                     slot.flags &= !UNTOLD;
                     // Closed meanwhile: nobody waits for it any more.
-                    if matches!(
-                        slot.state,
-                        State::Finishing | State::Lingering | State::Closed
-                    ) {
+                    if matches!(slot.state, State::Finishing | State::Lingering | State::Closed) {
                         continue;
                     }
                 }
@@ -552,9 +459,7 @@ impl Epoll {
             self.wake_listeners(Exhausted::Descriptors);
         }
         while let Some((until, conn)) = self.lingering.front().copied() {
-            let lingers = self
-                .find(conn)
-                .filter(|i| self.slots[*i as usize].state == State::Lingering);
+            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
             if until > now && lingers.is_some() {
                 break;
             }
@@ -563,13 +468,7 @@ impl Epoll {
                 self.drop_socket(index);
             }
         }
-        let next = self
-            .lingering
-            .front()
-            .map(|(until, _)| *until)
-            .into_iter()
-            .chain(self.retry_at)
-            .min();
+        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
         next.map(|at| at.saturating_duration_since(now))
     }
 }
@@ -580,9 +479,7 @@ fn data(conn: ConnId) -> u64 {
 
 /// Rounded up: waking early would make the caller spin until the time has come.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
-    timeout.map_or(-1, |t| {
-        i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    })
+    timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
 }
 
 impl Driver for Epoll {
@@ -596,26 +493,12 @@ impl Driver for Epoll {
         }
         listener.set_nonblocking(true)?;
         let data = LISTENER | self.listeners.len() as u64;
-        sys::epoll_ctl(
-            &self.epoll,
-            libc::EPOLL_CTL_ADD,
-            listener.as_raw_fd(),
-            libc::EPOLLIN as u32,
-            data,
-        )?;
-        self.listeners.push(Listener {
-            socket: listener,
-            tag,
-            resting: None,
-        });
+        sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, listener.as_raw_fd(), libc::EPOLLIN as u32, data)?;
+        self.listeners.push(Listener { socket: listener, tag, resting: None });
         Ok(())
     }
 
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let busy = self.deliver(on_event) || timeout == Some(Duration::ZERO);
         let timeout = if !busy && self.peer.falls_asleep() {
@@ -632,10 +515,7 @@ impl Driver for Epoll {
                 WAKER => {}
                 _ if data & LISTENER != 0 => self.accept((data & !LISTENER) as usize, on_event),
                 _ => {
-                    let conn = ConnId {
-                        slot: (data >> 32) as u32,
-                        generation: data as u32,
-                    };
+                    let conn = ConnId { slot: (data >> 32) as u32, generation: data as u32 };
                     self.ready(conn, event.events, on_event);
                 }
             }
@@ -655,23 +535,14 @@ impl Driver for Epoll {
         if slot.state != State::Open || slot.has(BROKEN) {
             return;
         }
-        assert!(
-            slot.sending == NONE && !slot.has(UNTOLD),
-            "a second send of {conn:?} while one is in flight"
-        );
-        let taken = if bytes.is_empty() {
-            Ok(0)
-        } else {
-            sys::send(slot.raw(), &bytes)
-        };
+        assert!(slot.sending == NONE && !slot.has(UNTOLD), "a second send of {conn:?} while one is in flight");
+        let taken = if bytes.is_empty() { Ok(0) } else { sys::send(slot.raw(), &bytes) };
         match taken {
             Ok(taken) if taken == bytes.len() => {
                 self.slot(index).flags |= UNTOLD;
                 self.notices.push_back(Notice::Sent(conn, bytes));
             }
-            Err(error)
-                if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0)));
             }
             partly => {
@@ -685,19 +556,13 @@ impl Driver for Epoll {
     }
 
     fn pause(&mut self, conn: ConnId) {
-        if let Some(index) = self
-            .find(conn)
-            .filter(|i| self.slots[*i as usize].state == State::Open)
-        {
+        if let Some(index) = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Open) {
             self.slot(index).flags |= PAUSED;
         }
     }
 
     fn resume(&mut self, conn: ConnId) {
-        if let Some(index) = self
-            .find(conn)
-            .filter(|i| self.slots[*i as usize].state == State::Open)
-        {
+        if let Some(index) = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Open) {
             let slot = self.slot(index);
             slot.flags &= !PAUSED;
             if !slot.has(ENDED) {
@@ -759,11 +624,7 @@ impl Driver for Epoll {
 
 impl Drop for Epoll {
     fn drop(&mut self) {
-        let Door::Epoll {
-            room,
-            arrivals: queue,
-        } = self.peer.door()
-        else {
+        let Door::Epoll { room, arrivals: queue } = self.peer.door() else {
             return;
         };
         // Nobody finds room here any more; who took some a moment ago has its socket closed with the queue.

@@ -27,11 +27,7 @@ pub fn shared_listener(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener
 ///
 /// # Errors
 /// As [`shared_listener`].
-pub fn shared_listeners(
-    addr: SocketAddr,
-    count: usize,
-    backlog: u32,
-) -> io::Result<Vec<TcpListener>> {
+pub fn shared_listeners(addr: SocketAddr, count: usize, backlog: u32) -> io::Result<Vec<TcpListener>> {
     let mut all = Vec::with_capacity(count);
     let mut bound = addr;
     for _ in 0..count {
@@ -50,9 +46,6 @@ mod tests {
     fn port_zero_is_shared_by_all() {
         let all = shared_listeners("127.0.0.1:0".parse().unwrap(), 3, 16).unwrap();
         let ports: Vec<u16> = all.iter().map(|l| l.local_addr().unwrap().port()).collect();
-        assert!(
-            ports[0] != 0 && ports.iter().all(|p| *p == ports[0]),
-            "{ports:?}"
-        );
+        assert!(ports[0] != 0 && ports.iter().all(|p| *p == ports[0]), "{ports:?}");
     }
 }

@@ -180,11 +180,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            slots: 19_900,
-            receive_buffer_bytes: 256 << 10,
-            linger: Duration::from_secs(3),
-        }
+        Settings { slots: 19_900, receive_buffer_bytes: 256 << 10, linger: Duration::from_secs(3) }
     }
 }
 
@@ -225,11 +221,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// Only when the driver itself is broken; what concerns one connection is an event.
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> io::Result<()>;
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
 
     /// Sends all of `bytes`; completes with [`Event::Sent`], or [`Event::Failed`].
     ///
@@ -300,9 +292,7 @@ impl Notice {
             Notice::Failed(conn, cause) => Event::Failed { conn, cause },
             Notice::Closed(conn) => Event::Closed { conn },
             Notice::Departed(conn, key) => Event::Departed { conn, key },
-            Notice::DepartureFailed(conn, key, error) => {
-                Event::DepartureFailed { conn, key, error }
-            }
+            Notice::DepartureFailed(conn, key, error) => Event::DepartureFailed { conn, key, error },
             Notice::AcceptPaused(tag, cause) => Event::AcceptPaused { tag, cause },
         }
     }

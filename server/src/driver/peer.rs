@@ -21,10 +21,7 @@ pub(super) enum Door {
     /// By a message from ring to ring; the descriptor is a duplicate, so that it never names another file.
     Uring(OwnedFd),
     /// Through a queue, once room has been taken.
-    Epoll {
-        room: AtomicI64,
-        arrivals: Mutex<Vec<(u64, OwnedFd)>>,
-    },
+    Epoll { room: AtomicI64, arrivals: Mutex<Vec<(u64, OwnedFd)>> },
 }
 
 /// At work: it will look before it sleeps, no need for a system call.
@@ -36,11 +33,7 @@ const NOTIFIED: u8 = 2;
 
 impl Peer {
     pub(super) fn new(door: Door) -> io::Result<Peer> {
-        Ok(Peer(Arc::new(Inner {
-            state: AtomicU8::new(AWAKE),
-            event: sys::eventfd()?,
-            door,
-        })))
+        Ok(Peer(Arc::new(Inner { state: AtomicU8::new(AWAKE), event: sys::eventfd()?, door })))
     }
 
     /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next time. What was
@@ -58,10 +51,7 @@ impl Peer {
 
     /// The driver is about to wait; false when it was told meanwhile and must not sleep.
     pub(super) fn falls_asleep(&self) -> bool {
-        self.0
-            .state
-            .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The driver has waited; true when it was told since the last time.
@@ -86,15 +76,10 @@ impl std::fmt::Debug for Peer {
 
 /// Takes one place at an epoll driver, if there is one.
 pub(super) fn take_room(room: &AtomicI64) -> bool {
-    room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
-        (left > 0).then(|| left - 1)
-    })
-    .is_ok()
+    room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| (left > 0).then(|| left - 1)).is_ok()
 }
 
 /// The queue of arrivals; a thread that panicked holding it left it whole.
-pub(super) fn arrivals(
-    queue: &Mutex<Vec<(u64, OwnedFd)>>,
-) -> std::sync::MutexGuard<'_, Vec<(u64, OwnedFd)>> {
+pub(super) fn arrivals(queue: &Mutex<Vec<(u64, OwnedFd)>>) -> std::sync::MutexGuard<'_, Vec<(u64, OwnedFd)>> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,25 +41,19 @@ impl Sends {
 
     /// The send at `index`.
     pub(super) fn get(&self, index: u32) -> &Sending {
-        self.entries[index as usize]
-            .as_ref()
-            .expect("a send in flight has an entry")
+        self.entries[index as usize].as_ref().expect("a send in flight has an entry")
     }
 
     /// Counts `taken` more bytes as with the kernel; true when that were all.
     pub(super) fn advance(&mut self, index: u32, taken: usize) -> bool {
-        let sending = self.entries[index as usize]
-            .as_mut()
-            .expect("a send in flight has an entry");
+        let sending = self.entries[index as usize].as_mut().expect("a send in flight has an entry");
         sending.done += taken;
         sending.done >= sending.bytes.len()
     }
 
     /// Ends the send and gives its bytes back.
     pub(super) fn remove(&mut self, index: u32) -> Vec<u8> {
-        let sending = self.entries[index as usize]
-            .take()
-            .expect("a send in flight has an entry");
+        let sending = self.entries[index as usize].take().expect("a send in flight has an entry");
         self.free.push(index);
         sending.bytes
     }

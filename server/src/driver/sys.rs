@@ -5,11 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// A counter that wakes whoever waits for it; never read, so it only grows.
@@ -29,10 +25,7 @@ pub(super) fn eventfd_signal(fd: BorrowedFd<'_>) {
 
 /// The soft limit of open descriptors.
 pub(super) fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid structure to write into.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     if result < 0 { 1024 } else { limit.rlim_cur }
@@ -45,29 +38,18 @@ pub(super) fn epoll_create() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-pub(super) fn epoll_ctl(
-    epoll: &OwnedFd,
-    op: libc::c_int,
-    fd: RawFd,
-    events: u32,
-    data: u64,
-) -> io::Result<()> {
+pub(super) fn epoll_ctl(epoll: &OwnedFd, op: libc::c_int, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: a valid event structure, read by the kernel during the call only.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
 }
 
 /// Waits `timeout_ms` (-1: for ever) and fills `events` up to its capacity. Empty when interrupted.
-pub(super) fn epoll_wait(
-    epoll: &OwnedFd,
-    events: &mut Vec<libc::epoll_event>,
-    timeout_ms: i32,
-) -> io::Result<()> {
+pub(super) fn epoll_wait(epoll: &OwnedFd, events: &mut Vec<libc::epoll_event>, timeout_ms: i32) -> io::Result<()> {
     events.clear();
     let most = i32::try_from(events.capacity()).unwrap_or(i32::MAX);
     // SAFETY: the vector has room for `most` events.
-    let count =
-        unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), most, timeout_ms) };
+    let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), most, timeout_ms) };
     match check(count) {
         // SAFETY: the kernel has written `count` events.
         Ok(count) => unsafe { events.set_len(count as usize) },
@@ -83,12 +65,7 @@ pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>
     let mut length = NAME_BYTES;
     // SAFETY: `name` has room for `length` bytes.
     let fd = check(unsafe {
-        libc::accept4(
-            listener,
-            name.as_mut_ptr(),
-            &raw mut length,
-            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-        )
+        libc::accept4(listener, name.as_mut_ptr(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
     })?;
     // SAFETY: the descriptor is new and nobody else's.
     Ok((unsafe { OwnedFd::from_raw_fd(fd) }, name.address()))
@@ -97,37 +74,15 @@ pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>
 /// Receives what is there; `WouldBlock` if nothing is.
 pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: a writable buffer of that length.
-    let count = unsafe {
-        libc::recv(
-            fd,
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            libc::MSG_DONTWAIT,
-        )
-    };
-    if count < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(count as usize)
-    }
+    let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
 /// Sends what the kernel takes now; `WouldBlock` if nothing.
 pub(super) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: a readable buffer of that length.
-    let count = unsafe {
-        libc::send(
-            fd,
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-        )
-    };
-    if count < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(count as usize)
-    }
+    let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
 /// Ends our direction with a FIN.
@@ -137,10 +92,7 @@ pub(super) fn shutdown_write(fd: RawFd) {
 }
 
 /// The value of `SO_LINGER` that makes a close a reset.
-pub(super) static ABORT: libc::linger = libc::linger {
-    l_onoff: 1,
-    l_linger: 0,
-};
+pub(super) static ABORT: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
 
 /// Makes the close of `fd` a reset.
 pub(super) fn set_abort(fd: RawFd) {
@@ -161,16 +113,11 @@ pub(super) fn set_abort(fd: RawFd) {
 pub(super) struct Name(libc::sockaddr_storage);
 
 /// Its size, in bytes.
-pub(super) const NAME_BYTES: libc::socklen_t =
-    size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+pub(super) const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 /// The size of an address of the family of `like`, in bytes: `SO_PEERNAME` gives no name to who asks for more.
 pub(super) fn name_bytes(like: SocketAddr) -> u32 {
-    (if like.is_ipv4() {
-        size_of::<libc::sockaddr_in>()
-    } else {
-        size_of::<libc::sockaddr_in6>()
-    }) as u32
+    (if like.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() }) as u32
 }
 
 impl Default for Name {

@@ -50,20 +50,12 @@ struct World {
 }
 
 fn make(kind: Preference, settings: &Settings) -> Box<dyn Driver> {
-    choose(kind, settings)
-        .expect("this host has the driver under test")
-        .driver
+    choose(kind, settings).expect("this host has the driver under test").driver
 }
 
 impl World {
     fn new(kind: Preference) -> World {
-        World::with(
-            kind,
-            &Settings {
-                linger: Duration::from_millis(300),
-                ..Settings::default()
-            },
-        )
+        World::with(kind, &Settings { linger: Duration::from_millis(300), ..Settings::default() })
     }
 
     fn with(kind: Preference, settings: &Settings) -> World {
@@ -71,18 +63,12 @@ impl World {
         let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
         let addr = listener.local_addr().unwrap();
         driver.listen(listener, ListenerTag(7)).unwrap();
-        World {
-            driver,
-            addr,
-            seen: Vec::new(),
-        }
+        World { driver, addr, seen: Vec::new() }
     }
 
     fn turn(&mut self, timeout: Duration) {
         let seen = &mut self.seen;
-        self.driver
-            .wait(Some(timeout), &mut |event| seen.push(keep(event)))
-            .unwrap();
+        self.driver.wait(Some(timeout), &mut |event| seen.push(keep(event))).unwrap();
     }
 
     /// Turns until `what` finds what it looks for among all events so far.
@@ -102,9 +88,7 @@ impl World {
     }
 
     fn until_seen(&mut self, event: &Seen) {
-        self.until(&format!("{event:?}"), |seen| {
-            seen.contains(event).then_some(())
-        });
+        self.until(&format!("{event:?}"), |seen| seen.contains(event).then_some(()));
     }
 
     fn connect(&mut self) -> (ConnId, TcpStream) {
@@ -135,12 +119,7 @@ impl World {
     fn until_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
         let start = Instant::now();
         while self.bytes(conn).len() < bytes.len() {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{} of {} bytes",
-                self.bytes(conn).len(),
-                bytes.len()
-            );
+            assert!(start.elapsed() < PATIENCE, "{} of {} bytes", self.bytes(conn).len(), bytes.len());
             self.turn(Duration::from_millis(20));
         }
         assert!(self.bytes(conn) == bytes, "other bytes than were sent");
@@ -160,9 +139,7 @@ impl World {
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length)
-        .map(|i| (i % 251) as u8 ^ (i / 251 % 256) as u8)
-        .collect()
+    (0..length).map(|i| (i % 251) as u8 ^ (i / 251 % 256) as u8).collect()
 }
 
 fn read_all(client: &mut TcpStream) -> io::Result<Vec<u8>> {
@@ -178,27 +155,16 @@ fn echo(kind: Preference) {
         client.write_all(&message).unwrap();
         let before = world.seen.len();
         world.until("Received", |seen| {
-            seen[before..]
-                .iter()
-                .any(|event| matches!(event, Seen::Received(..)))
-                .then_some(())
+            seen[before..].iter().any(|event| matches!(event, Seen::Received(..))).then_some(())
         });
         let got: Vec<u8> = world.seen[before..]
             .iter()
-            .flat_map(|event| {
-                if let Seen::Received(_, bytes) = event {
-                    bytes.clone()
-                } else {
-                    Vec::new()
-                }
-            })
+            .flat_map(|event| if let Seen::Received(_, bytes) = event { bytes.clone() } else { Vec::new() })
             .collect();
         assert_eq!(got, message);
         world.driver.send(conn, got);
         let before = world.seen.len();
-        world.until("Sent", |seen| {
-            seen[before..].contains(&Seen::Sent(conn)).then_some(())
-        });
+        world.until("Sent", |seen| seen[before..].contains(&Seen::Sent(conn)).then_some(()));
         let mut back = vec![0; 180];
         client.read_exact(&mut back).unwrap();
         assert_eq!(back, message);
@@ -217,9 +183,7 @@ fn a_second_send_in_flight_is_the_callers_error(kind: Preference) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
     world.driver.send(conn, b"one".to_vec());
-    let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        world.driver.send(conn, b"two".to_vec())
-    }));
+    let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.driver.send(conn, b"two".to_vec())));
     assert!(second.is_err());
 }
 
@@ -232,39 +196,22 @@ fn many_connections(kind: Preference) {
     slots.dedup();
     assert_eq!(slots.len(), COUNT, "a slot each");
     for (index, (_, client)) in all.iter_mut().enumerate() {
-        client
-            .write_all(format!("hello {index}").as_bytes())
-            .unwrap();
+        client.write_all(format!("hello {index}").as_bytes()).unwrap();
     }
     world.until("all bytes", |seen| {
-        (seen
-            .iter()
-            .filter(|event| matches!(event, Seen::Received(..)))
-            .count()
-            >= COUNT)
-            .then_some(())
+        (seen.iter().filter(|event| matches!(event, Seen::Received(..))).count() >= COUNT).then_some(())
     });
     for (index, (conn, client)) in all.iter_mut().enumerate() {
         assert_eq!(world.bytes(*conn), format!("hello {index}").into_bytes());
-        world
-            .driver
-            .send(*conn, format!("bye {index}").into_bytes());
+        world.driver.send(*conn, format!("bye {index}").into_bytes());
         world.driver.close(*conn, Close::AfterSend);
         client.shutdown(Shutdown::Write).unwrap();
     }
     world.until("all closed", |seen| {
-        (seen
-            .iter()
-            .filter(|event| matches!(event, Seen::Closed(..)))
-            .count()
-            == COUNT)
-            .then_some(())
+        (seen.iter().filter(|event| matches!(event, Seen::Closed(..))).count() == COUNT).then_some(())
     });
     for (index, (_, client)) in all.iter_mut().enumerate() {
-        assert_eq!(
-            read_all(client).unwrap(),
-            format!("bye {index}").into_bytes()
-        );
+        assert_eq!(read_all(client).unwrap(), format!("bye {index}").into_bytes());
     }
     assert_eq!(world.driver.connections(), 0);
 }
@@ -316,10 +263,7 @@ fn a_slow_reader_holds_sent_back(kind: Preference) {
     let large = pattern(48 << 20);
     world.driver.send(conn, large.clone());
     world.quiet(150);
-    assert!(
-        !world.has(&Seen::Sent(conn)),
-        "Sent although most of it is not with the kernel"
-    );
+    assert!(!world.has(&Seen::Sent(conn)), "Sent although most of it is not with the kernel");
     // Reading from it goes on meanwhile.
     client.write_all(b"still here").unwrap();
     world.until_bytes(conn, b"still here");
@@ -337,9 +281,7 @@ fn a_reset_during_a_send_fails_it(kind: Preference) {
     let (conn, client) = world.connect();
     world.driver.send(conn, pattern(48 << 20));
     world.quiet(50);
-    socket2::SockRef::from(&client)
-        .set_linger(Some(Duration::ZERO))
-        .unwrap();
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
     drop(client);
     world.until_seen(&Seen::Failed(conn, Cause::Reset));
     assert!(!world.has(&Seen::Sent(conn)));
@@ -405,10 +347,7 @@ fn close_after_send_delivers_everything(kind: Preference) {
     let (all, _client) = reader.join().unwrap();
     assert!(all.unwrap() == answer);
     assert_eq!(world.seen.last(), Some(&Seen::Closed(conn)));
-    assert!(
-        !world.has(&Seen::Sent(conn)),
-        "after close there is one event only"
-    );
+    assert!(!world.has(&Seen::Sent(conn)), "after close there is one event only");
 }
 
 fn close_now_resets(kind: Preference) {
@@ -444,10 +383,7 @@ fn lingering_ends(kind: Preference) {
     world.until_seen(&Seen::Closed(conn));
     let took = start.elapsed();
     assert_eq!(read_all(&mut client).unwrap(), b"");
-    assert!(
-        took >= Duration::from_millis(290) && took < Duration::from_secs(5),
-        "{took:?}"
-    );
+    assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(5), "{took:?}");
 }
 
 fn half_close_still_sends(kind: Preference) {
@@ -458,11 +394,7 @@ fn half_close_still_sends(kind: Preference) {
     world.until_seen(&Seen::Failed(conn, Cause::PeerClosed));
     assert_eq!(world.bytes(conn), b"last words");
     world.quiet(30);
-    let ends = world
-        .seen
-        .iter()
-        .filter(|event| matches!(event, Seen::Failed(..)))
-        .count();
+    let ends = world.seen.iter().filter(|event| matches!(event, Seen::Failed(..))).count();
     assert_eq!(ends, 1, "told once");
     world.driver.send(conn, b"answer".to_vec());
     world.until_seen(&Seen::Sent(conn));
@@ -472,13 +404,7 @@ fn half_close_still_sends(kind: Preference) {
 }
 
 fn a_slot_is_used_again_under_another_generation(kind: Preference) {
-    let mut world = World::with(
-        kind,
-        &Settings {
-            slots: 4,
-            ..Settings::default()
-        },
-    );
+    let mut world = World::with(kind, &Settings { slots: 4, ..Settings::default() });
     let mut earlier: Vec<ConnId> = Vec::new();
     for _ in 0..20 {
         let (conn, mut client) = world.connect();
@@ -498,22 +424,11 @@ fn a_slot_is_used_again_under_another_generation(kind: Preference) {
         world.until_seen(&Seen::Closed(conn));
         earlier.push(conn);
     }
-    assert!(earlier.iter().any(|a| {
-        earlier
-            .iter()
-            .any(|b| a.slot == b.slot && a.generation != b.generation)
-    }));
+    assert!(earlier.iter().any(|a| { earlier.iter().any(|b| a.slot == b.slot && a.generation != b.generation) }));
 }
 
 fn a_full_table_pauses_accepting(kind: Preference) {
-    let mut world = World::with(
-        kind,
-        &Settings {
-            slots: 8,
-            linger: Duration::ZERO,
-            ..Settings::default()
-        },
-    );
+    let mut world = World::with(kind, &Settings { slots: 8, linger: Duration::ZERO, ..Settings::default() });
     let mut clients: Vec<TcpStream> = (0..6).map(|_| world.connect().1).collect();
     clients.extend((0..6).map(|_| TcpStream::connect(world.addr).unwrap()));
     world.until_seen(&Seen::AcceptPaused(Exhausted::Slots));
@@ -522,23 +437,14 @@ fn a_full_table_pauses_accepting(kind: Preference) {
     let conns: Vec<ConnId> = world
         .seen
         .iter()
-        .filter_map(|event| {
-            if let Seen::Accepted(conn, ..) = event {
-                Some(*conn)
-            } else {
-                None
-            }
-        })
+        .filter_map(|event| if let Seen::Accepted(conn, ..) = event { Some(*conn) } else { None })
         .collect();
     let (start, mut turns) = (Instant::now(), 0);
     while start.elapsed() < Duration::from_millis(100) {
         world.turn(Duration::from_millis(20));
         turns += 1;
     }
-    assert!(
-        turns <= 7,
-        "{turns} turns of a driver that has nothing to do"
-    );
+    assert!(turns <= 7, "{turns} turns of a driver that has nothing to do");
     for conn in conns {
         world.driver.close(conn, Close::AfterSend);
     }
@@ -582,10 +488,7 @@ fn a_time_out_is_kept(kind: Preference) {
     let start = Instant::now();
     world.turn(Duration::from_millis(60));
     let took = start.elapsed();
-    assert!(
-        took >= Duration::from_millis(55) && took < Duration::from_secs(2),
-        "{took:?}"
-    );
+    assert!(took >= Duration::from_millis(55) && took < Duration::from_secs(2), "{took:?}");
 }
 
 /// A thread that takes connections over and echoes on them until their peer closes.
@@ -608,9 +511,7 @@ impl Other {
             let mut ended = Vec::new();
             while !stopped.load(Ordering::Acquire) {
                 let from = seen.len();
-                driver
-                    .wait(None, &mut |event| seen.push(keep(event)))
-                    .unwrap();
+                driver.wait(None, &mut |event| seen.push(keep(event))).unwrap();
                 for event in &seen[from..] {
                     match event {
                         Seen::Received(conn, bytes) => match waiting.get_mut(conn) {
@@ -641,11 +542,7 @@ impl Other {
             }
             seen
         });
-        Other {
-            peer: receiver.recv().unwrap(),
-            stop,
-            thread,
-        }
+        Other { peer: receiver.recv().unwrap(), stop, thread }
     }
 
     fn stop(self) -> Vec<Seen> {
@@ -676,9 +573,7 @@ fn a_move_loses_nothing(kind: Preference) {
         world.driver.send(conn, hello.clone());
         if round % 3 > 0 {
             world.until("the first bytes", |seen| {
-                seen.iter()
-                    .any(|event| matches!(event, Seen::Received(..)))
-                    .then_some(())
+                seen.iter().any(|event| matches!(event, Seen::Received(..))).then_some(())
             });
         }
         if round % 3 == 2 {
@@ -689,31 +584,18 @@ fn a_move_loses_nothing(kind: Preference) {
         world.driver.depart(conn, &other.peer, round);
         let reading = std::thread::spawn(move || read_all(&mut client).unwrap());
         world.until_seen(&Seen::Departed(conn, round));
-        assert!(
-            world.has(&Seen::Sent(conn)),
-            "the send in flight is finished here"
-        );
-        assert_eq!(
-            world.bytes(conn).len(),
-            so_far.len(),
-            "nothing is received here after the order"
-        );
+        assert!(world.has(&Seen::Sent(conn)), "the send in flight is finished here");
+        assert_eq!(world.bytes(conn).len(), so_far.len(), "nothing is received here after the order");
         writing.join().unwrap();
         let back = reading.join().unwrap();
         assert!(upstream.starts_with(&so_far));
         let (first, echoed) = back.split_at(hello.len());
         assert!(first == hello, "what was sent before the move");
-        assert!(
-            echoed == &upstream[so_far.len()..],
-            "bytes lost or reordered by the move in round {round}"
-        );
+        assert!(echoed == &upstream[so_far.len()..], "bytes lost or reordered by the move in round {round}");
     }
     let there = other.stop();
     for round in 0..ROUNDS {
-        let arrived = there
-            .iter()
-            .filter(|event| matches!(event, Seen::Arrived(key, _) if *key == round))
-            .count();
+        let arrived = there.iter().filter(|event| matches!(event, Seen::Arrived(key, _) if *key == round)).count();
         assert_eq!(arrived, 1);
     }
     assert_eq!(world.driver.connections(), 0);
@@ -721,21 +603,13 @@ fn a_move_loses_nothing(kind: Preference) {
 
 fn moving_to_a_full_table_fails_and_the_connection_stays(kind: Preference) {
     let mut world = World::new(kind);
-    let other = Other::start(
-        kind,
-        Settings {
-            slots: 4,
-            ..Settings::default()
-        },
-    );
+    let other = Other::start(kind, Settings { slots: 4, ..Settings::default() });
     let mut all: Vec<(ConnId, TcpStream)> = (0..10).map(|_| world.connect()).collect();
     for (key, (conn, _)) in all.iter().enumerate() {
         world.driver.depart(*conn, &other.peer, key as u64);
     }
     world.until("all answers", |seen| {
-        let answers = seen
-            .iter()
-            .filter(|e| matches!(e, Seen::Departed(..) | Seen::DepartureFailed(..)));
+        let answers = seen.iter().filter(|e| matches!(e, Seen::Departed(..) | Seen::DepartureFailed(..)));
         (answers.count() == 10).then_some(())
     });
     let mut stayed = 0;
@@ -774,14 +648,8 @@ fn moving_to_a_thread_that_is_gone_fails(kind: Preference) {
 
 fn moving_to_the_other_kind_fails(kind: Preference) {
     let mut world = World::new(kind);
-    let stranger = make(
-        if kind == Preference::Epoll {
-            Preference::Uring
-        } else {
-            Preference::Epoll
-        },
-        &Settings::default(),
-    );
+    let stranger =
+        make(if kind == Preference::Epoll { Preference::Uring } else { Preference::Epoll }, &Settings::default());
     let (conn, mut client) = world.connect();
     world.driver.depart(conn, &stranger.peer(), 1);
     world.until_seen(&Seen::DepartureFailed(conn, 1));
@@ -805,12 +673,7 @@ fn closing_a_departing_connection_ends_it_once(kind: Preference) {
         world.until_seen(&Seen::Closed(conn));
         assert_eq!(world.seen, [Seen::Closed(conn)]);
     }
-    assert!(
-        !other
-            .stop()
-            .iter()
-            .any(|event| matches!(event, Seen::Arrived(..)))
-    );
+    assert!(!other.stop().iter().any(|event| matches!(event, Seen::Arrived(..))));
 }
 
 fn five_thousand_connections_moved(kind: Preference) {
@@ -823,23 +686,14 @@ fn five_thousand_connections_moved(kind: Preference) {
             clients.push(TcpStream::connect(world.addr).unwrap());
         }
         world.until("accepted", |seen| {
-            let count = seen
-                .iter()
-                .filter(|event| matches!(event, Seen::Accepted(..)))
-                .count();
+            let count = seen.iter().filter(|event| matches!(event, Seen::Accepted(..))).count();
             (count == (batch + 1) * 500).then_some(())
         });
     }
     let conns: Vec<ConnId> = world
         .seen
         .iter()
-        .filter_map(|event| {
-            if let Seen::Accepted(conn, ..) = event {
-                Some(*conn)
-            } else {
-                None
-            }
-        })
+        .filter_map(|event| if let Seen::Accepted(conn, ..) = event { Some(*conn) } else { None })
         .collect();
     for client in &mut clients {
         client.write_all(b"moved?").unwrap();
@@ -848,12 +702,7 @@ fn five_thousand_connections_moved(kind: Preference) {
         world.driver.depart(*conn, &other.peer, key as u64);
     }
     world.until("departed", |seen| {
-        (seen
-            .iter()
-            .filter(|event| matches!(event, Seen::Departed(..)))
-            .count()
-            == COUNT)
-            .then_some(())
+        (seen.iter().filter(|event| matches!(event, Seen::Departed(..))).count() == COUNT).then_some(())
     });
     assert_eq!(world.driver.connections(), 0);
     for client in &mut clients {
@@ -862,16 +711,8 @@ fn five_thousand_connections_moved(kind: Preference) {
         assert_eq!(&answer, b"moved?");
     }
     let there = other.stop();
-    let mut keys: Vec<u64> = there
-        .iter()
-        .filter_map(|event| {
-            if let Seen::Arrived(key, _) = event {
-                Some(*key)
-            } else {
-                None
-            }
-        })
-        .collect();
+    let mut keys: Vec<u64> =
+        there.iter().filter_map(|event| if let Seen::Arrived(key, _) = event { Some(*key) } else { None }).collect();
     keys.sort_unstable();
     assert_eq!(keys, (0..COUNT as u64).collect::<Vec<_>>());
 }
@@ -882,23 +723,15 @@ fn in_a_process_of_its_own(kind: Preference, name: &str) -> bool {
     if std::env::var_os(MARK).is_some() {
         return true;
     }
-    let module = if kind == Preference::Uring {
-        "uring"
-    } else {
-        "epoll"
-    };
+    let module = if kind == Preference::Uring { "uring" } else { "epoll" };
     let test = format!("driver::tests::{module}::{name}");
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &test, "--nocapture"])
         .env(MARK, "1")
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&child.stdout).into_owned()
-        + &String::from_utf8_lossy(&child.stderr);
-    assert!(
-        child.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    let text = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
     false
 }
 
@@ -907,28 +740,16 @@ fn without_descriptors_accepting_rests(kind: Preference) {
         return;
     }
     let mut world = World::new(kind);
-    let mut clients: Vec<TcpStream> = (0..5)
-        .map(|_| TcpStream::connect(world.addr).unwrap())
-        .collect();
-    let limit = libc::rlimit {
-        rlim_cur: 64,
-        rlim_max: 64,
-    };
+    let mut clients: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
     // SAFETY: a valid structure, read during the call only.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) },
-        0
-    );
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         hoard.push(file);
     }
     assert!(!hoard.is_empty());
-    let accepted = |seen: &[Seen]| {
-        seen.iter()
-            .filter(|event| matches!(event, Seen::Accepted(..)))
-            .count()
-    };
+    let accepted = |seen: &[Seen]| seen.iter().filter(|event| matches!(event, Seen::Accepted(..))).count();
     if kind == Preference::Uring {
         // A direct descriptor is none of the process's.
         world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
@@ -946,9 +767,7 @@ fn without_descriptors_accepting_rests(kind: Preference) {
     world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
     clients[0].write_all(b"in").unwrap();
     world.until("bytes", |seen| {
-        seen.iter()
-            .any(|event| matches!(event, Seen::Received(_, bytes) if bytes == b"in"))
-            .then_some(())
+        seen.iter().any(|event| matches!(event, Seen::Received(_, bytes) if bytes == b"in")).then_some(())
     });
 }
 
@@ -958,11 +777,7 @@ fn peers_are_told_by_their_address(kind: Preference) {
     let listener = shared_listener("[::]:0".parse().unwrap(), 16).unwrap();
     let port = listener.local_addr().unwrap().port();
     driver.listen(listener, ListenerTag(7)).unwrap();
-    let mut world = World {
-        driver,
-        addr: SocketAddr::from(([127, 0, 0, 1], port)),
-        seen: Vec::new(),
-    };
+    let mut world = World { driver, addr: SocketAddr::from(([127, 0, 0, 1], port)), seen: Vec::new() };
     // `connect` looks for the client's own address among the accepted.
     let (four, _client_four) = world.connect();
     world.addr = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port));
@@ -1004,9 +819,7 @@ fn more_drivers_than_cores(kind: Preference) {
         })
         .collect();
     let peers: Vec<Peer> = (0..DRIVERS).map(|_| receiver.recv().unwrap()).collect();
-    let mut clients: Vec<TcpStream> = (0..CLIENTS)
-        .map(|_| TcpStream::connect(addr).unwrap())
-        .collect();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(addr).unwrap()).collect();
     for client in &mut clients {
         client.write_all(b"ping").unwrap();
     }
@@ -1018,10 +831,7 @@ fn more_drivers_than_cores(kind: Preference) {
     }
     stop.store(true, Ordering::Release);
     peers.iter().for_each(Peer::wake);
-    let accepted: usize = threads
-        .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .sum();
+    let accepted: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     assert_eq!(accepted, CLIENTS);
 }
 
@@ -1039,31 +849,15 @@ impl Dice {
 
 /// Orders and peers in no sensible order: whatever happens, each connection ends once, and all slots come back.
 fn chaos_leaves_nothing_behind(kind: Preference) {
-    let seeds = std::env::var("THRONG_TEST_SEEDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(3);
+    let seeds = std::env::var("THRONG_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for seed in 1..=seeds {
         chaos(kind, seed);
     }
 }
 
 fn chaos(kind: Preference, seed: u64) {
-    let mut world = World::with(
-        kind,
-        &Settings {
-            linger: Duration::from_millis(5),
-            ..Settings::default()
-        },
-    );
-    let other = Other::start(
-        kind,
-        Settings {
-            slots: 8,
-            linger: Duration::from_millis(5),
-            ..Settings::default()
-        },
-    );
+    let mut world = World::with(kind, &Settings { linger: Duration::from_millis(5), ..Settings::default() });
+    let other = Other::start(kind, Settings { slots: 8, linger: Duration::from_millis(5), ..Settings::default() });
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let (mut clients, mut sending) = (Vec::<TcpStream>::new(), std::collections::HashSet::new());
     let (mut live, mut accepted, mut ended) = (Vec::<ConnId>::new(), 0, 0);
@@ -1077,9 +871,7 @@ fn chaos(kind: Preference, seed: u64) {
             match dice.below(12) {
                 0 => drop(clients.swap_remove(client)),
                 1 => {
-                    socket2::SockRef::from(&clients[client])
-                        .set_linger(Some(Duration::ZERO))
-                        .unwrap();
+                    socket2::SockRef::from(&clients[client]).set_linger(Some(Duration::ZERO)).unwrap();
                     drop(clients.swap_remove(client));
                 }
                 2 => drop(clients[client].shutdown(Shutdown::Write)),
@@ -1095,9 +887,7 @@ fn chaos(kind: Preference, seed: u64) {
                 2 => world.driver.depart(conn, &other.peer, round),
                 3 => world.driver.pause(conn),
                 4 | 5 => world.driver.resume(conn),
-                _ if sending.insert(conn) => world
-                    .driver
-                    .send(conn, pattern(dice.below(300_000) as usize)),
+                _ if sending.insert(conn) => world.driver.send(conn, pattern(dice.below(300_000) as usize)),
                 _ => {}
             }
         }
@@ -1143,18 +933,10 @@ fn chaos(kind: Preference, seed: u64) {
     }
     let start = Instant::now();
     while world.driver.connections() > 0 {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{} slots are kept",
-            world.driver.connections()
-        );
+        assert!(start.elapsed() < PATIENCE, "{} slots are kept", world.driver.connections());
         world.turn(Duration::from_millis(5));
     }
-    ended += world
-        .seen
-        .iter()
-        .filter(|event| matches!(event, Seen::Closed(_) | Seen::Departed(..)))
-        .count();
+    ended += world.seen.iter().filter(|event| matches!(event, Seen::Closed(_) | Seen::Departed(..))).count();
     assert!(accepted > 200, "{accepted}");
     assert_eq!(ended, accepted);
     other.stop();
@@ -1166,10 +948,7 @@ fn what_was_asked_for_is_chosen() {
     assert_eq!((chosen.driver.kind(), chosen.fallback), (Kind::Epoll, None));
     let chosen = choose(Preference::Auto, &Settings::default()).unwrap();
     // Either io_uring works here, or it is said why not.
-    assert_eq!(
-        chosen.fallback.is_some(),
-        chosen.driver.kind() == Kind::Epoll
-    );
+    assert_eq!(chosen.fallback.is_some(), chosen.driver.kind() == Kind::Epoll);
 }
 
 macro_rules! on_both {

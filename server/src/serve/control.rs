@@ -222,7 +222,9 @@ impl Control for Running {
 
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
         let wanted = of.map(|of| self.jid(of)).transpose()?;
-        let place = |text: &str| Some(text.split_once(':')).flatten().and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)));
+        let place = |text: &str| {
+            Some(text.split_once(':')).flatten().and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+        };
         let (mut shard, mut slot) = match after {
             Some(after) => place(after).ok_or_else(|| Fault::new(FaultKind::Invalid, "not a place in a listing"))?,
             None => (0usize, 0u32),
@@ -233,12 +235,16 @@ impl Control for Running {
         let mut rows = Vec::new();
         while shard < self.shards() && rows.len() < limit {
             let most = u32::try_from(limit - rows.len()).unwrap_or(u32::MAX);
-            let Reply::Sessions { rows: page, next } = self.ask(shard, Command::Sessions { from_slot: slot, most })? else {
+            let Reply::Sessions { rows: page, next } = self.ask(shard, Command::Sessions { from_slot: slot, most })?
+            else {
                 return Err(internal("an answer to another question"));
             };
-            let fits = |jid: &str| wanted.as_ref().is_none_or(|w| {
-                jid == w.as_str() || (w.is_bare() && jid.strip_prefix(w.as_str()).is_some_and(|r| r.starts_with('/')))
-            });
+            let fits = |jid: &str| {
+                wanted.as_ref().is_none_or(|w| {
+                    jid == w.as_str()
+                        || (w.is_bare() && jid.strip_prefix(w.as_str()).is_some_and(|r| r.starts_with('/')))
+                })
+            };
             rows.extend(page.into_iter().filter(|row| fits(&row.jid)).map(|row| SessionRow {
                 jid: row.jid,
                 address: None,

@@ -62,7 +62,8 @@ impl Program for Throng {
                 say(&format!("{rows} rows read"));
             }
         };
-        let report = disk::check::check(&*store.engine(), &settings::check_value, &mut progress).map_err(disk_failure)?;
+        let report =
+            disk::check::check(&*store.engine(), &settings::check_value, &mut progress).map_err(disk_failure)?;
         let counts = report.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
         let wrong = report.first_problems;
         store.close();
@@ -320,8 +321,8 @@ fn start(
     let (committer, submitters) =
         Committer::start(engine.clone(), folder, usize::from(shards), all_wakes, &options, fatal.clone())
             .map_err(disk_failure)?;
-    let (readers, ports) = Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal)
-        .map_err(disk_failure)?;
+    let (readers, ports) =
+        Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal).map_err(disk_failure)?;
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
 
     // Listeners, one socket a shard each.

@@ -48,7 +48,10 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
         Some(own) if *own == *domain.as_bytes() => Ok(()),
         Some(own) => {
             let own = String::from_utf8_lossy(&own).into_owned();
-            Err(Failure::new(Exit::Usage, format!("the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}")))
+            Err(Failure::new(
+                Exit::Usage,
+                format!("the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}"),
+            ))
         }
     }
 }

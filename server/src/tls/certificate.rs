@@ -54,10 +54,7 @@ pub struct TlsOptions {
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self {
-            min_version: TlsVersion::V1_2,
-            tickets: true,
-        }
+        Self { min_version: TlsVersion::V1_2, tickets: true }
     }
 }
 
@@ -83,16 +80,9 @@ impl Certificates {
     /// # Errors
     /// A file cannot be read, holds no certificate or key, or the two do not
     /// belong together.
-    pub fn load(
-        sources: Vec<CertificateSource>,
-        options: TlsOptions,
-    ) -> Result<Arc<Self>, CertificateError> {
+    pub fn load(sources: Vec<CertificateSource>, options: TlsOptions) -> Result<Arc<Self>, CertificateError> {
         let generation = Generation::load(&sources, options)?;
-        Ok(Arc::new(Self {
-            sources,
-            options,
-            current: ArcSwap::from_pointee(generation),
-        }))
+        Ok(Arc::new(Self { sources, options, current: ArcSwap::from_pointee(generation) }))
     }
 
     /// Reads the files again. Connections accepted from now on see what they
@@ -117,27 +107,19 @@ impl Certificates {
     /// For listeners with TLS from the first byte (XEP-0368): a client that
     /// offers application protocols has to offer `xmpp-client`.
     pub fn direct(self: &Arc<Self>) -> TlsConfig {
-        TlsConfig {
-            certificates: Arc::clone(self),
-            entry: Entry::Direct,
-        }
+        TlsConfig { certificates: Arc::clone(self), entry: Entry::Direct }
     }
 
     /// For connections that have been through STARTTLS (RFC 6120 5): whatever
     /// application protocols a client offers are passed over.
     pub fn starttls(self: &Arc<Self>) -> TlsConfig {
-        TlsConfig {
-            certificates: Arc::clone(self),
-            entry: Entry::Starttls,
-        }
+        TlsConfig { certificates: Arc::clone(self), entry: Entry::Starttls }
     }
 }
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates")
-            .field("sources", &self.sources)
-            .finish_non_exhaustive()
+        f.debug_struct("Certificates").field("sources", &self.sources).finish_non_exhaustive()
     }
 }
 
@@ -199,11 +181,7 @@ impl Generation {
         config.key_log = Arc::new(CapturedSecrets);
         let starttls = Arc::new(config.clone());
         config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
-        Ok(Self {
-            set,
-            direct: Arc::new(config),
-            starttls,
-        })
+        Ok(Self { set, direct: Arc::new(config), starttls })
     }
 
     pub(super) fn config(&self, entry: Entry) -> Arc<ServerConfig> {
@@ -237,10 +215,7 @@ struct Served {
 }
 
 impl CertificateSet {
-    fn load(
-        sources: &[CertificateSource],
-        provider: &CryptoProvider,
-    ) -> Result<Self, CertificateError> {
+    fn load(sources: &[CertificateSource], provider: &CryptoProvider) -> Result<Self, CertificateError> {
         let mut default = None;
         let mut by_name = BTreeMap::new();
         for source in sources {
@@ -269,21 +244,14 @@ impl CertificateSet {
     }
 
     fn not_after(&self) -> i64 {
-        self.by_name
-            .values()
-            .map(|served| served.not_after)
-            .fold(self.default.not_after, i64::min)
+        self.by_name.values().map(|served| served.not_after).fold(self.default.not_after, i64::min)
     }
 
     fn same_as(&self, other: &Self) -> bool {
         let same = |a: &Served, b: &Served| a.key.cert == b.key.cert && a.key_hash == b.key_hash;
         same(&self.default, &other.default)
             && self.by_name.len() == other.by_name.len()
-            && self
-                .by_name
-                .iter()
-                .zip(&other.by_name)
-                .all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
+            && self.by_name.iter().zip(&other.by_name).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
     }
 }
 
@@ -295,35 +263,18 @@ impl ResolvesServerCert for CertificateSet {
 }
 
 impl Served {
-    fn load(
-        source: &CertificateSource,
-        provider: &CryptoProvider,
-    ) -> Result<Self, CertificateError> {
-        let unusable = |path: &Path, why: &dyn fmt::Display| {
-            CertificateError::Unusable(path.into(), why.to_string())
-        };
+    fn load(source: &CertificateSource, provider: &CryptoProvider) -> Result<Self, CertificateError> {
+        let unusable = |path: &Path, why: &dyn fmt::Display| CertificateError::Unusable(path.into(), why.to_string());
         let chain = CertificateDer::pem_slice_iter(&read(&source.chain)?)
             .collect::<Result<Vec<_>, pem::Error>>()
             .map_err(|error| unusable(&source.chain, &error))?;
-        let first = chain
-            .first()
-            .ok_or_else(|| unusable(&source.chain, &"it holds no certificate"))?;
-        let facts = x509::facts(first)
-            .ok_or_else(|| unusable(&source.chain, &"its first certificate is malformed"))?;
-        let key = PrivateKeyDer::from_pem_slice(&read(&source.key)?)
-            .map_err(|error| unusable(&source.key, &error))?;
+        let first = chain.first().ok_or_else(|| unusable(&source.chain, &"it holds no certificate"))?;
+        let facts = x509::facts(first).ok_or_else(|| unusable(&source.chain, &"its first certificate is malformed"))?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&source.key)?).map_err(|error| unusable(&source.key, &error))?;
         let mut key_hash = [0; 32];
-        key_hash.copy_from_slice(
-            ring::digest::digest(&ring::digest::SHA256, key.secret_der()).as_ref(),
-        );
-        let key = CertifiedKey::from_der(chain, key, provider)
-            .map_err(|error| unusable(&source.key, &error))?;
-        Ok(Self {
-            key: Arc::new(key),
-            key_hash,
-            end_point: facts.end_point,
-            not_after: facts.not_after,
-        })
+        key_hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, key.secret_der()).as_ref());
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| unusable(&source.key, &error))?;
+        Ok(Self { key: Arc::new(key), key_hash, end_point: facts.end_point, not_after: facts.not_after })
     }
 }
 

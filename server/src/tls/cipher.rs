@@ -88,31 +88,15 @@ impl Keys {
     /// The same keys, for a test that plays the peer.
     #[cfg(test)]
     pub(super) fn copy(&self) -> Self {
-        Self {
-            secret: self.secret,
-            key: self.key,
-            iv: self.iv,
-            seq: self.seq,
-        }
+        Self { secret: self.secret, key: self.key, iv: self.iv, seq: self.seq }
     }
 
     /// Takes over the keys that the handshake left. In TLS 1.3 `secret` is
     /// checked to be the one that the key comes from, so that a later key
     /// update cannot go wrong.
-    pub(super) fn new(
-        suite: Suite,
-        seq: u64,
-        key: &[u8],
-        iv: &[u8],
-        secret: Option<&[u8]>,
-    ) -> Result<Self, TlsFault> {
+    pub(super) fn new(suite: Suite, seq: u64, key: &[u8], iv: &[u8], secret: Option<&[u8]>) -> Result<Self, TlsFault> {
         let internal = |what: &str| TlsFault::Internal(what.into());
-        let mut keys = Self {
-            secret: [0; SECRET_BYTES_MAX],
-            key: [0; 32],
-            iv: [0; IV_BYTES],
-            seq,
-        };
+        let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq };
         if key.len() != suite.algorithm.ring().key_len() || iv.len() != IV_BYTES {
             return Err(internal("a key of an unexpected length"));
         }
@@ -195,23 +179,13 @@ fn expand_label(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) {
 
 /// Appends one record with `plaintext` (at most 2^14 bytes) to `out`. `key` is
 /// the expanded key of `keys`.
-pub(super) fn seal(
-    suite: Suite,
-    keys: &mut Keys,
-    key: &LessSafeKey,
-    kind: u8,
-    plaintext: &[u8],
-    out: &mut Vec<u8>,
-) {
+pub(super) fn seal(suite: Suite, keys: &mut Keys, key: &LessSafeKey, kind: u8, plaintext: &[u8], out: &mut Vec<u8>) {
     let nonce = keys.nonce();
     let explicit = suite.explicit_nonce();
     // In TLS 1.3 the content type goes inside and the record calls itself data.
     let (outer_kind, fragment) = match suite.version {
         TlsVersion::V1_3 => (APPLICATION_DATA, plaintext.len() + 1 + TAG_BYTES),
-        TlsVersion::V1_2 => (
-            kind,
-            plaintext.len() + TAG_BYTES + usize::from(explicit) * EXPLICIT_NONCE_BYTES,
-        ),
+        TlsVersion::V1_2 => (kind, plaintext.len() + TAG_BYTES + usize::from(explicit) * EXPLICIT_NONCE_BYTES),
     };
     let length = (fragment as u16).to_be_bytes();
     let header = [outer_kind, VERSION[0], VERSION[1], length[0], length[1]];
@@ -276,11 +250,7 @@ pub(super) fn open<'r>(
         return Err(OpenError::Unexpected);
     }
     let mut nonce = keys.nonce();
-    let explicit = if suite.explicit_nonce() {
-        EXPLICIT_NONCE_BYTES
-    } else {
-        0
-    };
+    let explicit = if suite.explicit_nonce() { EXPLICIT_NONCE_BYTES } else { 0 };
     if fragment.len() < explicit + TAG_BYTES {
         return Err(OpenError::Mac);
     }

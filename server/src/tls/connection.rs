@@ -33,9 +33,7 @@ impl TlsConnection {
     /// that is current now, even if another is loaded before the handshake.
     pub fn accept(config: &TlsConfig) -> Self {
         let (generation, entry) = config.current();
-        Self(State::Handshake(Box::new(Handshake::new(
-            generation, entry,
-        ))))
+        Self(State::Handshake(Box::new(Handshake::new(generation, entry))))
     }
 
     /// Takes bytes from the socket, in any pieces; `from_socket` is decrypted

@@ -34,9 +34,7 @@ impl TlsFault {
         use rustls::Error as E;
         match error {
             E::AlertReceived(description) => Self::PeerAlert(u8::from(*description)),
-            E::PeerIncompatible(_) | E::NoApplicationProtocol => {
-                Self::PeerIncompatible(error.to_string().into())
-            }
+            E::PeerIncompatible(_) | E::NoApplicationProtocol => Self::PeerIncompatible(error.to_string().into()),
             E::General(_) | E::FailedToGetRandomBytes | E::FailedToGetCurrentTime | E::Other(_) => {
                 Self::Internal(error.to_string().into())
             }

@@ -100,8 +100,7 @@ impl Handshake {
             Some(library) => library,
             none => {
                 let config = self.generation.config(self.entry);
-                let made = ServerConnection::new(config)
-                    .map_err(|error| TlsFault::from_library(&error))?;
+                let made = ServerConnection::new(config).map_err(|error| TlsFault::from_library(&error))?;
                 none.insert(Box::new(made))
             }
         };
@@ -112,16 +111,12 @@ impl Handshake {
                 Ok(_) => {
                     let processed = library.process_new_packets();
                     self.secrets.absorb(CapturedSecrets::take());
-                    processed
-                        .map(drop)
-                        .map_err(|error| TlsFault::from_library(&error))
+                    processed.map(drop).map_err(|error| TlsFault::from_library(&error))
                 }
             };
         }
         while library.wants_write() {
-            library
-                .write_tls(to_send)
-                .map_err(|error| TlsFault::Internal(error.to_string().into()))?;
+            library.write_tls(to_send).map_err(|error| TlsFault::Internal(error.to_string().into()))?;
         }
         outcome
     }
@@ -131,16 +126,12 @@ impl Handshake {
         let internal = |what: &str| TlsFault::Internal(what.into());
         let library = self.library.take().ok_or_else(|| internal("no library"))?;
         let (suite, info) = self.describe(&library)?;
-        let extracted = library
-            .dangerous_extract_secrets()
-            .map_err(|error| TlsFault::from_library(&error))?;
+        let extracted = library.dangerous_extract_secrets().map_err(|error| TlsFault::from_library(&error))?;
         let keys = |(seq, secrets): &(u64, ConnectionTrafficSecrets), secret: &Secret| {
             let (algorithm, key, iv) = match secrets {
                 ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
                 ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
-                ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
-                    (Algorithm::Chacha20Poly1305, key, iv)
-                }
+                ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Algorithm::Chacha20Poly1305, key, iv),
                 _ => return Err(internal("an unknown kind of keys")),
             };
             if algorithm != suite.algorithm {
@@ -161,12 +152,8 @@ impl Handshake {
             Some(ProtocolVersion::TLSv1_3) => TlsVersion::V1_3,
             _ => return Err(internal("an unknown version")),
         };
-        let name = library
-            .negotiated_cipher_suite()
-            .ok_or_else(|| internal("no cipher suite"))?
-            .suite();
-        let (algorithm, cipher_suite) =
-            suite_by_name(name).ok_or_else(|| internal("an unknown cipher suite"))?;
+        let name = library.negotiated_cipher_suite().ok_or_else(|| internal("no cipher suite"))?.suite();
+        let (algorithm, cipher_suite) = suite_by_name(name).ok_or_else(|| internal("an unknown cipher suite"))?;
         let exporter = library
             .export_keying_material([0; 32], EXPORTER_LABEL, Some(&[]))
             .map_err(|error| TlsFault::from_library(&error))?;
@@ -195,9 +182,7 @@ impl Handshake {
     /// a measured figure (docs/decisions/0002-tls.md).
     pub(super) fn heap_bytes(&self) -> usize {
         const LIBRARY_BYTES: usize = 12 * 1024;
-        size_of::<Self>()
-            + self.pending.capacity()
-            + self.library.as_ref().map_or(0, |_| LIBRARY_BYTES)
+        size_of::<Self>() + self.pending.capacity() + self.library.as_ref().map_or(0, |_| LIBRARY_BYTES)
     }
 }
 
@@ -207,29 +192,17 @@ fn suite_by_name(suite: CipherSuite) -> Option<(Algorithm, &'static str)> {
     Some(match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => (Aes128Gcm, "TLS_AES_128_GCM_SHA256"),
         CipherSuite::TLS13_AES_256_GCM_SHA384 => (Aes256Gcm, "TLS_AES_256_GCM_SHA384"),
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => {
-            (Chacha20Poly1305, "TLS_CHACHA20_POLY1305_SHA256")
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => (Chacha20Poly1305, "TLS_CHACHA20_POLY1305_SHA256"),
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => (Aes128Gcm, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => (Aes256Gcm, "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => {
+            (Chacha20Poly1305, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256")
         }
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => {
-            (Aes128Gcm, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => (Aes128Gcm, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => (Aes256Gcm, "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => {
+            (Chacha20Poly1305, "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256")
         }
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => {
-            (Aes256Gcm, "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384")
-        }
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => (
-            Chacha20Poly1305,
-            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        ),
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => {
-            (Aes128Gcm, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
-        }
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => {
-            (Aes256Gcm, "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
-        }
-        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => (
-            Chacha20Poly1305,
-            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        ),
         _ => return None,
     })
 }

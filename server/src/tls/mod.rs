@@ -50,9 +50,7 @@ mod tests;
 mod traffic;
 mod x509;
 
-pub use certificate::{
-    CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions,
-};
+pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
 pub use connection::{Received, TlsConnection};
 pub use fault::TlsFault;
 pub use self_signed::ensure_self_signed;

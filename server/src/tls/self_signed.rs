@@ -25,16 +25,8 @@ const YEARS: i32 = 10;
 /// # Errors
 /// The folder or a file cannot be written, an existing key cannot be used, or
 /// `domain` is not ASCII.
-pub fn ensure_self_signed(
-    dir: &Path,
-    domain: &str,
-    now: SystemTime,
-) -> Result<CertificateSource, CertificateError> {
-    let source = CertificateSource {
-        names: Vec::new(),
-        chain: dir.join("cert.pem"),
-        key: dir.join("key.pem"),
-    };
+pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<CertificateSource, CertificateError> {
+    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
     if source.chain.exists() {
         return Ok(source);
     }
@@ -44,8 +36,7 @@ pub fn ensure_self_signed(
         .create(dir)
         .map_err(|error| CertificateError::Write(dir.into(), error))?;
     let key = if source.key.exists() {
-        let pem = fs::read_to_string(&source.key)
-            .map_err(|error| CertificateError::Read(source.key.clone(), error))?;
+        let pem = fs::read_to_string(&source.key).map_err(|error| CertificateError::Read(source.key.clone(), error))?;
         rcgen::KeyPair::from_pem(&pem)
             .map_err(|error| CertificateError::Unusable(source.key.clone(), error.to_string()))?
     } else {
@@ -53,9 +44,7 @@ pub fn ensure_self_signed(
         write_whole(&source.key, key.serialize_pem().as_bytes())?;
         key
     };
-    let certificate = parameters(domain, now)?
-        .self_signed(&key)
-        .map_err(cannot_make)?;
+    let certificate = parameters(domain, now)?.self_signed(&key).map_err(cannot_make)?;
     write_whole(&source.chain, certificate.pem().as_bytes())?;
     Ok(source)
 }
@@ -68,15 +57,11 @@ fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams,
     }
     let mut parameters = rcgen::CertificateParams::new(names).map_err(cannot_make)?;
     parameters.distinguished_name = rcgen::DistinguishedName::new();
-    parameters
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, domain);
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, domain);
     parameters.is_ca = rcgen::IsCa::ExplicitNoCa;
     parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
-    let seconds = now
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     // From yesterday on: a client's clock may be behind.
     let yesterday = i64::try_from(seconds / 86_400).unwrap_or(0) - 1;
     let (year, month, day) = x509::civil(yesterday);
@@ -96,12 +81,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
     let write = || {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;

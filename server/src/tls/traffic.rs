@@ -140,8 +140,7 @@ impl Traffic {
             return Ok(());
         }
         // TLS 1.3 knows one alert that does not close; TLS 1.2 marks them.
-        let warning = description == USER_CANCELED
-            || (self.suite.version == TlsVersion::V1_2 && level == WARNING);
+        let warning = description == USER_CANCELED || (self.suite.version == TlsVersion::V1_2 && level == WARNING);
         if !warning {
             return Err(TlsFault::PeerAlert(description));
         }
@@ -207,14 +206,7 @@ impl Traffic {
         let [a, b, c, d] = KEY_UPDATE_HEAD;
         let message = [a, b, c, d, UPDATE_NOT_REQUESTED];
         let key = self.send.expand(self.suite);
-        cipher::seal(
-            self.suite,
-            &mut self.send,
-            &key,
-            HANDSHAKE,
-            &message,
-            to_send,
-        );
+        cipher::seal(self.suite, &mut self.send, &key, HANDSHAKE, &message, to_send);
         self.send.update(self.suite);
     }
 
@@ -232,14 +224,7 @@ impl Traffic {
                 self.update_send_keys(to_send);
                 key = self.send.expand(self.suite);
             }
-            cipher::seal(
-                self.suite,
-                &mut self.send,
-                &key,
-                APPLICATION_DATA,
-                piece,
-                to_send,
-            );
+            cipher::seal(self.suite, &mut self.send, &key, APPLICATION_DATA, piece, to_send);
         }
         Ok(())
     }

@@ -118,11 +118,7 @@ impl<'a> Der<'a> {
 fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
     let digits = text.strip_suffix(b"Z")?;
     let number = |digits: &[u8]| {
-        digits.iter().try_fold(0i64, |n, &digit| {
-            digit
-                .is_ascii_digit()
-                .then(|| n * 10 + i64::from(digit - b'0'))
-        })
+        digits.iter().try_fold(0i64, |n, &digit| digit.is_ascii_digit().then(|| n * 10 + i64::from(digit - b'0')))
     };
     let (year, rest) = match (tag, digits.len()) {
         (UTC_TIME, 12) => {
@@ -144,14 +140,9 @@ fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
 /// Days from 1970-01-01 to a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years that start in March put the leap day last.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let day_of_year = (153 * month + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
-        - 719_468
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
 }
 
 /// Year, month and day of a day counted from 1970-01-01.
@@ -176,10 +167,7 @@ mod tests {
     fn times_of_rfc_5280_4_1_2_5_are_read() {
         assert_eq!(seconds(UTC_TIME, b"700101000000Z"), Some(0));
         assert_eq!(seconds(UTC_TIME, b"491231235959Z"), Some(2_524_607_999));
-        assert_eq!(
-            seconds(GENERALIZED_TIME, b"20500101000000Z"),
-            Some(2_524_608_000)
-        );
+        assert_eq!(seconds(GENERALIZED_TIME, b"20500101000000Z"), Some(2_524_608_000));
         assert_eq!(seconds(UTC_TIME, b"000229120000Z"), Some(951_825_600));
         for bad in [&b"700101000000"[..], b"7001010000Z", b"70010100000xZ", b"Z"] {
             assert_eq!(seconds(UTC_TIME, bad), None);

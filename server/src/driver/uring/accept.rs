@@ -34,11 +34,7 @@ pub(super) struct Names {
 
 impl Default for Names {
     fn default() -> Self {
-        Names {
-            waiting: VecDeque::new(),
-            asked: [None; NAMES],
-            rooms: Box::new([Name::default(); NAMES]),
-        }
+        Names { waiting: VecDeque::new(), asked: [None; NAMES], rooms: Box::new([Name::default(); NAMES]) }
     }
 }
 
@@ -54,8 +50,7 @@ impl Uring {
         listener.resting = None;
         if !listener.armed {
             listener.armed = true;
-            self.ring
-                .accept(listener.socket.as_raw_fd(), accept_word(index));
+            self.ring.accept(listener.socket.as_raw_fd(), accept_word(index));
         }
     }
 
@@ -70,19 +65,9 @@ impl Uring {
             if self.used >= self.ceiling {
                 return self.rest(index, Exhausted::Slots);
             }
-        } else if !matches!(
-            -result,
-            libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO
-        ) {
+        } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO) {
             let full = self.used >= self.ceiling;
-            return self.rest(
-                index,
-                if full {
-                    Exhausted::Slots
-                } else {
-                    Exhausted::Descriptors
-                },
-            );
+            return self.rest(index, if full { Exhausted::Slots } else { Exhausted::Descriptors });
         }
         let listener = &self.listeners[index];
         if !listener.armed && listener.resting.is_none() {
@@ -94,8 +79,7 @@ impl Uring {
         let listener = &mut self.listeners[index];
         if listener.resting.is_none() {
             listener.resting = Some(cause);
-            self.notices
-                .push_back(Notice::AcceptPaused(listener.tag, cause));
+            self.notices.push_back(Notice::AcceptPaused(listener.tag, cause));
             if listener.armed {
                 self.ring.cancel(accept_word(index));
             }
@@ -127,14 +111,7 @@ impl Uring {
             let length = self.listeners[listener].name_bytes;
             let name = &raw mut self.names.rooms[room];
             // SAFETY: the rooms live as long as the driver, and this one is taken until the completion.
-            unsafe {
-                self.ring.name(
-                    conn.slot,
-                    name,
-                    length,
-                    Word::new(Op::Name, conn.slot, room as u32),
-                )
-            };
+            unsafe { self.ring.name(conn.slot, name, length, Word::new(Op::Name, conn.slot, room as u32)) };
         }
     }
 

@@ -60,10 +60,7 @@ impl Slot {
     }
 }
 
-const _: () = assert!(
-    size_of::<Slot>() <= 12,
-    "an idle connection costs this much"
-);
+const _: () = assert!(size_of::<Slot>() <= 12, "an idle connection costs this much");
 
 impl Uring {
     pub(super) fn slot(&mut self, index: u32) -> &mut Slot {
@@ -71,19 +68,13 @@ impl Uring {
     }
 
     pub(super) fn id(&self, index: u32) -> ConnId {
-        ConnId {
-            slot: index,
-            generation: self.slots[index as usize].generation,
-        }
+        ConnId { slot: index, generation: self.slots[index as usize].generation }
     }
 
     /// The slot of a connection that the owner may still speak of.
     pub(super) fn find(&self, conn: ConnId) -> Option<u32> {
         let slot = self.slots.get(conn.slot as usize)?;
-        let known = matches!(
-            slot.state,
-            State::Open | State::Finishing | State::Lingering | State::Departing
-        );
+        let known = matches!(slot.state, State::Open | State::Finishing | State::Lingering | State::Departing);
         (slot.generation == conn.generation && known).then_some(conn.slot)
     }
 
@@ -98,19 +89,9 @@ impl Uring {
     }
 
     /// A socket has come into the table at `index`.
-    pub(super) fn occupy(
-        &mut self,
-        index: u32,
-        state: State,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> ConnId {
+    pub(super) fn occupy(&mut self, index: u32, state: State, on_event: &mut dyn FnMut(Event<'_>)) -> ConnId {
         while self.slots.len() <= index as usize {
-            self.slots.push(Slot {
-                generation: 0,
-                sending: NONE,
-                state: State::Free,
-                flags: 0,
-            });
+            self.slots.push(Slot { generation: 0, sending: NONE, state: State::Free, flags: 0 });
         }
         if self.slot(index).state != State::Free {
             // The kernel has freed the place, and filled it, before it told so.
@@ -230,10 +211,7 @@ impl Uring {
             self.receiving += 1;
             // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
             // submitted before all of these are done.
-            unsafe {
-                self.ring
-                    .receive(conn.slot, buffer, self.chunk as u32, word)
-            };
+            unsafe { self.ring.receive(conn.slot, buffer, self.chunk as u32, word) };
         }
     }
 
@@ -249,10 +227,7 @@ impl Uring {
             0 if state == State::Lingering => self.end(index),
             0 if !slot.has(ENDED) => {
                 slot.flags |= ENDED;
-                on_event(Event::Failed {
-                    conn,
-                    cause: Cause::PeerClosed,
-                });
+                on_event(Event::Failed { conn, cause: Cause::PeerClosed });
             }
             0 => {}
             1.. => {
@@ -261,10 +236,7 @@ impl Uring {
                     self.enqueue(index);
                 }
                 if state == State::Open {
-                    on_event(Event::Received {
-                        conn,
-                        bytes: &mut self.buffer[start..start + count],
-                    });
+                    on_event(Event::Received { conn, bytes: &mut self.buffer[start..start + count] });
                 }
             }
             _ if matches!(-result, libc::EAGAIN | libc::EINTR) => {}
@@ -358,8 +330,7 @@ impl Uring {
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
         self.ring.shutdown_write(index);
-        self.lingering
-            .push_back((Instant::now() + self.linger, conn));
+        self.lingering.push_back((Instant::now() + self.linger, conn));
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
         if !self.slot(index).has(CANCELLING) {
@@ -407,11 +378,7 @@ impl Uring {
 
     /// Sends the socket to the other ring.
     fn go(&mut self, index: u32) {
-        let Some((key, to)) = self
-            .departing
-            .get(&index)
-            .map(|(key, to)| (*key, to.clone()))
-        else {
+        let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
             return;
         };
         let Some(ring) = door(to.door()) else {
@@ -436,8 +403,7 @@ impl Uring {
         let Some((key, _)) = self.departing.remove(&index) else {
             return;
         };
-        self.notices
-            .push_back(Notice::DepartureFailed(self.id(index), key, error));
+        self.notices.push_back(Notice::DepartureFailed(self.id(index), key, error));
         let slot = self.slot(index);
         slot.state = State::Open;
         if !slot.has(CANCELLING | PAUSED | BROKEN) {

@@ -16,8 +16,8 @@ mod ring;
 use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
-    Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag,
-    Notice, Peer, Settings, sys,
+    Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
+    sys,
 };
 use accept::{Listener, Names};
 use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
@@ -121,10 +121,7 @@ impl Uring {
                 Op::Depart => self.departed(entry),
                 Op::Arrive if entry.result() >= 0 => {
                     let conn = self.occupy(entry.result() as u32, State::Open, on_event);
-                    on_event(Event::Arrived {
-                        key: word.key(),
-                        conn,
-                    });
+                    on_event(Event::Arrived { key: word.key(), conn });
                     self.watch(conn.slot);
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
@@ -142,12 +139,10 @@ impl Uring {
             self.ask_names();
             self.queue_receives();
             handed += self.receiving.max(1);
-            self.ring
-                .submit()
-                .or_else(|error| match error.raw_os_error() {
-                    Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
-                    _ => Err(error),
-                })?;
+            self.ring.submit().or_else(|error| match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            })?;
             self.reap(on_event);
             while self.receiving > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
@@ -163,10 +158,7 @@ impl Uring {
         while let Some(notice) = self.notices.pop_front() {
             if let Notice::Failed(conn, _) | Notice::DepartureFailed(conn, ..) = &notice {
                 // Closed meanwhile: nobody waits for it any more.
-                if self
-                    .find(*conn)
-                    .is_none_or(|index| self.slot(index).state != State::Open)
-                {
+                if self.find(*conn).is_none_or(|index| self.slot(index).state != State::Open) {
                     continue;
                 }
             }
@@ -186,9 +178,7 @@ impl Uring {
             self.wake_listeners(Exhausted::Descriptors);
         }
         while let Some((until, conn)) = self.lingering.front().copied() {
-            let lingers = self
-                .find(conn)
-                .filter(|i| self.slots[*i as usize].state == State::Lingering);
+            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
             if until > now && lingers.is_some() {
                 break;
             }
@@ -197,20 +187,13 @@ impl Uring {
                 self.end(index);
             }
         }
-        let next = self
-            .lingering
-            .front()
-            .map(|(until, _)| *until)
-            .into_iter()
-            .chain(self.retry_at)
-            .min();
+        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
         next.map(|at| at.saturating_duration_since(now))
     }
 
     /// An open connection.
     fn open(&self, conn: ConnId) -> Option<u32> {
-        self.find(conn)
-            .filter(|index| self.slots[*index as usize].state == State::Open)
+        self.find(conn).filter(|index| self.slots[*index as usize].state == State::Open)
     }
 }
 
@@ -226,28 +209,15 @@ impl Driver for Uring {
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
         let name_bytes = sys::name_bytes(listener.local_addr()?);
-        self.listeners.push(Listener {
-            socket: listener,
-            tag,
-            name_bytes,
-            armed: false,
-            resting: None,
-        });
+        self.listeners.push(Listener { socket: listener, tag, name_bytes, armed: false, resting: None });
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
     }
 
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let told = self.deliver(on_event);
-        let busy = told
-            || !self.ready.is_empty()
-            || self.names.is_waiting()
-            || timeout == Some(Duration::ZERO);
+        let busy = told || !self.ready.is_empty() || self.names.is_waiting() || timeout == Some(Duration::ZERO);
         if !busy && self.peer.falls_asleep() {
             self.ring.sleep(next.into_iter().chain(timeout).min())?;
         } else {
@@ -273,10 +243,7 @@ impl Driver for Uring {
         if slot.has(BROKEN) {
             return;
         }
-        assert!(
-            slot.sending == NONE,
-            "a second send of {conn:?} while one is in flight"
-        );
+        assert!(slot.sending == NONE, "a second send of {conn:?} while one is in flight");
         self.slot(index).sending = self.sends.insert(bytes, 0);
         self.submit_send(index);
     }

@@ -101,18 +101,9 @@ impl Ring {
         ring.submitter()
             .register_files_sparse(slots)
             .map_err(|error| explain("a table of direct descriptors cannot be made", error))?;
-        let enter_flags = if ring.params().is_feature_no_iowait() {
-            ENTER_NO_IOWAIT
-        } else {
-            0
-        };
-        let mut ring = Ring {
-            ring,
-            early: Vec::new(),
-            enter_flags,
-        };
-        ring.check_names()
-            .map_err(|error| explain("the address of a peer cannot be asked for", error))?;
+        let enter_flags = if ring.params().is_feature_no_iowait() { ENTER_NO_IOWAIT } else { 0 };
+        let mut ring = Ring { ring, early: Vec::new(), enter_flags };
+        ring.check_names().map_err(|error| explain("the address of a peer cannot be asked for", error))?;
         Ok(ring)
     }
 
@@ -184,19 +175,10 @@ impl Ring {
         }
     }
 
-    fn enter(
-        &mut self,
-        want: u32,
-        flags: u32,
-        args: Option<&SubmitArgs<'_, '_>>,
-    ) -> io::Result<()> {
+    fn enter(&mut self, want: u32, flags: u32, args: Option<&SubmitArgs<'_, '_>>) -> io::Result<()> {
         let pending = self.ring.submission().len() as u32;
         // SAFETY: `args` is what `EXT_ARG` announces, and outlives the call.
-        let entered = unsafe {
-            self.ring
-                .submitter()
-                .enter(pending, want, flags | self.enter_flags, args)
-        };
+        let entered = unsafe { self.ring.submitter().enter(pending, want, flags | self.enter_flags, args) };
         match entered {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
@@ -238,9 +220,7 @@ impl Ring {
 
     /// Accepts into free slots of the table, again and again.
     pub(super) fn accept(&mut self, listener: RawFd, word: Word) {
-        let entry = opcode::AcceptMulti::new(Fd(listener))
-            .allocate_file_index(true)
-            .build();
+        let entry = opcode::AcceptMulti::new(Fd(listener)).allocate_file_index(true).build();
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(word.0)) };
     }
@@ -265,21 +245,12 @@ impl Ring {
     pub(super) fn watch(&mut self, slot: u32, word: Word) {
         let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
         // SAFETY: points to no memory.
-        unsafe {
-            self.push(
-                opcode::PollAdd::new(Fixed(slot), events)
-                    .multi(true)
-                    .build()
-                    .user_data(word.0),
-            )
-        };
+        unsafe { self.push(opcode::PollAdd::new(Fixed(slot), events).multi(true).build().user_data(word.0)) };
     }
 
     /// The same for a descriptor of the process.
     pub(super) fn watch_descriptor(&mut self, fd: RawFd, word: Word) {
-        let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32)
-            .multi(true)
-            .build();
+        let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true).build();
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(word.0)) };
     }
@@ -289,9 +260,7 @@ impl Ring {
     /// # Safety
     /// `length` writable bytes at `buffer` must stay until the completion.
     pub(super) unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
-        let entry = opcode::Recv::new(Fixed(slot), buffer, length)
-            .flags(libc::MSG_DONTWAIT)
-            .build();
+        let entry = opcode::Recv::new(Fixed(slot), buffer, length).flags(libc::MSG_DONTWAIT).build();
         // SAFETY: the caller's promise.
         unsafe { self.push(entry.user_data(word.0)) };
     }
@@ -303,27 +272,21 @@ impl Ring {
     pub(super) unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
         let length = u32::try_from(bytes.len()).unwrap_or(1 << 30);
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
-        let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length)
-            .flags(flags)
-            .build();
+        let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length).flags(flags).build();
         // SAFETY: the caller's promise.
         unsafe { self.push(entry.user_data(word.0)) };
     }
 
     /// Ends the operation named `word`, which then completes with `ECANCELED`.
     pub(super) fn cancel(&mut self, word: Word) {
-        let entry = opcode::AsyncCancel::new(word.0)
-            .build()
-            .flags(squeue::Flags::SKIP_SUCCESS);
+        let entry = opcode::AsyncCancel::new(word.0).build().flags(squeue::Flags::SKIP_SUCCESS);
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
     }
 
     /// Ends our direction with a FIN.
     pub(super) fn shutdown_write(&mut self, slot: u32) {
-        let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR)
-            .build()
-            .flags(squeue::Flags::SKIP_SUCCESS);
+        let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR).build().flags(squeue::Flags::SKIP_SUCCESS);
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
     }
@@ -334,15 +297,10 @@ impl Ring {
             self.reserve(2);
             let value = (&raw const sys::ABORT).cast();
             let length = size_of::<libc::linger>() as u32;
-            let entry = opcode::SetSockOpt::new(
-                Fixed(slot),
-                libc::SOL_SOCKET as u32,
-                libc::SO_LINGER as u32,
-                value,
-                length,
-            )
-            .build()
-            .flags(squeue::Flags::IO_HARDLINK);
+            let entry =
+                opcode::SetSockOpt::new(Fixed(slot), libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, length)
+                    .build()
+                    .flags(squeue::Flags::IO_HARDLINK);
             // SAFETY: the value is static.
             unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
         }
@@ -352,20 +310,12 @@ impl Ring {
 
     /// Puts the socket into another ring's table, and then takes it out of this one. If the first fails, the second is
     /// cancelled.
-    pub(super) fn depart(
-        &mut self,
-        slot: u32,
-        to: BorrowedFd<'_>,
-        key: u64,
-        moved: Word,
-        closed: Word,
-    ) {
+    pub(super) fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, key: u64, moved: Word, closed: Word) {
         self.reserve(2);
         let there = DestinationSlot::auto_target();
-        let entry =
-            opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(slot), there, Word::arrive(key).0)
-                .build()
-                .flags(squeue::Flags::IO_LINK);
+        let entry = opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(slot), there, Word::arrive(key).0)
+            .build()
+            .flags(squeue::Flags::IO_LINK);
         // SAFETY: both point to no memory; the other ring's descriptor is kept until the completion.
         unsafe {
             self.push(entry.user_data(moved.0));
@@ -401,28 +351,15 @@ fn into_getsockopt(mut entry: squeue::Entry) -> squeue::Entry {
     const GETSOCKOPT: u32 = 2;
     /// Offset of `cmd_op` in the kernel's `struct io_uring_sqe`.
     const CMD_OP_OFFSET: usize = 8;
-    const {
-        assert!(
-            size_of::<squeue::Entry>() == 64,
-            "an entry is the kernel's 64 bytes"
-        )
-    };
+    const { assert!(size_of::<squeue::Entry>() == 64, "an entry is the kernel's 64 bytes") };
     // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid there.
-    unsafe {
-        (&raw mut entry)
-            .cast::<u8>()
-            .add(CMD_OP_OFFSET)
-            .cast::<u32>()
-            .write(GETSOCKOPT)
-    };
+    unsafe { (&raw mut entry).cast::<u8>().add(CMD_OP_OFFSET).cast::<u32>().write(GETSOCKOPT) };
     entry
 }
 
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
-    ring.submitter()
-        .register_probe(&mut probe)
-        .map_err(|error| explain("operations cannot be probed", error))?;
+    ring.submitter().register_probe(&mut probe).map_err(|error| explain("operations cannot be probed", error))?;
     let needed: [(u8, &str); 9] = [
         (opcode::AcceptMulti::CODE, "accept"),
         (opcode::PollAdd::CODE, "poll"),
@@ -435,10 +372,9 @@ fn check_operations(ring: &IoUring) -> io::Result<()> {
         (opcode::SetSockOpt::CODE, "uring_cmd"),
     ];
     match needed.iter().find(|(code, _)| !probe.is_supported(*code)) {
-        Some((_, name)) => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            format!("this kernel's io_uring has no {name} (Linux 6.7)"),
-        )),
+        Some((_, name)) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, format!("this kernel's io_uring has no {name} (Linux 6.7)")))
+        }
         None => Ok(()),
     }
 }
@@ -450,9 +386,7 @@ fn explain(what: &str, error: io::Error) -> io::Error {
     let why = match (error.raw_os_error(), disabled) {
         (Some(libc::EPERM), Some(value)) => format!("kernel.io_uring_disabled is {}", value.trim()),
         (Some(libc::EPERM), None) => "not permitted, probably by a seccomp filter".to_owned(),
-        (Some(libc::ENOSYS), _) => {
-            "this kernel has no io_uring, or a seccomp filter hides it".to_owned()
-        }
+        (Some(libc::ENOSYS), _) => "this kernel has no io_uring, or a seccomp filter hides it".to_owned(),
         (Some(libc::EINVAL), _) => "this kernel is too old (6.7 is needed)".to_owned(),
         (Some(libc::EOPNOTSUPP), _) => "this kernel is too old (6.7 is needed)".to_owned(),
         (Some(libc::EMFILE), _) => "no descriptors left (RLIMIT_NOFILE)".to_owned(),

@@ -23,16 +23,9 @@ fn the_first_start_makes_a_certificate_and_the_next_keeps_it() {
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&source.chain), 0o600);
     assert_eq!(mode(&source.key), 0o600);
-    assert_eq!(
-        fs::read_dir(&folder).unwrap().count(),
-        2,
-        "nothing else is left"
-    );
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left");
     let first = fs::read(&source.chain).unwrap();
-    assert_eq!(
-        ensure_self_signed(&folder, "example.org", now).unwrap(),
-        source
-    );
+    assert_eq!(ensure_self_signed(&folder, "example.org", now).unwrap(), source);
     assert_eq!(fs::read(&source.chain).unwrap(), first);
 
     let text = Command::new("openssl")
@@ -62,11 +55,7 @@ fn a_start_after_a_crash_between_the_two_files_completes_them() {
     let key = fs::read(&source.key).unwrap();
     fs::remove_file(&source.chain).unwrap();
     ensure_self_signed(dir.path(), "example.org", SystemTime::now()).unwrap();
-    assert_eq!(
-        fs::read(&source.key).unwrap(),
-        key,
-        "a key is never overwritten"
-    );
+    assert_eq!(fs::read(&source.key).unwrap(), key, "a key is never overwritten");
     Certificates::load(vec![source], TlsOptions::default()).unwrap();
 }
 
@@ -115,9 +104,7 @@ fn a_reload_serves_new_connections_while_old_ones_go_on() {
 fn a_ticket_does_not_outlive_its_certificate() {
     let scene = Scene::new();
     let mut client = scene.client_config_for(&[V13]);
-    client
-        .dangerous()
-        .set_certificate_verifier(Arc::new(openssl::AnyCertificate));
+    client.dangerous().set_certificate_verifier(Arc::new(openssl::AnyCertificate));
     let connect = || {
         let mut pair = Pair::new(client.clone(), &scene.certificates.direct());
         pair.pump().unwrap();
@@ -142,14 +129,8 @@ fn a_failed_reload_changes_nothing_and_is_told() {
     let good = fs::read(&chain).unwrap();
     for (bad, what) in [
         (&b"no certificate"[..], "no certificate"),
-        (
-            b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-            "malformed",
-        ),
-        (
-            &fs::read(other.dir.path().join("cert.pem")).unwrap(),
-            "keys",
-        ),
+        (b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "malformed"),
+        (&fs::read(other.dir.path().join("cert.pem")).unwrap(), "keys"),
     ] {
         fs::write(&chain, bad).unwrap();
         let error = scene.certificates.reload().unwrap_err();
@@ -161,10 +142,7 @@ fn a_failed_reload_changes_nothing_and_is_told() {
     let error = scene.certificates.reload().unwrap_err();
     assert!(matches!(error, CertificateError::Read(..)), "{error}");
 
-    let mut pair = Pair::new(
-        client_config(old.clone(), &[V13]),
-        &scene.certificates.direct(),
-    );
+    let mut pair = Pair::new(client_config(old.clone(), &[V13]), &scene.certificates.direct());
     pair.pump().unwrap();
     assert_eq!(pair.client.peer_certificates().unwrap()[0], old);
     fs::write(&chain, good).unwrap();
@@ -174,11 +152,7 @@ fn a_failed_reload_changes_nothing_and_is_told() {
 #[test]
 fn the_certificate_is_chosen_by_server_name() {
     let dirs: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
-    let names = [
-        vec![],
-        vec!["Rooms.Example.org".to_owned()],
-        vec!["*.example.com".to_owned()],
-    ];
+    let names = [vec![], vec!["Rooms.Example.org".to_owned()], vec!["*.example.com".to_owned()]];
     let sources: Vec<_> = dirs
         .iter()
         .zip(names)
@@ -198,9 +172,7 @@ fn the_certificate_is_chosen_by_server_name() {
     ] {
         let certificate = CertificateDer::from_pem_file(&sources[expected].chain).unwrap();
         let mut client = client_config(certificate.clone(), &[V13]);
-        client
-            .dangerous()
-            .set_certificate_verifier(Arc::new(openssl::AnyCertificate));
+        client.dangerous().set_certificate_verifier(Arc::new(openssl::AnyCertificate));
         let mut pair = Pair::named(client, &certificates.direct(), name);
         pair.pump().unwrap();
         let shown = &pair.client.peer_certificates().unwrap()[0];

@@ -7,9 +7,7 @@ use super::*;
 
 /// The client's own view of `tls-exporter` (RFC 9266).
 fn exporter_of_client(pair: &Pair) -> [u8; 32] {
-    pair.client
-        .export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b""))
-        .unwrap()
+    pair.client.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).unwrap()
 }
 
 #[test]
@@ -50,10 +48,7 @@ fn every_cipher_suite_of_the_library_goes_on_after_the_handshake() {
         let mut pair = Pair::new(client, &scene.certificates.starttls());
         pair.pump().unwrap();
         let told = pair.info.as_ref().unwrap().cipher_suite;
-        assert_eq!(
-            told.replace("TLS_", "").replace("TLS13_", ""),
-            name.replace("TLS13_", "").replace("TLS_", "")
-        );
+        assert_eq!(told.replace("TLS_", "").replace("TLS13_", ""), name.replace("TLS13_", "").replace("TLS_", ""));
         pair.client_says(b"one");
         pair.client_says(b"two");
         pair.pump().unwrap();
@@ -96,39 +91,19 @@ fn the_end_point_is_the_certificates_hash_rfc_5929_4_1() {
     let ec = |curve| format!("ec_paramgen_curve:{curve}");
     let (p256, p384) = (ec("P-256"), ec("P-384"));
     let cases: [(&[&str], &digest::Algorithm); 6] = [
-        (
-            &["-newkey", "ec", "-pkeyopt", &p256, "-sha256"],
-            &digest::SHA256,
-        ),
-        (
-            &["-newkey", "ec", "-pkeyopt", &p384, "-sha384"],
-            &digest::SHA384,
-        ),
-        (
-            &["-newkey", "ec", "-pkeyopt", &p384, "-sha512"],
-            &digest::SHA512,
-        ),
+        (&["-newkey", "ec", "-pkeyopt", &p256, "-sha256"], &digest::SHA256),
+        (&["-newkey", "ec", "-pkeyopt", &p384, "-sha384"], &digest::SHA384),
+        (&["-newkey", "ec", "-pkeyopt", &p384, "-sha512"], &digest::SHA512),
         (&["-newkey", "rsa:2048", "-sha256"], &digest::SHA256),
         (&["-newkey", "rsa:2048", "-sha512"], &digest::SHA512),
-        (
-            &[
-                "-newkey",
-                "rsa:2048",
-                "-sha384",
-                "-sigopt",
-                "rsa_padding_mode:pss",
-            ],
-            &digest::SHA384,
-        ),
+        (&["-newkey", "rsa:2048", "-sha384", "-sigopt", "rsa_padding_mode:pss"], &digest::SHA384),
     ];
     for (arguments, hash) in cases {
         let scene = Scene::with_openssl(arguments);
         // The client's root check does not know every signature: only the
         // server's report is looked at, against the client's copy.
         let mut config = scene.client_config();
-        config
-            .dangerous()
-            .set_certificate_verifier(Arc::new(openssl::AnyCertificate));
+        config.dangerous().set_certificate_verifier(Arc::new(openssl::AnyCertificate));
         let mut pair = Pair::new(config, &scene.certificates.direct());
         pair.pump().unwrap();
         let seen = &pair.client.peer_certificates().unwrap()[0];
@@ -163,10 +138,7 @@ fn alpn_is_agreed_absent_or_refused_xep_0368_2() {
     assert_eq!(offer(&["h2", "xmpp-client"], &direct), agreed);
     assert_eq!(offer(&[], &direct), Ok(None));
     let refused = offer(&["h2", "xmpp-server"], &direct).unwrap_err();
-    assert!(
-        matches!(refused, TlsFault::PeerIncompatible(_)),
-        "{refused}"
-    );
+    assert!(matches!(refused, TlsFault::PeerIncompatible(_)), "{refused}");
     // After STARTTLS the protocol is known.
     assert_eq!(offer(&["h2"], &scene.certificates.starttls()), Ok(None));
 }
@@ -174,11 +146,7 @@ fn alpn_is_agreed_absent_or_refused_xep_0368_2() {
 #[test]
 fn the_server_name_is_reported() {
     let scene = Scene::new();
-    let mut pair = Pair::named(
-        scene.client_config(),
-        &scene.certificates.direct(),
-        "EXAMPLE.org",
-    );
+    let mut pair = Pair::named(scene.client_config(), &scene.certificates.direct(), "EXAMPLE.org");
     pair.pump().unwrap();
     assert_eq!(pair.info.unwrap().sni.as_deref(), Some("example.org"));
 }
@@ -209,10 +177,7 @@ fn tickets_resume_in_both_versions() {
 
 #[test]
 fn tickets_can_be_switched_off() {
-    let scene = Scene::with_options(TlsOptions {
-        tickets: false,
-        ..TlsOptions::default()
-    });
+    let scene = Scene::with_options(TlsOptions { tickets: false, ..TlsOptions::default() });
     for version in [V12, V13] {
         let client = scene.client_config_for(&[version]);
         for _ in 0..2 {
@@ -225,20 +190,10 @@ fn tickets_can_be_switched_off() {
 
 #[test]
 fn the_oldest_version_is_an_option() {
-    let scene = Scene::with_options(TlsOptions {
-        min_version: TlsVersion::V1_3,
-        ..TlsOptions::default()
-    });
-    let mut pair = Pair::new(
-        scene.client_config_for(&[V12]),
-        &scene.certificates.direct(),
-    );
+    let scene = Scene::with_options(TlsOptions { min_version: TlsVersion::V1_3, ..TlsOptions::default() });
+    let mut pair = Pair::new(scene.client_config_for(&[V12]), &scene.certificates.direct());
     assert!(matches!(pair.pump(), Err(TlsFault::PeerIncompatible(_))));
-    assert!(
-        pair.server
-            .receive(&mut [], &mut vec![], &mut vec![])
-            .is_err()
-    );
+    assert!(pair.server.receive(&mut [], &mut vec![], &mut vec![]).is_err());
 }
 
 #[test]
@@ -246,9 +201,6 @@ fn nothing_is_sent_before_the_handshake_is_done() {
     let scene = Scene::new();
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     let mut to_send = Vec::new();
-    assert_eq!(
-        server.send(b"<stream:stream>", &mut to_send),
-        Err(TlsFault::NotEstablished)
-    );
+    assert_eq!(server.send(b"<stream:stream>", &mut to_send), Err(TlsFault::NotEstablished));
     assert!(to_send.is_empty());
 }

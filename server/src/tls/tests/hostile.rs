@@ -10,9 +10,7 @@ use super::*;
 fn noise(scene: &Scene, bytes: &[u8]) -> (TlsFault, Vec<u8>) {
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     let (mut got, mut to_send) = (Vec::new(), Vec::new());
-    let fault = server
-        .receive(&mut bytes.to_vec(), &mut got, &mut to_send)
-        .unwrap_err();
+    let fault = server.receive(&mut bytes.to_vec(), &mut got, &mut to_send).unwrap_err();
     assert!(got.is_empty());
     assert_eq!(server.heap_bytes(), 0);
     (fault, to_send)
@@ -64,16 +62,9 @@ fn records_too_long_for_any_version_are_refused() {
         let mut pair = scene.pair(version);
         let mut to_send = Vec::new();
         let mut header = [APPLICATION_DATA, 3, 3, 0x48, 0x01];
-        let outcome = pair
-            .server
-            .receive(&mut header, &mut pair.got, &mut to_send);
+        let outcome = pair.server.receive(&mut header, &mut pair.got, &mut to_send);
         assert!(matches!(outcome, Err(TlsFault::PeerMisbehaved(_))));
-        assert_eq!(
-            pair.deliver(&to_send),
-            Err(rustls::Error::AlertReceived(
-                rustls::AlertDescription::RecordOverflow
-            ))
-        );
+        assert_eq!(pair.deliver(&to_send), Err(rustls::Error::AlertReceived(rustls::AlertDescription::RecordOverflow)));
     }
 }
 
@@ -136,10 +127,7 @@ fn an_altered_record_is_refused() {
         bytes[20] ^= 1;
         assert!(pair.serve(&mut bytes.clone()).is_err());
         assert_eq!(pair.serve(&mut bytes), Err(TlsFault::Closed));
-        assert_eq!(
-            pair.server.send(b"x", &mut Vec::new()),
-            Err(TlsFault::Closed)
-        );
+        assert_eq!(pair.server.send(b"x", &mut Vec::new()), Err(TlsFault::Closed));
     }
 }
 
@@ -154,12 +142,7 @@ fn the_alert_for_an_altered_record_is_bad_record_mac() {
         let mut to_send = Vec::new();
         let outcome = pair.server.receive(&mut bytes, &mut pair.got, &mut to_send);
         assert!(outcome.is_err());
-        assert_eq!(
-            pair.deliver(&to_send),
-            Err(rustls::Error::AlertReceived(
-                rustls::AlertDescription::BadRecordMac
-            ))
-        );
+        assert_eq!(pair.deliver(&to_send), Err(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
     }
 }
 
@@ -207,12 +190,7 @@ fn renegotiation_is_refused_rfc_5246_7_2_2() {
     // TLS 1.3 has none (RFC 8446 4.1.2).
     let (fault, heard) = sealed(&scene, V13, HANDSHAKE, &[1, 0, 0, 4, 3, 3, 0, 0]);
     assert!(matches!(fault, Some(TlsFault::PeerMisbehaved(_))));
-    assert_eq!(
-        heard,
-        Some(rustls::Error::AlertReceived(
-            rustls::AlertDescription::UnexpectedMessage
-        ))
-    );
+    assert_eq!(heard, Some(rustls::Error::AlertReceived(rustls::AlertDescription::UnexpectedMessage)));
 }
 
 #[test]
@@ -231,10 +209,7 @@ fn what_has_no_place_after_the_handshake_is_refused() {
     for (kind, content) in cases {
         for version in [V12, V13] {
             let (fault, _) = sealed(&scene, version, kind, content);
-            assert!(
-                matches!(fault, Some(TlsFault::PeerMisbehaved(_))),
-                "{kind} {content:?}: {fault:?}"
-            );
+            assert!(matches!(fault, Some(TlsFault::PeerMisbehaved(_))), "{kind} {content:?}: {fault:?}");
         }
     }
     let (fault, _) = sealed(&scene, V13, ALERT, &[2, 40]);
@@ -307,12 +282,7 @@ fn too_much_plaintext_in_a_record_is_refused_rfc_8446_5_2() {
         pair.serve(&mut bytes).unwrap();
         assert_eq!(pair.got.len(), 1 << 14);
         bytes.clear();
-        seal(
-            &mut rogue,
-            APPLICATION_DATA,
-            &[1; (1 << 14) + 1],
-            &mut bytes,
-        );
+        seal(&mut rogue, APPLICATION_DATA, &[1; (1 << 14) + 1], &mut bytes);
         assert!(pair.serve(&mut bytes).is_err());
         assert_eq!(pair.got.len(), 1 << 14);
     }

@@ -19,10 +19,7 @@ fn an_idle_connection_is_one_small_box() {
         let mut bytes = pair.client_bytes();
         let at = bytes.len() - 1;
         pair.serve(&mut bytes[..at]).unwrap();
-        assert!(
-            pair.server.heap_bytes() > IDLE_BYTES_MAX,
-            "a cut record waits"
-        );
+        assert!(pair.server.heap_bytes() > IDLE_BYTES_MAX, "a cut record waits");
         pair.serve(&mut bytes[at..]).unwrap();
         assert!(pair.server.heap_bytes() <= IDLE_BYTES_MAX, "and is gone");
     }

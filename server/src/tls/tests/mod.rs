@@ -56,19 +56,13 @@ impl Scene {
         self.client_config_for(rustls::ALL_VERSIONS)
     }
 
-    fn client_config_for(
-        &self,
-        versions: &[&'static rustls::SupportedProtocolVersion],
-    ) -> ClientConfig {
+    fn client_config_for(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
         client_config(self.certificate(), versions)
     }
 
     /// A client that has shaken hands over direct TLS.
     fn pair(&self, version: &'static rustls::SupportedProtocolVersion) -> Pair {
-        let mut pair = Pair::new(
-            self.client_config_for(&[version]),
-            &self.certificates.direct(),
-        );
+        let mut pair = Pair::new(self.client_config_for(&[version]), &self.certificates.direct());
         pair.pump().unwrap();
         assert!(pair.info.is_some());
         pair
@@ -89,11 +83,7 @@ fn client_config(
 }
 
 fn openssl_certificate(dir: &Path, arguments: &[&str]) -> CertificateSource {
-    let source = CertificateSource {
-        names: Vec::new(),
-        chain: dir.join("cert.pem"),
-        key: dir.join("key.pem"),
-    };
+    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
     let made = Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-subj", "/CN=example.org"])
         .args(["-addext", "subjectAltName=DNS:localhost,DNS:example.org"])
@@ -183,8 +173,7 @@ impl Pair {
                 return Ok(());
             }
             let back = self.serve(&mut bytes)?;
-            self.deliver(&back)
-                .map_err(|error| TlsFault::Internal(format!("client: {error}").into()))?;
+            self.deliver(&back).map_err(|error| TlsFault::Internal(format!("client: {error}").into()))?;
         }
     }
 

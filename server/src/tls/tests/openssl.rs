@@ -46,9 +46,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::ring::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -98,19 +96,12 @@ fn s_client(scene: &Scene, arguments: &[&str], lines: &[(&str, &str)]) -> Run {
     drop(stdin);
     child.wait().unwrap();
     let (info, fault, peer_closed) = server.join().unwrap();
-    Run {
-        info,
-        fault,
-        peer_closed,
-        output,
-    }
+    Run { info, fault, peer_closed, output }
 }
 
 fn serve(listener: &TcpListener, config: &TlsConfig) -> (Option<TlsInfo>, Option<TlsFault>, bool) {
     let (mut socket, _) = listener.accept().unwrap();
-    socket
-        .set_read_timeout(Some(std::time::Duration::from_secs(20)))
-        .unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let mut tls = TlsConnection::accept(config);
     let mut info = None;
     let mut buffer = [0; 4096];
@@ -146,9 +137,7 @@ fn serve(listener: &TcpListener, config: &TlsConfig) -> (Option<TlsInfo>, Option
 
 /// The hexadecimal value behind `label` in s_client's output.
 fn keying_material(output: &str) -> String {
-    let (_, rest) = output
-        .split_once("Keying material: ")
-        .unwrap_or_else(|| panic!("{output}"));
+    let (_, rest) = output.split_once("Keying material: ").unwrap_or_else(|| panic!("{output}"));
     rest.lines().next().unwrap().trim().to_owned()
 }
 
@@ -158,20 +147,8 @@ fn openssl_speaks_both_versions() {
     for (argument, version) in [("-tls1_3", TlsVersion::V1_3), ("-tls1_2", TlsVersion::V1_2)] {
         let run = s_client(
             &scene,
-            &[
-                argument,
-                "-alpn",
-                "xmpp-client",
-                "-keymatexport",
-                "EXPORTER-Channel-Binding",
-                "-keymatexportlen",
-                "32",
-            ],
-            &[
-                ("hello from openssl", "HELLO FROM OPENSSL"),
-                ("and again", "AND AGAIN"),
-                ("Q", ""),
-            ],
+            &[argument, "-alpn", "xmpp-client", "-keymatexport", "EXPORTER-Channel-Binding", "-keymatexportlen", "32"],
+            &[("hello from openssl", "HELLO FROM OPENSSL"), ("and again", "AND AGAIN"), ("Q", "")],
         );
         let info = run.info.unwrap_or_else(|| panic!("{}", run.output));
         assert_eq!(run.fault, None);
@@ -186,12 +163,7 @@ fn openssl_speaks_both_versions() {
         if version == TlsVersion::V1_3 {
             // In TLS 1.2 this command exports without a context, which RFC
             // 5705 4 makes another value than RFC 9266's empty one.
-            let told: String = info
-                .tls_exporter
-                .unwrap()
-                .iter()
-                .map(|byte| format!("{byte:02X}"))
-                .collect();
+            let told: String = info.tls_exporter.unwrap().iter().map(|byte| format!("{byte:02X}")).collect();
             assert_eq!(keying_material(&run.output), told);
         }
     }
@@ -226,22 +198,10 @@ fn openssl_updates_its_keys() {
 #[test]
 fn openssl_is_refused_a_renegotiation() {
     let scene = Scene::new();
-    let run = s_client(
-        &scene,
-        &["-tls1_2"],
-        &[
-            ("wherefore", "WHEREFORE"),
-            ("R", "RENEGOTIATING"),
-            ("art thou", "ART THOU"),
-        ],
-    );
+    let run =
+        s_client(&scene, &["-tls1_2"], &[("wherefore", "WHEREFORE"), ("R", "RENEGOTIATING"), ("art thou", "ART THOU")]);
     assert!(run.output.contains("WHEREFORE"), "{}", run.output);
-    assert!(
-        matches!(run.fault, Some(TlsFault::PeerMisbehaved(_))),
-        "{:?} {}",
-        run.fault,
-        run.output
-    );
+    assert!(matches!(run.fault, Some(TlsFault::PeerMisbehaved(_))), "{:?} {}", run.fault, run.output);
     assert!(!run.output.contains("ART THOU"));
 }
 
@@ -251,17 +211,9 @@ fn openssl_resumes_by_ticket() {
     for version in ["-tls1_3", "-tls1_2"] {
         let ticket = scene.dir.path().join("ticket.pem");
         let ticket = ticket.to_str().unwrap();
-        let first = s_client(
-            &scene,
-            &[version, "-sess_out", ticket],
-            &[("wherefore", "WHEREFORE"), ("Q", "")],
-        );
+        let first = s_client(&scene, &[version, "-sess_out", ticket], &[("wherefore", "WHEREFORE"), ("Q", "")]);
         assert!(!first.info.unwrap().resumed);
-        let second = s_client(
-            &scene,
-            &[version, "-sess_in", ticket],
-            &[("art thou", "ART THOU"), ("Q", "")],
-        );
+        let second = s_client(&scene, &[version, "-sess_in", ticket], &[("art thou", "ART THOU"), ("Q", "")]);
         assert!(second.info.unwrap().resumed, "{}", second.output);
         assert!(second.output.contains("ART THOU"), "{}", second.output);
     }
@@ -270,16 +222,7 @@ fn openssl_resumes_by_ticket() {
 #[test]
 fn openssl_with_tls_1_1_is_refused_rfc_8996() {
     let scene = Scene::new();
-    let run = s_client(
-        &scene,
-        &["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"],
-        &[("wherefore", "WHEREFORE")],
-    );
+    let run = s_client(&scene, &["-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"], &[("wherefore", "WHEREFORE")]);
     assert_eq!(run.info, None);
-    assert!(
-        matches!(run.fault, Some(TlsFault::PeerIncompatible(_))),
-        "{:?} {}",
-        run.fault,
-        run.output
-    );
+    assert!(matches!(run.fault, Some(TlsFault::PeerIncompatible(_))), "{:?} {}", run.fault, run.output);
 }

@@ -7,15 +7,8 @@ use super::*;
 
 /// A whole session's bytes from the client, recorded against one server, are
 /// no good for another; so each split shakes hands anew.
-fn session_in_pieces(
-    scene: &Scene,
-    version: &'static rustls::SupportedProtocolVersion,
-    size: usize,
-) {
-    let mut pair = Pair::new(
-        scene.client_config_for(&[version]),
-        &scene.certificates.direct(),
-    );
+fn session_in_pieces(scene: &Scene, version: &'static rustls::SupportedProtocolVersion, size: usize) {
+    let mut pair = Pair::new(scene.client_config_for(&[version]), &scene.certificates.direct());
     let mut said = false;
     loop {
         if !pair.client.is_handshaking() && !said {
@@ -262,12 +255,7 @@ fn a_handshake_can_be_called_off() {
     pair.deliver(&back).unwrap();
     pair.server.close(&mut to_send);
     assert!(!to_send.is_empty());
-    assert_eq!(
-        pair.server
-            .receive(&mut [22], &mut vec![], &mut vec![])
-            .unwrap_err(),
-        TlsFault::Closed
-    );
+    assert_eq!(pair.server.receive(&mut [22], &mut vec![], &mut vec![]).unwrap_err(), TlsFault::Closed);
     // And one that never began, without a word.
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     to_send.clear();
@@ -301,9 +289,7 @@ fn a_connection_moves_between_threads() {
     let mut server = pair.server;
     let got = std::thread::spawn(move || {
         let mut got = Vec::new();
-        server
-            .receive(&mut bytes, &mut got, &mut Vec::new())
-            .unwrap();
+        server.receive(&mut bytes, &mut got, &mut Vec::new()).unwrap();
         got
     });
     assert_eq!(got.join().unwrap(), b"here");
