@@ -101,6 +101,8 @@ pub struct Shard {
     effects: Vec<Effect>,
     /// Connections with new output in this turn.
     dirty: Vec<u32>,
+    /// Boxed, because a connection in action keeps one for as long as it has output: they come and go as they are.
+    #[expect(clippy::vec_box, reason = "boxes are handed out and taken back whole")]
     outbound_pool: Vec<Box<Outbound>>,
     pending: HashMap<u64, Pending, Fixed>,
     next_token: u64,

@@ -45,7 +45,7 @@ impl Work {
 
     fn user(&mut self) -> String {
         // A fifth of the traffic belongs to a thousand busy users, so that some mailboxes are long.
-        let of = if self.next() % 5 == 0 { 1000 } else { USERS };
+        let of = if self.next().is_multiple_of(5) { 1000 } else { USERS };
         format!("user{:06}@chat.example.org", self.next() % of)
     }
 

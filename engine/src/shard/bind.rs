@@ -309,11 +309,11 @@ const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
 /// The text of `<resource/>` in `<bind/>`.
-fn bind_resource(mut cursor: crate::wire::Cursor<'_>) -> Option<String> {
+fn bind_resource(cursor: crate::wire::Cursor<'_>) -> Option<String> {
     use crate::wire::Event;
     let mut inside = false;
     let mut text = String::new();
-    while let Some(event) = cursor.next() {
+    for event in cursor {
         match event {
             Event::Start(start) if start.is("resource", ns::BIND) => inside = true,
             Event::Text(piece) if inside => text.push_str(&piece),

@@ -174,7 +174,7 @@ impl Shard {
     fn do_step(&mut self, asker: Asker, local: &str, step: Step) {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
-            Step::Error(condition) => self.answer(asker, Err(condition.into())),
+            Step::Error(condition) => self.answer(asker, Err(condition)),
             Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, resume }), queries),
             Step::Write(_, _) if self.storage == StorageState::Full => {
                 self.answer(asker, Err(StanzaCondition::ResourceConstraint));

@@ -140,7 +140,7 @@ impl Shard {
                         self.push_to_interested(user, &push);
                         self.iq_result(session, id, b"");
                     }
-                    Some(Err(condition)) => self.iq_error(session, id, condition.into()),
+                    Some(Err(condition)) => self.iq_error(session, id, condition),
                     None => {}
                 }
             }
@@ -153,7 +153,7 @@ impl Shard {
         let remove = |shard: &mut Shard, roster: &mut Roster| roster.remove(&owner, contact, &mut shard.writes);
         let removed = match self.with_roster(user, remove) {
             Some(Ok(removed)) => removed,
-            Some(Err(condition)) => return self.iq_error(session, id, condition.into()),
+            Some(Err(condition)) => return self.iq_error(session, id, condition),
             None => return,
         };
         self.push_to_interested(user, &removed.push);
@@ -277,7 +277,7 @@ impl Shard {
         let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
         let sent = match self.with_roster(user, send) {
             Some(Ok(sent)) => sent,
-            Some(Err(condition)) => return self.presence_error(session, contact, condition.into()),
+            Some(Err(condition)) => return self.presence_error(session, contact, condition),
             None => return,
         };
         if let Some(push) = &sent.push {

@@ -76,13 +76,11 @@ impl Shard {
             conn.outbound.as_ref().is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall);
         let quiet = now_s.saturating_sub(conn.last_s);
         match &conn.state {
-            ConnState::Opening(opening) => {
-                if now_s.saturating_sub(opening.accepted_s) > preauth {
-                    let handshake = matches!(opening.stage, Stage::ExpectHandshake);
-                    let text = Some("no resource was bound in time");
-                    self.fail_stream(id, StreamCondition::ConnectionTimeout, text);
-                    debug_assert!(!handshake || self.session_of(id).is_none());
-                }
+            ConnState::Opening(opening) if now_s.saturating_sub(opening.accepted_s) > preauth => {
+                let handshake = matches!(opening.stage, Stage::ExpectHandshake);
+                let text = Some("no resource was bound in time");
+                self.fail_stream(id, StreamCondition::ConnectionTimeout, text);
+                debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
             ConnState::Bound(_) if stalled => self.close_as(id, true, true),

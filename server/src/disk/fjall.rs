@@ -73,6 +73,9 @@ pub struct FjallEngine {
     reopened: Mutex<VecDeque<Instant>>,
 }
 
+/// Called with each row's flat key and value.
+type RowVisit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Visit, DiskError>;
+
 impl FjallEngine {
     /// Opens the engine in its own folder, or makes it; recovers what was acknowledged.
     ///
@@ -144,12 +147,7 @@ impl FjallEngine {
     }
 
     /// Visits rows of `from..until` from one view, for as long as the engine need not be opened anew.
-    fn scan_range(
-        &self,
-        from: Vec<u8>,
-        until: Vec<u8>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<Visit, DiskError>,
-    ) -> Result<(), DiskError> {
+    fn scan_range(&self, from: Vec<u8>, until: Vec<u8>, visit: RowVisit<'_>) -> Result<(), DiskError> {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
         // Holding the writer for the moment makes view and pending ranges agree.

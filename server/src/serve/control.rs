@@ -52,7 +52,14 @@ pub(super) struct Links {
 /// A backup under way, or ended and not yet told of.
 struct Backup {
     to: PathBuf,
-    bytes: Arc<Mutex<(u64, Option<Result<u64, String>>)>>,
+    state: Arc<Mutex<BackupProgress>>,
+}
+
+/// Bytes so far, and the end once it has come.
+#[derive(Default)]
+struct BackupProgress {
+    bytes: u64,
+    ended: Option<Result<u64, String>>,
 }
 
 /// The running server.
@@ -321,9 +328,9 @@ impl Control for Running {
             if backup.to != to {
                 return Err(Fault::new(FaultKind::Busy, "another backup is under way"));
             }
-            let mut state = backup.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let bytes = state.0;
-            return match state.1.take() {
+            let mut state = backup.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let bytes = state.bytes;
+            return match state.ended.take() {
                 None => Ok(BackupState { bytes, done: false }),
                 Some(result) => {
                     drop(state);
@@ -332,16 +339,16 @@ impl Control for Running {
                 }
             };
         }
-        let bytes = Arc::new(Mutex::new((0, None)));
-        let (engine, state, folder) = (self.links.engine.clone(), bytes.clone(), to.clone());
+        let progress = Arc::new(Mutex::new(BackupProgress::default()));
+        let (engine, state, folder) = (self.links.engine.clone(), progress.clone(), to.clone());
         let work = move || {
-            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0 = n;
+            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).bytes = n;
             let result = crate::disk::backup::backup(&*engine, &folder, &mut progress);
             let mut ended = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            ended.1 = Some(result.map_err(|error| error.to_string()));
+            ended.ended = Some(result.map_err(|error| error.to_string()));
         };
         std::thread::Builder::new().name("backup".into()).spawn(work).map_err(|e| internal(e.to_string()))?;
-        *slot = Some(Backup { to, bytes });
+        *slot = Some(Backup { to, state: progress });
         Ok(BackupState::default())
     }
 }
