@@ -124,7 +124,7 @@ impl Salts {
     ///
     /// # Errors
     /// The system's.
-    pub fn next(&mut self) -> io::Result<[u8; 16]> {
+    pub fn fresh(&mut self) -> io::Result<[u8; 16]> {
         let mut salt = [0; 16];
         self.0.read_exact(&mut salt)?;
         Ok(salt)

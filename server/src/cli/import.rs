@@ -211,7 +211,7 @@ fn account(
         ScramKeys::parse(secret.reveal())?
     } else {
         let salts = salts.as_mut().map_err(|error| error.to_string())?;
-        let salt = salts.next().map_err(|error| error.to_string())?;
+        let salt = salts.fresh().map_err(|error| error.to_string())?;
         ScramKeys::derive(&secret, iterations, &salt)?
     };
     Ok(NewAccount { user, keys })

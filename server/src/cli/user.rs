@@ -39,7 +39,7 @@ pub fn run(
     let opened = open(loaded, name, program)?;
     let user = named(given, &opened)?;
     let iterations = u32::try_from(loaded.config.scram_iterations).expect("within its range");
-    let salt = Salts::open().and_then(|mut salts| salts.next()).map_err(Failure::failed)?;
+    let salt = Salts::open().and_then(|mut salts| salts.fresh()).map_err(Failure::failed)?;
     let keys = ScramKeys::derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
     let existing = if name == "add" { Existing::Refuse } else { Existing::Require };
     let outcome = opened.accounts.put(vec![NewAccount { user: user.clone(), keys }], existing)?;

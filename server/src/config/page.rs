@@ -125,7 +125,7 @@ fn toml(kind: &Kind, text: &str) -> String {
 pub fn print(loaded: &Loaded) -> String {
     let mut text = String::new();
     for section in SECTIONS {
-        let _ = write!(text, "{}# {}\n", if text.is_empty() { "" } else { "\n" }, section.word());
+        let _ = writeln!(text, "{}# {}", if text.is_empty() { "" } else { "\n" }, section.word());
         for ((row, value), source) in TABLE.iter().zip(loaded.config.shown()).zip(&loaded.sources) {
             if row.section == section {
                 let line = format!("{} = {}", row.key, toml(&row.kind, &value));
