@@ -1,8 +1,18 @@
 //! The Throng engine: one shard's world as a pure state machine.
 #![forbid(unsafe_code)]
 
+pub mod counters;
+pub mod feature;
+pub mod gate;
 pub mod id;
+pub mod io;
 pub mod limits;
+pub mod mail;
+pub mod ns;
+pub mod outbound;
+pub mod router;
 pub mod session;
+pub mod settings;
+pub mod shard;
 pub mod store;
 pub mod wire;

@@ -1,12 +1,9 @@
 //! Every bound of the engine in one place, with the relations between them checked at compile time.
 //!
-//! Structural bounds are constants; those an operator may turn are fields of [`Limits`], whose defaults stand here too.
+//! Structural bounds are constants; those an operator may turn are fields of [`Settings`](crate::settings::Settings).
 
 /// Longest localpart, domainpart or resourcepart of a JID in bytes (RFC 7622 3.2, 3.3, 3.4).
 pub const JID_PART_BYTES_MAX: usize = 1023;
-
-/// Longest password in bytes, before and after preparation.
-pub const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Longest SASL message in bytes, decoded: PLAIN with every part at its bound (RFC 4616 2), which is also room for any
 /// SCRAM message (RFC 5802 7).
@@ -35,3 +32,97 @@ const _: () = assert!(SCRAM_SALT_BYTES_MAX <= u8::MAX as usize);
 
 /// Smallest stanza limit that a server may set (RFC 6120 13.12): 10,000 bytes.
 pub const STANZA_BYTES_FLOOR: usize = 10_000;
+
+/// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
+pub const PARKED_STANZAS_MAX: usize = 1_000;
+
+/// Bounds of the XML scanner (`wire`). The size of a stanza is a run-time setting and is passed to
+/// [`Scanner::scan`](crate::wire::scanner::Scanner::scan); these are the structural ones.
+pub mod wire {
+    /// Default of the run-time limit on one stanza, in bytes (RFC 6120 13.12 asks for at least 10,000).
+    pub const MAX_STANZA_BYTES_DEFAULT: usize = 262_144;
+    /// Bytes of one stream header: what a peer may send before it is known.
+    pub const MAX_HEADER_BYTES: usize = 4_096;
+    /// Bytes of one XML declaration (`<?xml ... ?>`).
+    pub const MAX_DECLARATION_BYTES: usize = 128;
+    /// Elements open at once, the stanza's root included.
+    pub const MAX_DEPTH: usize = 64;
+    /// Attributes of one element, namespace declarations included.
+    pub const MAX_ATTRIBUTES: usize = 64;
+    /// Bytes of one qualified name (prefix, colon, local part).
+    pub const MAX_NAME_BYTES: usize = 256;
+    /// Bytes of one namespace name as written.
+    pub const MAX_NAMESPACE_BYTES: usize = 1_024;
+    /// Namespace declarations in scope at once inside one stanza, and on one stream header.
+    pub const MAX_DECLARATIONS: usize = 64;
+    /// Direct children of one stanza.
+    pub const MAX_CHILDREN: usize = 512;
+
+    // The scanner keeps indices of declarations in a byte, with 255 for "none", marks the stream's own
+    // prefixes in a word of 64 bits, and keeps offsets in 32 bits.
+    const _: () = assert!(MAX_DECLARATIONS <= 64 && MAX_ATTRIBUTES < 255 && MAX_DEPTH < 255);
+    const _: () = assert!(MAX_NAME_BYTES < u16::MAX as usize && MAX_STANZA_BYTES_DEFAULT >= 10_000);
+    const _: () = assert!(MAX_DECLARATION_BYTES < MAX_HEADER_BYTES);
+}
+
+// Roster (RFC 6121 2).
+
+/// Most contacts that a roster lists.
+pub const ROSTER_ITEMS_MAX: usize = 2_000;
+
+/// Most unanswered subscription requests from people who are not listed; further ones are denied.
+pub const ROSTER_PENDING_MAX: usize = 200;
+
+/// Most bytes of a roster's rows with their contacts' JIDs: what a cached roster may cost.
+pub const ROSTER_BYTES_MAX: usize = 1 << 20;
+
+/// Longest name of an item in bytes (RFC 6121 2.3.3).
+pub const ROSTER_NAME_BYTES_MAX: usize = 512;
+
+/// Most groups of an item.
+pub const ROSTER_GROUPS_MAX: usize = 32;
+
+/// Longest name of a group in bytes (RFC 6121 2.3.3).
+pub const ROSTER_GROUP_BYTES_MAX: usize = 256;
+
+/// Longest subscription request that is kept whole for delivery at login, in bytes; of a longer one only its kind and
+/// sender are kept (RFC 6121 3.1.3).
+pub const ROSTER_REQUEST_BYTES_MAX: usize = 2_048;
+
+const _: () = assert!(
+    ROSTER_NAME_BYTES_MAX + ROSTER_GROUPS_MAX * (ROSTER_GROUP_BYTES_MAX + 2) + ROSTER_REQUEST_BYTES_MAX
+        <= ROSTER_BYTES_MAX / 64,
+    "one item is a small part of a roster"
+);
+
+// Presence (RFC 6121 4).
+
+/// Longest inner XML of an available presence in bytes.
+pub const PRESENCE_PAYLOAD_BYTES_MAX: usize = 8_192;
+
+/// Most distinct presence payloads of a shard: no fewer than the sessions it can have, for each may send its own.
+pub const PRESENCE_TABLE_ENTRIES_MAX: usize = 1 << 20;
+
+/// Most bytes of a shard's distinct presence payloads.
+pub const PRESENCE_TABLE_BYTES_MAX: usize = 64 << 20;
+
+// Private XML (XEP-0049) and last activity (XEP-0012).
+
+/// Most elements of private XML of a user.
+pub const PRIVATE_ELEMENTS_MAX: usize = 128;
+
+/// Most bytes of private XML of a user.
+pub const PRIVATE_BYTES_MAX: usize = 512 << 10;
+
+/// Longest namespace and name of an element of private XML together, in bytes.
+pub const PRIVATE_KEY_BYTES_MAX: usize = 1_024;
+
+/// Longest status that is kept of a user's last unavailable presence, in bytes; a longer one is cut.
+pub const LAST_STATUS_BYTES_MAX: usize = 256;
+
+const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
+
+// In-band registration (XEP-0077).
+
+/// Longest password in bytes.
+pub const PASSWORD_BYTES_MAX: usize = 1_024;

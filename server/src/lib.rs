@@ -1,6 +1,15 @@
-//! The Throng server: sockets, threads, disk and operators around the pure engine.
+//! The rooms of the Throng server: everything that touches a socket, a file, a thread or the clock, around the pure
+//! shards of `throng-engine`.
 
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod disk;
+pub mod driver;
+pub mod jobs;
+pub mod links;
 pub mod log;
+pub mod mail;
+pub mod serve;
+pub mod thread;
+pub mod tls;

@@ -1,3 +1,10 @@
-//! One connection.
+//! One connection and one session: what a stream's state is, and what one session owes and is owed.
+//!
+//! This room knows one peer. It does not know other sessions, rosters or rows; what has to happen elsewhere the shard
+//! does.
 
+pub mod conn;
+pub mod moved;
 pub mod sasl;
+pub mod sm;
+pub mod table;

@@ -40,13 +40,8 @@ mod tests {
             encode(&mut out, Table::Archive, p.as_bytes(), s);
             out
         };
-        let mut keys = vec![
-            key("ab@x", &[1]),
-            key("a@x", &[0xff; 8]),
-            key("a@x", &[]),
-            key("a@xy", &[0]),
-            key("a@x", &[0; 8]),
-        ];
+        let mut keys =
+            vec![key("ab@x", &[1]), key("a@x", &[0xff; 8]), key("a@x", &[]), key("a@xy", &[0]), key("a@x", &[0; 8])];
         keys.sort();
         let partitions: Vec<_> = keys.iter().map(|k| decode(k).unwrap().1.to_vec()).collect();
         assert_eq!(partitions, [&b"a@x"[..], b"a@x", b"a@x", b"a@xy", b"ab@x"]);

@@ -5,10 +5,14 @@
 //! does not know which engine keeps the rows.
 
 pub mod account;
+pub mod archive;
 pub mod hash;
 pub mod key;
+pub mod mailbox;
 pub mod op;
 pub mod password;
+pub mod private;
+pub mod roster;
 
 pub use op::{Batch, Found, OpView, Query, Row};
 

@@ -134,6 +134,13 @@ impl Batch {
         self.push(Kind::DeletePartition, table, start, partition.len(), 0, 0);
     }
 
+    /// Adds the operations of another batch behind the own ones.
+    pub fn append(&mut self, other: &Batch) {
+        let shift = u32::try_from(self.bytes.len()).expect("a batch stays below 4 GiB");
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ops.extend(other.ops.iter().map(|op| Entry { start: op.start + shift, ..*op }));
+    }
+
     fn push(&mut self, kind: Kind, table: Table, start: usize, partition: usize, sort: usize, value: usize) {
         // A batch is bounded by the turn's limits far below 4 GiB, and keys by `key`'s constants below 64 KiB.
         self.ops.push(Entry {
@@ -227,7 +234,9 @@ mod tests {
         batch.put(Table::Archive, b"a@x", b"1", &[b"he", b"llo"]);
         batch.delete(Table::Mailbox, b"a@x", b"");
         batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
-        batch.delete_partition(Table::Roster, b"a@x");
+        let mut more = Batch::new();
+        more.delete_partition(Table::Roster, b"a@x");
+        batch.append(&more);
         let ops: Vec<_> = batch.iter().collect();
         assert_eq!(
             ops,

@@ -478,7 +478,8 @@ fn domain_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
             }
         };
     }
-    if domain.split('.').any(str::is_empty) {
+    // What still starts like an A-label came out of one, and would be read as another one the next time (UTS-46 4.1).
+    if domain.split('.').any(|label| label.is_empty() || label.starts_with("xn--")) {
         return Err(if domain.is_empty() { JidError::Empty(Part::Domain) } else { JidError::Forbidden(Part::Domain) });
     }
     check_length(&domain, Part::Domain).map(|()| domain)

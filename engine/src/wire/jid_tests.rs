@@ -77,6 +77,7 @@ fn rfc7622_3_5_examples_of_what_is_no_address() {
         ("ex ample.com", Forbidden(Domain)),
         ("ex_ample.com", Forbidden(Domain)),
         ("xn--a.example", Forbidden(Domain)),
+        ("xn--xn--nqinqlxiiqayai-nql", Forbidden(Domain)),
         ("a\u{2100}b.example", Forbidden(Domain)),
         ("[::1", Forbidden(Domain)),
         ("[::g]", Forbidden(Domain)),
@@ -144,6 +145,7 @@ fn addresses() -> impl Strategy<Value = String> {
         "\\PC{0,16}",
         ".{0,8}",
         "\\[[0-9a-f:.]{0,12}\\]",
+        "(xn--){1,3}[a-z]{0,4}-[a-z0-9]{1,6}",
     ]
 }
 

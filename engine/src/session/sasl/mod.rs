@@ -1,1 +1,245 @@
 //! Authentication, the server's side, as pure state machines (RFC 6120 6).
+//!
+//! A state is a struct named for what it expects, and is consumed by its transition. [`begin`] reads `<auth/>`; what
+//! it returns says what is needed next: the client's first message, or the account's record out of the store. At the
+//! end stands [`Authenticated`], which nothing but a verifier of this room can make.
+//!
+//! ```text
+//! begin ─┬─ ExpectInitial ── response ─┐            (empty <challenge/>)
+//!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ── Authenticated
+//!        └─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
+//!                                                                   └─ DeriveKeys, ExpectDerived ──── Authenticated
+//! ```
+//!
+//! This room reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
+//! the store that an account comes from, or what an authenticated peer may do.
+
+mod cache;
+mod mechanism;
+mod plain;
+mod scram;
+mod throttle;
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+pub use cache::PlainCache;
+pub use mechanism::{BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, write_features};
+pub use plain::{DeriveKeys, Derived, ExpectDerived, PlainAttempt, PlainStep};
+pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
+pub use throttle::{LoginThrottle, ThrottleParams, Verdict};
+
+use crate::limits::SASL_MESSAGE_BYTES_MAX;
+use crate::store::account::Credentials;
+use crate::store::hash::SecretKey;
+use crate::wire::error::{NS_SASL, SaslCondition, write_sasl_failure};
+use crate::wire::jid;
+
+/// What a login is held to: facts of the connection and words of the operator. The same for all steps of a login.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// The domain that the stream is with, normalised.
+    pub domain: &'a str,
+    /// There if the connection is over TLS.
+    pub secured: Option<&'a ChannelBindings>,
+    /// Whether PLAIN is allowed on this connection.
+    pub plain_allowed: bool,
+}
+
+/// Proof that a peer has shown the credentials of an account. Only a verifier of this room makes one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Authenticated {
+    localpart: Box<str>,
+    mechanism: Mechanism,
+}
+
+impl Authenticated {
+    fn new(localpart: Box<str>, mechanism: Mechanism) -> Authenticated {
+        Authenticated { localpart, mechanism }
+    }
+
+    /// The account's name, normalised: the localpart of its bare JID (RFC 6120 6.3.8).
+    pub fn localpart(&self) -> &str {
+        &self.localpart
+    }
+
+    /// How it was shown.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+}
+
+/// Why a login failed. The peer is told the condition and the text; `scram` is for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The condition of RFC 6120 6.5.
+    pub condition: SaslCondition,
+    /// A sentence, where it helps the peer and tells nothing on accounts.
+    pub text: Option<&'static str>,
+    /// The error value of RFC 5802 7, if SCRAM has one.
+    pub scram: Option<ScramError>,
+}
+
+impl Failure {
+    /// Too many failures of late; the peer may try again later (RFC 6120 6.5.11).
+    pub const TOO_MANY: Failure = Failure {
+        condition: SaslCondition::TemporaryAuthFailure,
+        text: Some("too many failed logins, try again later"),
+        scram: None,
+    };
+
+    /// The peer sent `<abort/>` (RFC 6120 6.4.4).
+    pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
+
+    /// A failure that says no more than its condition.
+    pub const fn of(condition: SaslCondition) -> Failure {
+        Failure { condition, text: None, scram: None }
+    }
+
+    const fn with_text(condition: SaslCondition, text: &'static str) -> Failure {
+        Failure { condition, text: Some(text), scram: None }
+    }
+
+    /// Appends `<failure/>` (RFC 6120 6.4.5).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write_sasl_failure(out, self.condition, self.text);
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.condition.fmt(f)?;
+        match self.scram {
+            Some(error) => write!(f, " (e={error})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes up the credentials of names that have no account, so that a login for one looks as any other until it fails.
+#[derive(Clone, Debug)]
+pub struct Decoy {
+    secret: SecretKey,
+    iterations: u32,
+}
+
+impl Decoy {
+    /// `secret` must outlive the process, or a restart gives the made-up salts away; `iterations` is the count of new
+    /// accounts. Accounts with another count, such as imported ones, can be told from made-up ones.
+    pub fn new(secret: &[u8; 32], iterations: u32) -> Decoy {
+        Decoy { secret: SecretKey::new(secret), iterations }
+    }
+
+    fn credentials(&self, localpart: &str) -> Credentials {
+        Credentials::decoy(&self.secret, localpart, self.iterations)
+    }
+}
+
+/// What a login needs next.
+#[derive(Debug)]
+pub enum Begun {
+    /// The client's first message: send an empty `<challenge/>` (RFC 6120 6.4.3, RFC 4422 3.3).
+    Initial(ExpectInitial),
+    /// The account's record, for SCRAM.
+    Scram(ExpectAccount),
+    /// The account's record, for PLAIN.
+    Plain(PlainAttempt),
+}
+
+/// Reads `<auth mechanism='..'>payload</auth>` (RFC 6120 6.4.2).
+///
+/// # Errors
+/// If the mechanism is not offered under these terms, or the payload is not its first message.
+pub fn begin(mechanism: &str, payload: &str, terms: &Terms<'_>) -> Result<Begun, Failure> {
+    let Some(mechanism) = Mechanism::from_name(mechanism) else {
+        return Err(Failure::of(SaslCondition::InvalidMechanism));
+    };
+    if !offered(terms.secured, terms.plain_allowed).contains(mechanism) {
+        return Err(Failure::of(match mechanism {
+            Mechanism::Plain if terms.secured.is_none() => SaslCondition::EncryptionRequired,
+            Mechanism::Plain => SaslCondition::MechanismTooWeak,
+            _ => SaslCondition::InvalidMechanism,
+        }));
+    }
+    match decode(payload)? {
+        None => Ok(Begun::Initial(ExpectInitial { mechanism })),
+        Some(message) => first_message(mechanism, message, terms),
+    }
+}
+
+/// Expects the first message of a client that left it out of `<auth/>`.
+#[derive(Debug)]
+pub struct ExpectInitial {
+    mechanism: Mechanism,
+}
+
+impl ExpectInitial {
+    /// Reads `<response>payload</response>` (RFC 6120 6.4.4).
+    ///
+    /// # Errors
+    /// If the payload is not the mechanism's first message.
+    pub fn response(self, payload: &str, terms: &Terms<'_>) -> Result<Begun, Failure> {
+        first_message(self.mechanism, decode(payload)?.unwrap_or_default(), terms)
+    }
+}
+
+fn first_message(mechanism: Mechanism, message: String, terms: &Terms<'_>) -> Result<Begun, Failure> {
+    match mechanism.hash() {
+        Some(hash) => ExpectAccount::client_first(mechanism, hash, &message, terms).map(Begun::Scram),
+        None => PlainAttempt::parse(&message, terms).map(Begun::Plain),
+    }
+}
+
+/// Decodes the text of `<auth/>` or `<response/>`: nothing is `None`, a lone `=` is an empty message (RFC 6120 6.4.2).
+/// All else is base64 of RFC 4648 4, padded, without white space (RFC 6120 13.9.1), and holds UTF-8, as the messages of
+/// all our mechanisms do.
+fn decode(payload: &str) -> Result<Option<String>, Failure> {
+    match payload {
+        "" => return Ok(None),
+        "=" => return Ok(Some(String::new())),
+        _ => {}
+    }
+    if payload.len() > SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 {
+        return Err(Failure::with_text(SaslCondition::MalformedRequest, "the message is too long"));
+    }
+    let message = BASE64.decode(payload).map_err(|_| Failure::of(SaslCondition::IncorrectEncoding))?;
+    String::from_utf8(message).map(Some).map_err(|_| Failure::of(SaslCondition::MalformedRequest))
+}
+
+/// Checks an authorization identity: none, or the account's own bare JID, whatever its letter case (RFC 6120 6.3.8).
+fn check_authzid(authzid: &str, localpart: &str, terms: &Terms<'_>) -> Result<(), Failure> {
+    if authzid.is_empty() {
+        return Ok(());
+    }
+    let mut scratch = String::new();
+    match jid::parse_into(authzid, &mut scratch) {
+        Ok(own) if own.is_bare() && own.local() == Some(localpart) && own.domain() == terms.domain => Ok(()),
+        _ => Err(Failure::of(SaslCondition::InvalidAuthzid)),
+    }
+}
+
+/// Appends a `<challenge/>` with this message (RFC 6120 6.4.3).
+pub fn write_challenge(out: &mut Vec<u8>, message: &[u8]) {
+    write_element(out, "challenge", message);
+}
+
+/// Appends `<success/>` with this message as additional data (RFC 6120 6.4.6); empty for mechanisms that have none.
+pub fn write_success(out: &mut Vec<u8>, message: &[u8]) {
+    write_element(out, "success", message);
+}
+
+fn write_element(out: &mut Vec<u8>, name: &str, message: &[u8]) {
+    let head = format!("<{name} xmlns='{NS_SASL}'");
+    out.extend_from_slice(head.as_bytes());
+    if message.is_empty() {
+        out.extend_from_slice(b"/>");
+    } else {
+        out.extend_from_slice(format!(">{}</{name}>", BASE64.encode(message)).as_bytes());
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

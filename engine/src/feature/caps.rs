@@ -1,0 +1,67 @@
+//! Entity Capabilities of the server (XEP-0115): its service discovery in one hash, so that clients need not ask again.
+
+use super::disco::{self, Identity};
+use super::iq::ServerFacts;
+use super::xml;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
+
+/// The namespace of entity capabilities.
+pub const NS: &str = "http://jabber.org/protocol/caps";
+
+/// Names the software (XEP-0115 4).
+const NODE: &str = "urn:x-throng:server";
+
+/// The verification string of XEP-0115 5.1: `identities` and `vars` are sorted here, forms are not used.
+pub(super) fn verification(identities: &[Identity], vars: &[&str]) -> String {
+    let mut identities: Vec<_> =
+        identities.iter().map(|(category, kind, name)| format!("{category}/{kind}//{name}<")).collect();
+    identities.sort_unstable();
+    let mut vars = vars.to_vec();
+    vars.sort_unstable();
+    let mut hash = Sha1::new();
+    for identity in identities {
+        hash.update(identity);
+    }
+    for var in vars {
+        hash.update(var);
+        hash.update(b"<");
+    }
+    STANDARD.encode(hash.finalize())
+}
+
+fn server_verification(server: &ServerFacts) -> String {
+    verification(&[disco::SERVER], &disco::vars(server, false))
+}
+
+/// The disco#info node of the server's capabilities (XEP-0115 6.2).
+pub(super) fn full_node(server: &ServerFacts) -> String {
+    format!("{NODE}#{}", server_verification(server))
+}
+
+/// Appends the stream feature (XEP-0115 6.3).
+pub(super) fn stream_feature(server: &ServerFacts, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<c");
+    xml::attribute(out, "xmlns", NS);
+    xml::attribute(out, "hash", "sha-1");
+    xml::attribute(out, "node", NODE);
+    xml::attribute(out, "ver", &server_verification(server));
+    out.extend_from_slice(b"/>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_xep_0115_5_2() {
+        let vars = [
+            "http://jabber.org/protocol/disco#items",
+            "http://jabber.org/protocol/caps",
+            "http://jabber.org/protocol/muc",
+            "http://jabber.org/protocol/disco#info",
+        ];
+        assert_eq!(verification(&[("client", "pc", "Exodus 0.9.1")], &vars), "QgayPKawpkPSDYmwT/WM94uAlu0=");
+    }
+}

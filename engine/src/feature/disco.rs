@@ -1,0 +1,115 @@
+//! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
+
+use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
+use super::{TABLE, caps, version, xml};
+
+const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
+const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
+
+/// What an entity is (XEP-0030 3).
+pub const INFO: Feature = Feature {
+    namespace: INFO_NS,
+    name: "query",
+    targets: &[Target::Server, Target::Own, Target::Other],
+    verbs: Verbs::Get,
+    offered: always,
+    asks_roster: true,
+    // Entity capabilities and offline storage are answered to by no request: they are told here (XEP-0115 7, XEP-0160 4).
+    server_vars: &[INFO_NS, caps::NS, "msgoffline"],
+    account_vars: &[INFO_NS],
+    handle: info,
+};
+
+/// What belongs to an entity (XEP-0030 4): so far, nothing does.
+pub const ITEMS: Feature = Feature {
+    namespace: ITEMS_NS,
+    name: "query",
+    targets: &[Target::Server, Target::Own, Target::Other],
+    verbs: Verbs::Get,
+    offered: always,
+    asks_roster: true,
+    server_vars: &[ITEMS_NS],
+    account_vars: &[ITEMS_NS],
+    handle: items,
+};
+
+/// An identity (XEP-0030 3.1): category, type, name.
+pub(super) type Identity = (&'static str, &'static str, &'static str);
+
+/// What the server is.
+pub(super) const SERVER: Identity = ("server", "im", version::SOFTWARE);
+
+/// What an account is (XEP-0030 3.1).
+const ACCOUNT: Identity = ("account", "registered", "");
+
+/// What is advertised for the server's domain or for an account, sorted and each once.
+pub(super) fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
+    let offered = TABLE.iter().filter(|feature| (feature.offered)(server));
+    let vars = offered.flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
+    let mut vars: Vec<_> = vars.copied().collect();
+    vars.sort_unstable();
+    vars.dedup();
+    vars
+}
+
+/// The node of a request, or the error: a payload that is none, a stranger's request about an account.
+fn node(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Option<String>, Condition> {
+    // XEP-0030 8: an account answers those who may see its presence. For the others it looks as if there was none.
+    if request.target == Target::Other && !context.authorized {
+        return Err(Condition::ServiceUnavailable);
+    }
+    let query = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
+    Ok(query.attr("node").filter(|node| !node.is_empty()).map(str::to_owned))
+}
+
+fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let node = match node(context, request) {
+        Ok(node) => node,
+        Err(condition) => return Step::Error(condition),
+    };
+    let account = request.target != Target::Server;
+    // XEP-0115 6.2: the node that the stream features name is the server itself.
+    if node.as_deref().is_some_and(|node| account || node != caps::full_node(context.server)) {
+        return Step::Error(Condition::ItemNotFound);
+    }
+    let mut out = open(INFO_NS, node.as_deref());
+    let (category, kind, name) = if account { ACCOUNT } else { SERVER };
+    out.extend_from_slice(b"<identity");
+    xml::attribute(&mut out, "category", category);
+    xml::attribute(&mut out, "type", kind);
+    if !name.is_empty() {
+        xml::attribute(&mut out, "name", name);
+    }
+    out.extend_from_slice(b"/>");
+    for var in vars(context.server, account) {
+        out.extend_from_slice(b"<feature");
+        xml::attribute(&mut out, "var", var);
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(b"</query>");
+    Step::Result(out)
+}
+
+fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match node(context, request) {
+        Err(condition) => Step::Error(condition),
+        Ok(Some(_)) => Step::Error(Condition::ItemNotFound),
+        // XEP-0030 7: without items the answer is empty, not an error.
+        Ok(None) => {
+            let mut out = open(ITEMS_NS, None);
+            out.extend_from_slice(b"</query>");
+            Step::Result(out)
+        }
+    }
+}
+
+/// XEP-0030 3.2: the answer names the node that was asked for.
+fn open(namespace: &str, node: Option<&str>) -> Vec<u8> {
+    let mut out = b"<query".to_vec();
+    xml::attribute(&mut out, "xmlns", namespace);
+    if let Some(node) = node {
+        xml::attribute(&mut out, "node", node);
+    }
+    out.push(b'>');
+    out
+}

@@ -1,0 +1,181 @@
+//! What a feature is asked and what it may answer: the closed types between the features and the shard.
+
+use crate::feature::roster_iq;
+use crate::id::Now;
+use crate::store::{Batch, Query};
+
+/// Whom a request addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The server's domain.
+    Server,
+    /// The sender's own bare JID, or nobody (RFC 6120 10.3.3).
+    Own,
+    /// The bare JID of another account of this server; the request is answered at that account's home.
+    Other,
+}
+
+/// An IQ request that the server has to answer itself (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IqRequest<'a> {
+    /// `set`, or else `get`.
+    pub set: bool,
+    /// Whom it addresses.
+    pub target: Target,
+    /// The sender's full JID.
+    pub from: &'a str,
+    /// The addressed account's bare JID; the sender's own for [`Target::Server`].
+    pub account: &'a str,
+    /// Namespace of the payload.
+    pub namespace: &'a str,
+    /// Local name of the payload.
+    pub name: &'a str,
+    /// The payload: the request's one child element (RFC 6120 8.2.3), complete.
+    pub payload: &'a [u8],
+}
+
+/// What the server says of itself, fixed while the shard runs but for what the operator sets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ServerFacts {
+    /// The domain that is served.
+    pub domain: Box<str>,
+    /// Version of the software (XEP-0092).
+    pub version: Box<str>,
+    /// Operating system, if it is to be told (XEP-0092 5).
+    pub os: Option<Box<str>>,
+    /// Whether anybody may make an account (XEP-0077 3.1).
+    pub registration: bool,
+    /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2, 3.3).
+    pub account_changes: bool,
+}
+
+/// What a feature may know beside the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The turn's time.
+    pub now: Now,
+    /// The server.
+    pub server: &'a ServerFacts,
+    /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
+    /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
+    pub authorized: bool,
+    /// Whether the account has a connected session.
+    pub online: bool,
+    /// Whether the sender's connection is encrypted or local, fit to carry a password.
+    pub secure: bool,
+    /// Normalises a bare JID (RFC 7622); `None` if it is none or has a resource.
+    pub bare: fn(&str) -> Option<Box<str>>,
+    /// Normalises a localpart (RFC 7622 3.3); `None` if it is none.
+    pub local: fn(&str) -> Option<Box<str>>,
+}
+
+pub use crate::wire::error::StanzaCondition as Condition;
+
+/// What follows from a request, or from what it has read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The answer: the result's payload, which may be empty.
+    Result(Vec<u8>),
+    /// The answer: a stanza error.
+    Error(Condition),
+    /// The features' `resume` goes on with what these bring.
+    Read(Vec<Query>, Resume),
+    /// Writes, and then the answer, which must not leave before they are durable.
+    Write(Batch, Vec<u8>),
+    /// A request for the sender's roster.
+    Roster(roster_iq::Request),
+    /// Something to do with an account, whose outcome the shard answers.
+    Account(AccountAction),
+}
+
+/// What a feature wants to go on with when its reads are done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// `last` wants the time of the last logout.
+    Last {
+        /// The request's time, in microseconds since the Unix epoch.
+        asked_us: u64,
+    },
+    /// `private` wants the stored element.
+    PrivateGet {
+        /// What to answer if there is none: the element as it was asked for.
+        empty: Vec<u8>,
+    },
+    /// `private` wants what the user has stored, for the bounds.
+    PrivateSet {
+        /// The account.
+        account: Box<str>,
+        /// Keys and elements; an empty element removes.
+        elements: Vec<(Box<[u8]>, Vec<u8>)>,
+    },
+}
+
+/// What in-band registration asks of the accounts (XEP-0077).
+#[derive(Clone, PartialEq, Eq)]
+pub enum AccountAction {
+    /// Make an account. Answers: empty result, or [`Condition::Conflict`] if it exists.
+    Create {
+        /// The normalised localpart.
+        local: Box<str>,
+        /// The password as it was sent.
+        password: Box<str>,
+    },
+    /// Change the sender's password. Answers: empty result.
+    ChangePassword {
+        /// The password as it was sent.
+        password: Box<str>,
+    },
+    /// Remove the sender's account and all that belongs to it, cancel its subscriptions, and after the empty result
+    /// close its streams with `<not-authorized/>` (XEP-0077 3.2).
+    Remove,
+}
+
+impl std::fmt::Debug for AccountAction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No passwords, however it comes to be printed.
+        match self {
+            AccountAction::Create { local, .. } => write!(f, "Create({local})"),
+            AccountAction::ChangePassword { .. } => f.write_str("ChangePassword"),
+            AccountAction::Remove => f.write_str("Remove"),
+        }
+    }
+}
+
+/// One line of the features' table.
+#[derive(Debug)]
+pub struct Feature {
+    /// Namespace of the payload that it answers.
+    pub namespace: &'static str,
+    /// Local name of that payload.
+    pub name: &'static str,
+    /// Whom a request for it may address.
+    pub targets: &'static [Target],
+    /// Whether there is a `get`, and a `set`.
+    pub verbs: Verbs,
+    /// Whether it is offered with these facts; if not, it is not advertised and not answered.
+    pub offered: fn(&ServerFacts) -> bool,
+    /// Whether [`Context::authorized`] matters for [`Target::Other`], so that the shard has to have the roster.
+    pub asks_roster: bool,
+    /// What service discovery says of it for the server's domain (XEP-0030).
+    pub server_vars: &'static [&'static str],
+    /// What service discovery says of it for an account's bare JID.
+    pub account_vars: &'static [&'static str],
+    /// Answers.
+    pub handle: fn(&Context<'_>, &IqRequest<'_>) -> Step,
+}
+
+/// The verbs that a payload is defined for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verbs {
+    /// `get` only.
+    Get,
+    /// `set` only.
+    Set,
+    /// Both.
+    GetSet,
+}
+
+/// For [`Feature::offered`]: in every set-up.
+pub fn always(_: &ServerFacts) -> bool {
+    true
+}

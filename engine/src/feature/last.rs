@@ -1,0 +1,66 @@
+//! Last Activity (XEP-0012): the server's uptime, and how long ago a user has logged out.
+//!
+//! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: the shard asks
+//! [`Context::authorized`] before it delivers one with this namespace, and answers `<forbidden/>` without.
+
+use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::xml;
+use crate::store::private::{self, LastLogout};
+use crate::store::{Batch, Found};
+
+/// The namespace of last activity.
+pub const NS: &str = "jabber:iq:last";
+
+/// XEP-0012 2, for the server and for accounts.
+pub const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Server, Target::Own, Target::Other],
+    verbs: Verbs::Get,
+    offered: always,
+    asks_roster: true,
+    server_vars: &[NS],
+    account_vars: &[NS],
+    handle,
+};
+
+/// Notes that the last session of an account has ended, with the status of its unavailable presence (XEP-0012 3).
+/// Only the beginning of a long status is kept.
+pub fn logout(batch: &mut Batch, account: &str, now_us: u64, status: &str) {
+    private::put_last(batch, account, LastLogout { at_us: now_us, status });
+}
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match request.target {
+        // XEP-0012 5: the server's uptime.
+        Target::Server => answer(context.now.mono_ms / 1000, ""),
+        // XEP-0012 3: also for an account that does not exist, so that nobody learns which do.
+        _ if !context.authorized => Step::Error(Condition::Forbidden),
+        _ if context.online => answer(0, ""),
+        _ => Step::Read(vec![private::get_last(request.account)], Resume::Last { asked_us: context.now.wall_us }),
+    }
+}
+
+/// Answers with the logout that the store has; an account that was never used has none.
+pub(super) fn resume(asked_us: u64, found: &[Found]) -> Step {
+    match found {
+        [Found::Value(Some(row))] => match LastLogout::decode(row) {
+            Some(last) => answer(asked_us.saturating_sub(last.at_us) / 1_000_000, last.status),
+            None => Step::Error(Condition::InternalServerError),
+        },
+        [Found::Value(None)] => Step::Error(Condition::ItemNotFound),
+        _ => Step::Error(Condition::InternalServerError),
+    }
+}
+
+fn answer(seconds: u64, status: &str) -> Step {
+    let mut out = format!("<query xmlns='{NS}' seconds='{seconds}'").into_bytes();
+    if status.is_empty() {
+        out.extend_from_slice(b"/>");
+    } else {
+        out.push(b'>');
+        xml::escape(&mut out, status);
+        out.extend_from_slice(b"</query>");
+    }
+    Step::Result(out)
+}

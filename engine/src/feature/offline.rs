@@ -1,0 +1,111 @@
+//! Which messages are kept for later, and the stamp that a kept one carries when it is delivered (RFC 6121 8.5.2.2,
+//! XEP-0160, XEP-0203, XEP-0334). It must never know where they are kept.
+
+use super::datetime::{self, Precision};
+use super::xml;
+
+/// What becomes of a message beyond the sessions that get it at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Keep {
+    /// It is not stored: without a session to take it, it is dropped or returned by RFC 6121 8.5.
+    Nothing,
+    /// It may wait for the user, but does not stay afterwards (XEP-0334 4.1 `<no-permanent-store/>`).
+    UntilDelivered,
+    /// It may wait for the user and stays in the archive.
+    Archive,
+}
+
+/// Decides by the message's `type` (empty or unknown counts as "normal", RFC 6121 5.2.2) and by the namespaces and
+/// names of its direct children.
+pub fn keep<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterator<Item = (N, M)>) -> Keep {
+    // RFC 6121 8.5.2.2 has no storing for these, and XEP-0334 5 says to ignore hints in errors.
+    if matches!(kind, "error" | "groupchat" | "headline") {
+        return Keep::Nothing;
+    }
+    let (mut content, mut chat_state, mut store, mut no_permanent_store) = (false, false, false, false);
+    for child in children {
+        match (child.0.as_ref(), child.1.as_ref()) {
+            ("urn:xmpp:hints", "no-store") => return Keep::Nothing,
+            ("urn:xmpp:hints", "no-permanent-store") => no_permanent_store = true,
+            ("urn:xmpp:hints", "store") => store = true,
+            ("http://jabber.org/protocol/chatstates", _) => chat_state = true,
+            // They come along with a chat state and mean nothing without content.
+            ("urn:xmpp:hints", _) | ("jabber:client", "thread") | ("urn:xmpp:sid:0", _) => {}
+            _ => content = true,
+        }
+    }
+    // XEP-0160 3: a message that holds only a chat state (XEP-0085) is not worth keeping.
+    if chat_state && !content && !store {
+        Keep::Nothing
+    } else if no_permanent_store {
+        Keep::UntilDelivered
+    } else {
+        Keep::Archive
+    }
+}
+
+/// Whether a message may wait in the mailbox of a user who is offline.
+pub fn mailbox_eligible<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterator<Item = (N, M)>) -> bool {
+    keep(kind, children) != Keep::Nothing
+}
+
+/// Appends the XEP-0203 stamp: `from` is who has kept the stanza (the domain), `sent_us` when it came, in microseconds
+/// since the Unix epoch.
+pub fn delay(out: &mut Vec<u8>, from: &str, sent_us: u64) {
+    out.extend_from_slice(b"<delay xmlns='urn:xmpp:delay'");
+    xml::attribute(out, "from", from);
+    out.extend_from_slice(b" stamp='");
+    datetime::write(out, sent_us, Precision::Millis);
+    out.extend_from_slice(b"'/>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept() {
+        const BODY: (&str, &str) = ("jabber:client", "body");
+        const THREAD: (&str, &str) = ("jabber:client", "thread");
+        const COMPOSING: (&str, &str) = ("http://jabber.org/protocol/chatstates", "composing");
+        const ACTIVE: (&str, &str) = ("http://jabber.org/protocol/chatstates", "active");
+        const RECEIPT: (&str, &str) = ("urn:xmpp:receipts", "received");
+        const ORIGIN: (&str, &str) = ("urn:xmpp:sid:0", "origin-id");
+        const NO_STORE: (&str, &str) = ("urn:xmpp:hints", "no-store");
+        const NO_PERMANENT: (&str, &str) = ("urn:xmpp:hints", "no-permanent-store");
+        const NO_COPY: (&str, &str) = ("urn:xmpp:hints", "no-copy");
+        const STORE: (&str, &str) = ("urn:xmpp:hints", "store");
+        type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Keep);
+        let cases: &[Case<'_>] = &[
+            ("RFC 6121 8.5.2.2.1: normal", "normal", &[BODY], Keep::Archive),
+            ("RFC 6121 5.2.2: no type is normal", "", &[BODY], Keep::Archive),
+            ("RFC 6121 5.2.2: an unknown type is normal", "letter", &[BODY], Keep::Archive),
+            ("RFC 6121 8.5.2.2.1: chat", "chat", &[BODY, ACTIVE], Keep::Archive),
+            ("RFC 6121 8.5.2.2.1: groupchat", "groupchat", &[BODY], Keep::Nothing),
+            ("RFC 6121 8.5.2.2.1: headline", "headline", &[BODY], Keep::Nothing),
+            ("RFC 6121 8.5.2.2.1: error", "error", &[BODY], Keep::Nothing),
+            ("XEP-0160 3: only a chat state", "chat", &[COMPOSING], Keep::Nothing),
+            ("XEP-0160 3: with what comes along", "chat", &[COMPOSING, THREAD, NO_COPY, ORIGIN], Keep::Nothing),
+            ("XEP-0184: a receipt is content", "chat", &[RECEIPT], Keep::Archive),
+            ("XEP-0334 4.2: no-store", "chat", &[BODY, NO_STORE], Keep::Nothing),
+            ("XEP-0334 4.2: no-store beats store", "chat", &[STORE, BODY, NO_STORE], Keep::Nothing),
+            ("XEP-0334 4.1: no-permanent-store", "chat", &[BODY, NO_PERMANENT], Keep::UntilDelivered),
+            ("XEP-0334 4.4: store", "chat", &[COMPOSING, STORE], Keep::Archive),
+            ("XEP-0334 5: hints in an error are ignored", "error", &[BODY, STORE], Keep::Nothing),
+        ];
+        for &(clause, kind, children, expected) in cases {
+            assert_eq!(keep(kind, children.iter().copied()), expected, "{clause}");
+            assert_eq!(mailbox_eligible(kind, children.iter().copied()), expected != Keep::Nothing, "{clause}");
+        }
+    }
+
+    #[test]
+    fn a_kept_message_is_stamped_by_xep_0203() {
+        let mut out = Vec::new();
+        delay(&mut out, "capulet.com", 1_031_699_305_000_000);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "<delay xmlns='urn:xmpp:delay' from='capulet.com' stamp='2002-09-10T23:08:25.000Z'/>"
+        );
+    }
+}

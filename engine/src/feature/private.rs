@@ -1,0 +1,116 @@
+//! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
+
+use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::xml;
+use crate::limits::{PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, PRIVATE_KEY_BYTES_MAX};
+use crate::store::private::{self as rows, all, get};
+use crate::store::{Batch, Found};
+use minidom::Element;
+
+const NS: &str = "jabber:iq:private";
+
+/// XEP-0049 2.2: of one's own account only; somebody else's is `<forbidden/>`.
+pub const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Own],
+    verbs: Verbs::GetSet,
+    offered: always,
+    asks_roster: false,
+    // XEP-0049 defines no feature to advertise; clients look for the namespace at the server.
+    server_vars: &[NS],
+    account_vars: &[],
+    handle,
+};
+
+fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
+        return Step::Error(Condition::BadRequest);
+    };
+    if query.children().next().is_none() {
+        return Step::Error(Condition::BadRequest);
+    }
+    // XEP-0049 2.3: each element has a namespace of its own.
+    let foreign = |child: &Element| child.has_ns(NS) || child.has_ns("jabber:client");
+    let too_long = |child: &Element| child.ns().len() + child.name().len() > PRIVATE_KEY_BYTES_MAX;
+    if query.children().any(|child| foreign(child) || too_long(child)) {
+        return Step::Error(Condition::NotAcceptable);
+    }
+    if request.set { set(request.account, &query) } else { ask(request.account, &query) }
+}
+
+fn ask(account: &str, query: &Element) -> Step {
+    let mut children = query.children();
+    let (Some(child), None) = (children.next(), children.next()) else {
+        return Step::Error(Condition::BadRequest);
+    };
+    let empty = Element::bare(child.name(), child.ns());
+    match written(&empty) {
+        Some(empty) => {
+            Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], Resume::PrivateGet { empty })
+        }
+        None => Step::Error(Condition::InternalServerError),
+    }
+}
+
+/// Answers a get: the stored element, or the one that was asked for, empty (XEP-0049 2.3).
+pub(super) fn resume_get(empty: Vec<u8>, found: &[Found]) -> Step {
+    let element = match found {
+        [Found::Value(Some(element))] => element,
+        [Found::Value(None)] => &empty[..],
+        _ => return Step::Error(Condition::InternalServerError),
+    };
+    let mut out = format!("<query xmlns='{NS}'>").into_bytes();
+    out.extend_from_slice(element);
+    out.extend_from_slice(b"</query>");
+    Step::Result(out)
+}
+
+fn set(account: &str, query: &Element) -> Step {
+    let mut elements = Vec::new();
+    for child in query.children() {
+        let nothing = child.nodes().next().is_none() && child.attrs().iter().next().is_none();
+        let element = if nothing { Some(Vec::new()) } else { written(child) };
+        let Some(element) = element else {
+            return Step::Error(Condition::InternalServerError);
+        };
+        let key = rows::key(&child.ns(), child.name());
+        if elements.iter().any(|(other, _)| *other == key) || elements.len() == PRIVATE_ELEMENTS_MAX {
+            return Step::Error(Condition::NotAcceptable);
+        }
+        elements.push((key, element));
+    }
+    Step::Read(vec![all(account)], Resume::PrivateSet { account: account.into(), elements })
+}
+
+/// Stores what was sent if it stays within the bounds with what is there. An empty element frees its place: it reads
+/// back just the same.
+pub(super) fn resume_set(account: &str, elements: Vec<(Box<[u8]>, Vec<u8>)>, found: &[Found]) -> Step {
+    let [Found::Rows { rows, more }] = found else {
+        return Step::Error(Condition::InternalServerError);
+    };
+    let kept = rows.iter().filter(|row| !elements.iter().any(|(key, _)| *key == row.sort));
+    let kept = kept.fold((0, 0), |(count, bytes), row| (count + 1, bytes + row.value.len()));
+    let added = elements.iter().filter(|(_, element)| !element.is_empty());
+    let (count, bytes) = added.fold(kept, |(count, bytes), (_, element)| (count + 1, bytes + element.len()));
+    let grows = elements.iter().any(|(_, element)| !element.is_empty());
+    if grows && (*more || count > PRIVATE_ELEMENTS_MAX || bytes > PRIVATE_BYTES_MAX) {
+        return Step::Error(Condition::PolicyViolation);
+    }
+    let mut batch = Batch::new();
+    for (key, element) in &elements {
+        if element.is_empty() {
+            rows::delete(&mut batch, account, key);
+        } else {
+            rows::put(&mut batch, account, key, element);
+        }
+    }
+    Step::Write(batch, Vec::new())
+}
+
+/// The element as XML that stands for itself: it declares its own namespaces.
+fn written(element: &Element) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    element.write_to(&mut out).ok()?;
+    Some(out)
+}

@@ -1,0 +1,131 @@
+//! In-Band Registration (XEP-0077): making an account before authentication, changing one's password and cancelling
+//! one's account after it. It must never know how a password is kept.
+
+use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs};
+use super::xml;
+use crate::limits::{JID_PART_BYTES_MAX, PASSWORD_BYTES_MAX};
+use minidom::Element;
+
+/// The namespace of in-band registration.
+pub const NS: &str = "jabber:iq:register";
+
+/// The stream feature that announces it to a client that has not authenticated yet (XEP-0077 7), only where
+/// [`ServerFacts::registration`].
+pub const STREAM_FEATURE: &[u8] = b"<register xmlns='http://jabber.org/features/iq-register'/>";
+
+/// After authentication: XEP-0077 3.2, 3.3.
+pub const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Server, Target::Own],
+    verbs: Verbs::GetSet,
+    offered: |server| server.registration || server.account_changes,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[],
+    handle,
+};
+
+/// A request on a stream that has not authenticated yet (XEP-0077 3.1): `None` if it is not about registration, which
+/// RFC 6120 4.9.3.12 answers with a stream error. `secure` tells whether the connection may carry a password.
+pub fn before_authentication(
+    server: &ServerFacts,
+    secure: bool,
+    local: fn(&str) -> Option<Box<str>>,
+    set: bool,
+    payload: &[u8],
+) -> Option<Step> {
+    let query = xml::parse(payload).filter(|element| element.is("query", NS))?;
+    Some(if !server.registration {
+        Step::Error(Condition::ServiceUnavailable)
+    } else if !secure {
+        Step::Error(Condition::NotAuthorized)
+    } else if !set {
+        form()
+    } else if child(&query, "remove").is_some() {
+        // XEP-0077 3.2: somebody without an account has nothing to remove.
+        Step::Error(Condition::UnexpectedRequest)
+    } else {
+        create(&query, local)
+    })
+}
+
+fn form() -> Step {
+    Step::Result(
+        format!(
+            "<query xmlns='{NS}'><instructions>Choose a username and password.</instructions><username/><password/></query>"
+        )
+        .into_bytes(),
+    )
+}
+
+fn create(query: &Element, local: fn(&str) -> Option<Box<str>>) -> Step {
+    let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
+        // XEP-0077 3.1: all of the requested information, and no empty password.
+        return Step::Error(Condition::NotAcceptable);
+    };
+    if username.len() > JID_PART_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
+        return Step::Error(Condition::NotAcceptable);
+    }
+    match local(&username) {
+        Some(local) => Step::Account(AccountAction::Create { local, password: password.into() }),
+        None => Step::Error(Condition::NotAcceptable),
+    }
+}
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
+        return Step::Error(Condition::BadRequest);
+    };
+    let own = request.account.split_once('@').map_or("", |(local, _)| local);
+    if !request.set {
+        return registered(own);
+    }
+    if !context.server.account_changes {
+        return Step::Error(Condition::NotAllowed);
+    }
+    if child(&query, "remove").is_some() {
+        // XEP-0077 3.2: it has to be the only child.
+        let alone = query.children().count() == 1;
+        return if alone { Step::Account(AccountAction::Remove) } else { Step::Error(Condition::BadRequest) };
+    }
+    change_password(context, own, &query)
+}
+
+/// XEP-0077 3.1: the account that there is, without its password.
+fn registered(local: &str) -> Step {
+    let mut out = format!("<query xmlns='{NS}'><registered/>").into_bytes();
+    xml::text_element(&mut out, "username", local);
+    out.extend_from_slice(b"<password/></query>");
+    Step::Result(out)
+}
+
+fn change_password(context: &Context<'_>, own: &str, query: &Element) -> Step {
+    if !context.secure {
+        return Step::Error(Condition::NotAuthorized);
+    }
+    // XEP-0077 3.3: incomplete, or an empty password, which must leave the old one as it is.
+    let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
+        return Step::Error(Condition::BadRequest);
+    };
+    let username = (context.local)(&username).or_else(|| {
+        let (local, domain) = username.split_once('@')?;
+        (domain == &*context.server.domain).then(|| (context.local)(local)).flatten()
+    });
+    if username.as_deref() != Some(own) {
+        // Another user's password is not this user's to change, and making accounts comes before authentication.
+        return Step::Error(Condition::NotAllowed);
+    }
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Step::Error(Condition::NotAcceptable);
+    }
+    Step::Account(AccountAction::ChangePassword { password: password.into() })
+}
+
+fn child<'a>(query: &'a Element, name: &str) -> Option<&'a Element> {
+    query.children().find(|child| child.is(name, NS))
+}
+
+fn field(query: &Element, name: &str) -> Option<String> {
+    child(query, name).map(Element::text).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,462 @@
+//! One user's roster as the home shard keeps it while it is of use, and every change to it (RFC 6121 2, 3).
+//!
+//! A change alters the cached form, adds its rows to a batch and says what has to follow; nothing is read, sent or
+//! looked up here. It must never know which resources are connected: pushes go to the "interested" ones (RFC 6121
+//! 2.2), and that flag is the shard's.
+//!
+//! **Numbers.** What the user sends to a contact of the same deployment carries [`Sent::number`], what the server
+//! answers carries [`Received::reply`]'s; the receiving home hands it to [`Roster::received`]. They let it tell the answer
+//! to an older request (see `subscription`). Zero stands for "no number", as with another domain. A probe carries
+//! [`Roster::asked`]; the `unsubscribed` that answers for an account that does not exist carries back what it answers.
+//!
+//! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. The rosters find
+//! together again when the users come online, if a resource that becomes available (1) has each pending request sent
+//! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, and (3) lets
+//! [`Roster::shown`] answer presence that comes because of the contact's roster (and not directed, RFC 6121 4.6).
+
+use super::subscription::{Answer, Kind, OwnPresence, State, inbound, outbound};
+use super::{Condition, roster_iq};
+use crate::limits::{
+    ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX, ROSTER_NAME_BYTES_MAX,
+    ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
+};
+use crate::store::roster::{self as rows, Groups, ItemView, Version};
+use crate::store::{Batch, Found};
+
+/// A user's roster: its items sorted by the contact's JID, each in one allocation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Roster {
+    version: Version,
+    entries: Vec<Entry>,
+    listed: usize,
+    bytes: usize,
+}
+
+/// The JID's length (2 bytes), the contact's bare JID, the stored row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Entry(Box<[u8]>);
+
+impl Entry {
+    fn new(contact: &str, item: &ItemView<'_>) -> Entry {
+        let len = u16::try_from(contact.len()).expect("a bare JID has at most 2,047 bytes");
+        let mut bytes = Vec::with_capacity(contact.len() + item.name.len() + item.pending.len() + 40);
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(contact.as_bytes());
+        item.encode(&mut bytes);
+        Entry(bytes.into())
+    }
+
+    fn split(&self) -> (&str, &[u8]) {
+        let len = usize::from(u16::from_le_bytes([self.0[0], self.0[1]]));
+        let (contact, record) = self.0[2..].split_at(len);
+        (std::str::from_utf8(contact).expect("checked when it was made"), record)
+    }
+
+    fn contact(&self) -> &str {
+        self.split().0
+    }
+
+    fn record(&self) -> &[u8] {
+        self.split().1
+    }
+
+    fn item(&self) -> ItemView<'_> {
+        ItemView::decode(self.record()).expect("checked when it was made")
+    }
+}
+
+/// What a client asks to write (RFC 6121 2.3), already checked by itself by `roster_iq::parse`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SetItem {
+    /// The contact's bare JID, normalised.
+    pub jid: Box<str>,
+    /// The handle; empty for none.
+    pub name: Box<str>,
+    /// The groups, without duplicates.
+    pub groups: Vec<Box<str>>,
+}
+
+/// The answer to a roster get (RFC 6121 2.1.4, 2.6.3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GetAnswer {
+    /// The result's payload; empty where the client is up to date or gets `pushes`.
+    pub payload: Vec<u8>,
+    /// Payloads of roster pushes to the asking resource, to follow the result in this order.
+    pub pushes: Vec<Vec<u8>>,
+}
+
+/// What follows from a subscription stanza that one of the user's resources has sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Whether the stanza goes on to the contact, its `from` the user's bare JID (RFC 6121 3.1.2).
+    pub route: bool,
+    /// The number that it carries to a home of the same deployment.
+    pub number: u64,
+    /// Payload of a roster push to the interested resources.
+    pub push: Option<Vec<u8>>,
+    /// What the user's own presence does towards the contact.
+    pub presence: OwnPresence,
+}
+
+/// What follows from a subscription stanza that a contact has sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Whether it is delivered: `subscribe` to the available resources, other kinds to the interested ones.
+    pub deliver: bool,
+    /// Payload of a roster push to the interested resources, after the stanza.
+    pub push: Option<Vec<u8>>,
+    /// What the server answers at once from the user's bare JID, with the number that the answer carries.
+    pub reply: Option<(Kind, u64)>,
+    /// What the user's own presence does towards the contact.
+    pub presence: OwnPresence,
+}
+
+/// What follows from a removal (RFC 6121 2.5.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removed {
+    /// Payload of the roster push to the interested resources.
+    pub push: Vec<u8>,
+    /// Whether `unsubscribe` goes to the contact.
+    pub unsubscribe: bool,
+    /// Whether `unsubscribed` goes to the contact, and with which number.
+    pub unsubscribed: Option<u64>,
+    /// What the user's own presence does towards the contact.
+    pub presence: OwnPresence,
+}
+
+/// The answer to a presence probe (RFC 6121 4.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeAnswer {
+    /// The presence of each available resource.
+    Presence,
+    /// `unsubscribed` with this number: the prober believes in a subscription that is not there.
+    Unsubscribed(u64),
+}
+
+/// The number of an answer that every numbered request is newer than.
+const OUTDATED: u64 = 1;
+
+/// A row of a roster, or its place in the list of rows, is not what this server writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Corrupt;
+
+impl Roster {
+    /// Reads the rows that `store::roster::query` brings.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if a row is not well-formed or the rows are not all there.
+    pub fn load(found: &Found) -> Result<Roster, Corrupt> {
+        let Found::Rows { rows, more: false } = found else {
+            return Err(Corrupt);
+        };
+        let mut roster = Roster::default();
+        for row in rows {
+            let contact = std::str::from_utf8(&row.sort).map_err(|_| Corrupt)?;
+            if contact.is_empty() {
+                roster.version = Version::decode(&row.value).ok_or(Corrupt)?;
+                continue;
+            }
+            let item = ItemView::decode(&row.value).ok_or(Corrupt)?;
+            let in_order = roster.entries.last().is_none_or(|last| last.contact() < contact);
+            if !in_order || State::from_number(item.state).is_none() || contact.len() > usize::from(u16::MAX) {
+                return Err(Corrupt);
+            }
+            let entry = Entry::new(contact, &item);
+            roster.count(&entry, 1);
+            roster.entries.push(entry);
+        }
+        roster.entries.shrink_to_fit();
+        Ok(roster)
+    }
+
+    /// The roster's version, as in the `ver` attribute.
+    pub fn version(&self) -> u64 {
+        self.version.current
+    }
+
+    /// Number of listed items.
+    pub fn listed(&self) -> usize {
+        self.listed
+    }
+
+    /// Bytes of memory that the roster holds, with about what the allocator adds: for the eviction of cached rosters.
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.bytes + self.entries.len() * 8
+    }
+
+    /// The subscription state of a bare JID; [`State::None`] if it is not in the roster.
+    pub fn state(&self, contact: &str) -> State {
+        self.find(contact).map_or(State::None, |at| state_of(&self.entries[at].item()))
+    }
+
+    /// The number of the user's latest request to the contact; 0 if there is none.
+    pub fn asked(&self, contact: &str) -> u64 {
+        self.find(contact).map_or(0, |at| self.entries[at].item().asked)
+    }
+
+    /// All contacts with their states, sorted: who gets the user's presence ([`State::from`]), who is probed
+    /// ([`State::to`]), who is asked again when the user becomes available ([`State::pending_out`], RFC 6121 3.1.2).
+    pub fn contacts(&self) -> impl Iterator<Item = (&str, State)> {
+        self.entries.iter().map(|entry| (entry.contact(), state_of(&entry.item())))
+    }
+
+    /// The subscription requests that wait for the user's answer, for delivery to a resource that becomes available
+    /// (RFC 6121 3.1.3): the contact, and its stanza if it was kept whole.
+    pub fn requests(&self) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
+        self.entries.iter().filter_map(|entry| {
+            let item = entry.item();
+            let whole = (!item.pending.is_empty()).then_some(item.pending);
+            state_of(&item).pending_in().then(|| (entry.contact(), whole))
+        })
+    }
+
+    /// The listed items, sorted by contact.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&str, ItemView<'_>)> {
+        self.entries.iter().map(|entry| (entry.contact(), entry.item())).filter(|(_, item)| item.listed)
+    }
+
+    /// The oldest version from which the items' own versions tell all changes.
+    pub(super) fn removal_version(&self) -> u64 {
+        self.version.removal
+    }
+
+    /// Answers a roster get with the client's version, if it gave one.
+    pub fn get(&self, ver: Option<&str>) -> GetAnswer {
+        roster_iq::answer(self, ver)
+    }
+
+    /// Adds an item or changes its name and groups (RFC 6121 2.3, 2.4). Returns the push's payload.
+    ///
+    /// # Errors
+    /// [`Condition::NotAllowed`] for the user's own JID, [`Condition::NotAcceptable`] over a limit of an item,
+    /// [`Condition::PolicyViolation`] for a full roster.
+    pub fn set(&mut self, owner: &str, set: &SetItem, batch: &mut Batch) -> Result<Vec<u8>, Condition> {
+        if *set.jid == *owner {
+            return Err(Condition::NotAllowed);
+        }
+        let refused = |group: &str| group.is_empty() || group.len() > ROSTER_GROUP_BYTES_MAX;
+        if set.name.len() > ROSTER_NAME_BYTES_MAX
+            || set.groups.len() > ROSTER_GROUPS_MAX
+            || set.groups.iter().any(|group| refused(group))
+        {
+            return Err(Condition::NotAcceptable);
+        }
+        let mut groups = Vec::new();
+        Groups::encode(&set.groups, &mut groups);
+        let old = self.take(&set.jid);
+        let before = old.as_ref().map_or_else(ItemView::default, Entry::item);
+        let item = ItemView {
+            listed: true,
+            ver: self.version.current + 1,
+            name: &set.name,
+            groups: Groups::from_encoded(&groups).expect("just encoded"),
+            ..before
+        };
+        let entry = Entry::new(&set.jid, &item);
+        let full = !before.listed && self.listed >= ROSTER_ITEMS_MAX;
+        if full || self.bytes + entry.0.len() > ROSTER_BYTES_MAX {
+            if let Some(old) = old {
+                self.put_back(old);
+            }
+            return Err(Condition::PolicyViolation);
+        }
+        self.version.current += 1;
+        rows::put_version(batch, owner, self.version);
+        Ok(self.write(owner, entry, batch))
+    }
+
+    /// Removes a listed item (RFC 6121 2.5).
+    ///
+    /// # Errors
+    /// [`Condition::ItemNotFound`] if the roster does not list it (2.5.3).
+    pub fn remove(&mut self, owner: &str, contact: &str, batch: &mut Batch) -> Result<Removed, Condition> {
+        let at = self.find(contact).ok_or(Condition::ItemNotFound)?;
+        let item = self.entries[at].item();
+        if !item.listed {
+            return Err(Condition::ItemNotFound);
+        }
+        let (state, seen) = (state_of(&item), item.seen);
+        drop(self.take(contact));
+        self.version.current += 1;
+        self.version.removal = self.version.current;
+        rows::delete(batch, owner, contact);
+        rows::put_version(batch, owner, self.version);
+        Ok(Removed {
+            push: roster_iq::push_removed(self.version.current, contact),
+            unsubscribe: state.to() || state.pending_out(),
+            unsubscribed: (state.from() || state.pending_in()).then_some(seen),
+            presence: if state.from() { OwnPresence::Hide } else { OwnPresence::Keep },
+        })
+    }
+
+    /// One of the user's resources has sent a subscription stanza to the contact's bare JID (RFC 6121 A.2).
+    /// To the user's own JID it does nothing: one's own resources always see each other (RFC 6121 4.2.2).
+    ///
+    /// # Errors
+    /// [`Condition::PolicyViolation`] if it needs a new item and the roster is full.
+    pub fn sent(&mut self, owner: &str, contact: &str, kind: Kind, batch: &mut Batch) -> Result<Sent, Condition> {
+        if contact == owner {
+            return Ok(Sent { route: false, number: 0, push: None, presence: OwnPresence::Keep });
+        }
+        let old = self.take(contact);
+        let before = old.as_ref().map_or_else(ItemView::default, Entry::item);
+        let result = outbound(state_of(&before), before.approved, kind);
+        let numbered = kind == Kind::Subscribe;
+        let new_version = self.version.current + u64::from(numbered || result.push);
+        let item = ItemView {
+            listed: before.listed || result.push,
+            approved: result.approved,
+            state: result.state as u8,
+            ver: if result.push { new_version } else { before.ver },
+            asked: if numbered { new_version } else { before.asked },
+            pending: if result.state.pending_in() { before.pending } else { b"" },
+            ..before
+        };
+        let number = if numbered { new_version } else { item.seen };
+        let entry = Entry::new(contact, &item);
+        let adds = item.listed && !before.listed;
+        if adds && (self.listed >= ROSTER_ITEMS_MAX || self.bytes + entry.0.len() > ROSTER_BYTES_MAX) {
+            if let Some(old) = old {
+                self.put_back(old);
+            }
+            return Err(Condition::PolicyViolation);
+        }
+        if new_version != self.version.current {
+            self.version.current = new_version;
+            rows::put_version(batch, owner, self.version);
+        }
+        let push = self.settle(owner, contact, before, item, entry, batch);
+        Ok(Sent { route: result.route, number, push: push.filter(|_| result.push), presence: result.presence })
+    }
+
+    /// A subscription stanza of the contact has arrived for the user (RFC 6121 A.3). `number` is what it carries,
+    /// `stanza` its bytes as they are to be delivered (kept for a `subscribe` until it is answered).
+    pub fn received(
+        &mut self,
+        owner: &str,
+        contact: &str,
+        kind: Kind,
+        number: u64,
+        stanza: &[u8],
+        batch: &mut Batch,
+    ) -> Received {
+        let nothing = Received { deliver: false, push: None, reply: None, presence: OwnPresence::Keep };
+        if contact == owner {
+            return nothing;
+        }
+        let old = self.take(contact);
+        let before = old.as_ref().map_or_else(ItemView::default, Entry::item);
+        let answer = if number != 0 && number < before.asked { Answer::Stale } else { Answer::Current };
+        let result = inbound(state_of(&before), before.approved, kind, answer);
+        let asks = result.state.pending_in();
+        let new_version = self.version.current + u64::from(result.push);
+        let mut item = ItemView {
+            state: result.state as u8,
+            ver: if result.push { new_version } else { before.ver },
+            seen: if kind == Kind::Subscribe { number } else { before.seen },
+            pending: if asks { before.pending } else { b"" },
+            ..before
+        };
+        let room = self.bytes + contact.len() + stanza.len() + 64 <= ROSTER_BYTES_MAX;
+        if asks && kind == Kind::Subscribe && result.deliver && stanza.len() <= ROSTER_REQUEST_BYTES_MAX && room {
+            item.pending = stanza;
+        }
+        let entry = Entry::new(contact, &item);
+        let hidden = self.entries.len() - self.listed;
+        if old.is_none() && asks && (hidden >= ROSTER_PENDING_MAX || !room) {
+            // Denied, so that the asking side does not wait for an answer that nobody can give.
+            return Received { reply: Some((Kind::Unsubscribed, number)), ..nothing };
+        }
+        if result.push {
+            self.version.current = new_version;
+            rows::put_version(batch, owner, self.version);
+        }
+        let seen = item.seen;
+        let push = self.settle(owner, contact, before, item, entry, batch).filter(|_| result.push);
+        let reply = result.reply.map(|kind| (kind, seen));
+        Received { deliver: result.deliver, push, reply, presence: result.presence }
+    }
+
+    /// The contact probes the user, with the number that it has asked last (RFC 6121 4.3.2).
+    pub fn probed(&self, contact: &str, number: u64) -> ProbeAnswer {
+        match self.state(contact) {
+            state if state.from() => ProbeAnswer::Presence,
+            // The contact's latest request waits here: what is over is the subscription before it.
+            state if state.pending_in() && number > OUTDATED => ProbeAnswer::Unsubscribed(OUTDATED),
+            _ => ProbeAnswer::Unsubscribed(number),
+        }
+    }
+
+    /// The contact's presence has come because its roster has the user as a subscriber. `None`: it is delivered.
+    /// Otherwise the user's roster knows of no subscription: it is not delivered, and this stanza goes back instead.
+    pub fn shown(&self, contact: &str) -> Option<(Kind, u64)> {
+        match self.state(contact) {
+            state if state.to() => None,
+            state if state.pending_out() => Some((Kind::Subscribe, self.asked(contact))),
+            _ => Some((Kind::Unsubscribe, 0)),
+        }
+    }
+
+    /// Keeps, writes or drops an item that was taken out: rows that say nothing are not kept, and rows that have not
+    /// changed are not written. Returns a push's payload if the item is kept.
+    fn settle(
+        &mut self,
+        owner: &str,
+        contact: &str,
+        before: ItemView<'_>,
+        item: ItemView<'_>,
+        entry: Entry,
+        batch: &mut Batch,
+    ) -> Option<Vec<u8>> {
+        if !item.listed && !state_of(&item).pending_in() {
+            if before != ItemView::default() {
+                rows::delete(batch, owner, contact);
+            }
+            return None;
+        }
+        if item == before {
+            self.put_back(entry);
+            return None;
+        }
+        Some(self.write(owner, entry, batch))
+    }
+
+    /// Puts an item into the cache and its row into the batch. Returns a push's payload.
+    fn write(&mut self, owner: &str, entry: Entry, batch: &mut Batch) -> Vec<u8> {
+        rows::put(batch, owner, entry.contact(), entry.record());
+        let push = roster_iq::push(self.version.current, entry.contact(), &entry.item());
+        self.put_back(entry);
+        push
+    }
+
+    fn find(&self, contact: &str) -> Option<usize> {
+        self.entries.binary_search_by(|entry| entry.contact().cmp(contact)).ok()
+    }
+
+    fn take(&mut self, contact: &str) -> Option<Entry> {
+        let at = self.find(contact)?;
+        let entry = self.entries.remove(at);
+        self.count(&entry, -1);
+        Some(entry)
+    }
+
+    fn put_back(&mut self, entry: Entry) {
+        self.count(&entry, 1);
+        let at = self.entries.partition_point(|other| other.contact() < entry.contact());
+        self.entries.insert(at, entry);
+    }
+
+    fn count(&mut self, entry: &Entry, sign: isize) {
+        self.bytes = self.bytes.wrapping_add_signed(sign * entry.0.len() as isize);
+        self.listed = self.listed.wrapping_add_signed(sign * isize::from(entry.item().listed));
+    }
+}
+
+/// The state of an item whose number was checked when it was loaded.
+pub(super) fn state_of(item: &ItemView<'_>) -> State {
+    State::from_number(item.state).expect("checked when it was loaded")
+}
+
+#[cfg(test)]
+#[path = "roster_tests.rs"]
+mod tests;

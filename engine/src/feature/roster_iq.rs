@@ -1,0 +1,154 @@
+//! The XML of `jabber:iq:roster` (RFC 6121 2): requests in, results and pushes out. It must never know how a roster is
+//! kept or changed.
+
+use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
+use super::roster::{GetAnswer, Roster, SetItem, state_of};
+use super::{Condition, xml};
+use crate::store::roster::ItemView;
+
+/// The namespace of roster management (RFC 6121 2.1).
+pub const NS: &str = "jabber:iq:roster";
+
+/// RFC 6121 2.1: one's own roster; somebody else's is `<forbidden/>` (2.3.3).
+pub const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Own],
+    verbs: Verbs::GetSet,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[],
+    handle,
+};
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match parse(request.payload, request.set, context.bare) {
+        Ok(request) => Step::Roster(request),
+        Err(condition) => Step::Error(condition),
+    }
+}
+
+/// Most pushes in place of a whole roster (RFC 6121 2.6.3); with more changes the whole is sent.
+const PUSHES_MAX: usize = 32;
+
+/// A roster request of the roster's owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Roster get, with the version that the client has, if it knows of versions (RFC 6121 2.6.2).
+    Get {
+        /// The `ver` attribute.
+        ver: Option<Box<str>>,
+    },
+    /// Adds or changes an item (RFC 6121 2.3, 2.4).
+    Set(SetItem),
+    /// Removes the item of this bare JID (RFC 6121 2.5).
+    Remove(Box<str>),
+}
+
+/// Reads the payload of a roster get or set. `bare` normalises an address and returns `None` if it is none or has a
+/// resource.
+///
+/// # Errors
+/// RFC 6121 2.3.3: [`Condition::BadRequest`] unless a set has exactly one item with a bare JID and no group twice,
+/// [`Condition::NotAcceptable`] for a group without a name.
+pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>) -> Result<Request, Condition> {
+    let query = xml::parse(payload).filter(|element| element.is("query", NS)).ok_or(Condition::BadRequest)?;
+    let mut items = query.children().filter(|child| child.is("item", NS));
+    if !set {
+        return match items.next() {
+            None => Ok(Request::Get { ver: query.attr("ver").map(Box::from) }),
+            Some(_) => Err(Condition::BadRequest),
+        };
+    }
+    let (Some(item), None) = (items.next(), items.next()) else {
+        return Err(Condition::BadRequest);
+    };
+    let jid = item.attr("jid").and_then(bare).ok_or(Condition::BadRequest)?;
+    if item.attr("subscription") == Some("remove") {
+        return Ok(Request::Remove(jid));
+    }
+    let mut groups = Vec::<Box<str>>::new();
+    for group in item.children().filter(|child| child.is("group", NS)) {
+        let name = group.text().into_boxed_str();
+        if name.is_empty() {
+            return Err(Condition::NotAcceptable);
+        }
+        if groups.contains(&name) {
+            return Err(Condition::BadRequest);
+        }
+        // The roster refuses more groups than it takes; this only bounds the search above.
+        if groups.len() > crate::limits::ROSTER_GROUPS_MAX {
+            return Err(Condition::NotAcceptable);
+        }
+        groups.push(name);
+    }
+    Ok(Request::Set(SetItem { jid, name: item.attr("name").unwrap_or_default().into(), groups }))
+}
+
+/// Answers a roster get: nothing for a client that is up to date, pushes for one that is a little behind, else the
+/// whole roster (RFC 6121 2.6.3).
+pub(super) fn answer(roster: &Roster, ver: Option<&str>) -> GetAnswer {
+    let known = ver.and_then(|ver| ver.parse::<u64>().ok());
+    if let Some(known) = known.filter(|known| (roster.removal_version()..=roster.version()).contains(known)) {
+        let mut changed: Vec<_> = roster.items().filter(|(_, item)| item.ver > known).take(PUSHES_MAX + 1).collect();
+        if changed.len() <= PUSHES_MAX {
+            changed.sort_by_key(|(_, item)| item.ver);
+            let pushes = changed.iter().map(|(contact, item)| push(item.ver, contact, item)).collect();
+            return GetAnswer { payload: Vec::new(), pushes };
+        }
+    }
+    let mut payload = open(roster.version());
+    for (contact, item) in roster.items() {
+        write_item(&mut payload, contact, &item);
+    }
+    payload.extend_from_slice(b"</query>");
+    GetAnswer { payload, pushes: Vec::new() }
+}
+
+/// The payload of a push of an item as it is now (RFC 6121 2.1.6).
+pub(super) fn push(version: u64, contact: &str, item: &ItemView<'_>) -> Vec<u8> {
+    let mut out = open(version);
+    write_item(&mut out, contact, item);
+    out.extend_from_slice(b"</query>");
+    out
+}
+
+/// The payload of a push of a removal (RFC 6121 2.5.2).
+pub(super) fn push_removed(version: u64, contact: &str) -> Vec<u8> {
+    let mut out = open(version);
+    out.extend_from_slice(b"<item");
+    xml::attribute(&mut out, "jid", contact);
+    out.extend_from_slice(b" subscription='remove'/></query>");
+    out
+}
+
+fn open(version: u64) -> Vec<u8> {
+    format!("<query xmlns='{NS}' ver='{version}'>").into_bytes()
+}
+
+fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) {
+    let state = state_of(item);
+    out.extend_from_slice(b"<item");
+    xml::attribute(out, "jid", contact);
+    if !item.name.is_empty() {
+        xml::attribute(out, "name", item.name);
+    }
+    xml::attribute(out, "subscription", state.subscription());
+    if state.pending_out() {
+        out.extend_from_slice(b" ask='subscribe'");
+    }
+    if item.approved {
+        out.extend_from_slice(b" approved='true'");
+    }
+    let mut groups = item.groups.iter().peekable();
+    if groups.peek().is_none() {
+        out.extend_from_slice(b"/>");
+        return;
+    }
+    out.push(b'>');
+    for group in groups {
+        xml::text_element(out, "group", group);
+    }
+    out.extend_from_slice(b"</item>");
+}

@@ -1,0 +1,23 @@
+//! Session establishment (RFC 3921 3), which RFC 6120 has made superfluous: older clients insist on an answer.
+
+use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
+
+/// A request that does nothing.
+pub const FEATURE: Feature = Feature {
+    namespace: "urn:ietf:params:xml:ns:xmpp-session",
+    name: "session",
+    targets: &[Target::Server, Target::Own],
+    verbs: Verbs::Set,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[],
+    account_vars: &[],
+    handle,
+};
+
+/// The stream feature, marked so that newer clients leave the request out.
+pub const STREAM_FEATURE: &[u8] = b"<session xmlns='urn:ietf:params:xml:ns:xmpp-session'><optional/></session>";
+
+fn handle(_: &Context<'_>, _: &IqRequest<'_>) -> Step {
+    Step::Result(Vec::new())
+}

@@ -1,0 +1,375 @@
+//! Requests and answers of the features, each case with its clause.
+
+use super::*;
+use crate::id::Now;
+use crate::store::{OpView, Query, Row};
+
+fn facts() -> ServerFacts {
+    ServerFacts {
+        domain: "capulet.com".into(),
+        version: "1.2.3".into(),
+        os: None,
+        registration: true,
+        account_changes: true,
+    }
+}
+
+fn local(text: &str) -> Option<Box<str>> {
+    (!text.is_empty() && !text.contains(['@', ' ', '/'])).then(|| text.to_lowercase().into())
+}
+
+fn bare(text: &str) -> Option<Box<str>> {
+    (!text.contains('/')).then(|| text.into())
+}
+
+/// Whom the request addresses, and what the sender may see there.
+#[derive(Clone, Copy)]
+struct To {
+    target: Target,
+    authorized: bool,
+    online: bool,
+}
+
+const SERVER: To = To { target: Target::Server, authorized: true, online: true };
+const OWN: To = To { target: Target::Own, authorized: true, online: true };
+const FRIEND: To = To { target: Target::Other, authorized: true, online: false };
+const FRIEND_ONLINE: To = To { online: true, ..FRIEND };
+const STRANGER: To = To { target: Target::Other, authorized: false, online: true };
+
+fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str) -> Step {
+    let element = xml::parse(payload.as_bytes()).expect("a well-formed payload");
+    let context = Context {
+        now: Now { mono_ms: 123_456_789, wall_us: 1_166_551_115_000_000 },
+        server,
+        authorized: to.authorized,
+        online: to.online,
+        secure,
+        bare,
+        local,
+    };
+    let request = IqRequest {
+        set,
+        target: to.target,
+        from: "juliet@capulet.com/balcony",
+        account: if to.target == Target::Other { "nurse@capulet.com" } else { "juliet@capulet.com" },
+        namespace: &element.ns(),
+        name: element.name(),
+        payload: payload.as_bytes(),
+    };
+    handle(&context, &request)
+}
+
+fn get(to: To, payload: &str) -> Step {
+    ask_with(&facts(), true, to, false, payload)
+}
+
+fn set(to: To, payload: &str) -> Step {
+    ask_with(&facts(), true, to, true, payload)
+}
+
+fn result(xml: &str) -> Step {
+    Step::Result(xml.as_bytes().to_vec())
+}
+
+#[track_caller]
+fn text(step: Step) -> String {
+    match step {
+        Step::Result(payload) => String::from_utf8(payload).expect("UTF-8"),
+        other => panic!("not a result: {other:?}"),
+    }
+}
+
+#[test]
+fn small_requests_and_their_answers() {
+    use Condition::*;
+    const PING: &str = "<ping xmlns='urn:xmpp:ping'/>";
+    const VERSION: &str = "<query xmlns='jabber:iq:version'/>";
+    const TIME: &str = "<time xmlns='urn:xmpp:time'/>";
+    const LAST: &str = "<query xmlns='jabber:iq:last'/>";
+    const SESSION: &str = "<session xmlns='urn:ietf:params:xml:ns:xmpp-session'/>";
+    const ROSTER: &str = "<query xmlns='jabber:iq:roster'/>";
+    const PRIVATE: &str = "<query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'/></query>";
+    const ITEMS: &str = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    const NO_ITEMS: &str = "<query xmlns='http://jabber.org/protocol/disco#items'></query>";
+    const RELEASE: &str = "<query xmlns='jabber:iq:version'><name>Throng</name><version>1.2.3</version></query>";
+    const CLOCK: &str = "<time xmlns='urn:xmpp:time'><tzo>+00:00</tzo><utc>2006-12-19T17:58:35Z</utc></time>";
+    let cases = [
+        ("XEP-0199 4.2: ping to the server", SERVER, false, PING, result("")),
+        ("XEP-0199 4.2: ping to oneself", OWN, false, PING, result("")),
+        ("XEP-0199 3: there is no set", SERVER, true, PING, Step::Error(BadRequest)),
+        ("XEP-0092 2", SERVER, false, VERSION, result(RELEASE)),
+        ("XEP-0202 2", SERVER, false, TIME, result(CLOCK)),
+        ("XEP-0012 5: uptime", SERVER, false, LAST, result("<query xmlns='jabber:iq:last' seconds='123456'/>")),
+        ("XEP-0012 3: connected", FRIEND_ONLINE, false, LAST, result("<query xmlns='jabber:iq:last' seconds='0'/>")),
+        ("XEP-0012 3: own account", OWN, false, LAST, result("<query xmlns='jabber:iq:last' seconds='0'/>")),
+        ("XEP-0012 3: no permission", STRANGER, false, LAST, Step::Error(Forbidden)),
+        ("RFC 3921 3", SERVER, true, SESSION, result("")),
+        ("RFC 3921 3", OWN, true, SESSION, result("")),
+        ("RFC 6121 2.1.3", OWN, false, ROSTER, Step::Roster(roster_iq::Request::Get { ver: None })),
+        ("RFC 6121 2.3.3: somebody else's roster", FRIEND, false, ROSTER, Step::Error(Forbidden)),
+        ("XEP-0049 2.3: somebody else's data", FRIEND, false, PRIVATE, Step::Error(Forbidden)),
+        ("XEP-0030 7: no items", SERVER, false, ITEMS, result(NO_ITEMS)),
+        ("XEP-0030 7: no items", FRIEND, false, ITEMS, result(NO_ITEMS)),
+        ("XEP-0030 8: hidden from strangers", STRANGER, false, ITEMS, Step::Error(ServiceUnavailable)),
+        ("RFC 6120 8.4: nobody knows it", SERVER, false, "<a xmlns='b'/>", Step::Error(ServiceUnavailable)),
+        ("RFC 6121 8.5.2.1.3: not for accounts", FRIEND, false, VERSION, Step::Error(ServiceUnavailable)),
+    ];
+    for (clause, to, set, payload, expected) in cases {
+        assert_eq!(ask_with(&facts(), true, to, set, payload), expected, "{clause}: {payload}");
+    }
+}
+
+#[test]
+fn an_operating_system_is_told_only_if_set() {
+    // XEP-0092 5.
+    let server = ServerFacts { os: Some("Linux <6>".into()), ..facts() };
+    let answer = text(ask_with(&server, true, SERVER, false, "<query xmlns='jabber:iq:version'/>"));
+    assert!(answer.ends_with("<os>Linux &lt;6&gt;</os></query>"), "{answer}");
+}
+
+#[test]
+fn last_activity_of_a_user_who_is_offline() {
+    // XEP-0012 3.
+    let Step::Read(queries, after) = get(FRIEND, "<query xmlns='jabber:iq:last'/>") else { panic!("a read") };
+    assert!(matches!(&queries[..], [Query::Get { partition, .. }] if **partition == *b"nurse@capulet.com"));
+    let mut batch = crate::store::Batch::new();
+    last::logout(&mut batch, "nurse@capulet.com", 1_166_551_115_000_000 - 903_000_000, "Heading <Home>");
+    let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("a write") };
+    let stored = |value: Option<&[u8]>| [Found::Value(value.map(Box::from))];
+    assert_eq!(
+        resume(after.clone(), &stored(Some(value))),
+        result("<query xmlns='jabber:iq:last' seconds='903'>Heading &lt;Home&gt;</query>")
+    );
+    assert_eq!(resume(after.clone(), &stored(None)), Step::Error(Condition::ItemNotFound));
+    assert_eq!(resume(after, &stored(Some(b"?"))), Step::Error(Condition::InternalServerError));
+}
+
+#[test]
+fn what_is_advertised_is_what_is_there() {
+    // XEP-0030 3.1: every namespace that is advertised is answered, and what is switched off is neither.
+    for registration in [true, false] {
+        let server = ServerFacts { registration, account_changes: registration, ..facts() };
+        let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+        let answer = text(ask_with(&server, true, SERVER, false, info));
+        assert!(answer.contains("<identity category='server' type='im' name='Throng'/>"), "{answer}");
+        let element = xml::parse(answer.as_bytes()).unwrap();
+        let vars: Vec<_> = element.children().filter_map(|child| child.attr("var")).collect();
+        assert!(vars.is_sorted() && vars.len() >= 9, "{vars:?}");
+        for var in &vars {
+            let answered = TABLE.iter().any(|feature| feature.namespace == *var && (feature.offered)(&server));
+            assert!(answered || ["msgoffline", caps::NS].contains(var), "{var}");
+        }
+        assert_eq!(vars.contains(&register::NS), registration);
+        let form = ask_with(&server, true, SERVER, false, "<query xmlns='jabber:iq:register'/>");
+        assert_eq!(form == Step::Error(Condition::ServiceUnavailable), !registration);
+    }
+}
+
+#[test]
+fn an_account_is_discovered_by_those_who_may() {
+    // XEP-0030 3.1, 8.
+    let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    for to in [OWN, FRIEND] {
+        let answer = text(get(to, info));
+        assert!(answer.contains("<identity category='account' type='registered'/>"), "{answer}");
+        assert!(answer.contains("<feature var='http://jabber.org/protocol/disco#info'/>"), "{answer}");
+        assert!(!answer.contains("jabber:iq:version"), "{answer}");
+    }
+    assert_eq!(get(STRANGER, info), Step::Error(Condition::ServiceUnavailable));
+}
+
+#[test]
+fn nodes_of_service_discovery() {
+    // XEP-0030 3.2 and 7: unknown nodes; XEP-0115 6.2: the node of the capabilities, mirrored in the answer.
+    for what in ["info", "items"] {
+        let query = format!("<query xmlns='http://jabber.org/protocol/disco#{what}' node='x'/>");
+        assert_eq!(get(SERVER, &query), Step::Error(Condition::ItemNotFound));
+        assert_eq!(get(OWN, &query), Step::Error(Condition::ItemNotFound));
+    }
+    let mut features = Vec::new();
+    stream_features(&facts(), &mut features);
+    let features = xml::parse(&[b"<f>", &features[..], b"</f>"].concat()).expect("well-formed");
+    let c = features.get_child("c", caps::NS).expect("XEP-0115 6.3");
+    let node = format!("{}#{}", c.attr("node").unwrap(), c.attr("ver").unwrap());
+    let answer = text(get(SERVER, &format!("<query xmlns='http://jabber.org/protocol/disco#info' node='{node}'/>")));
+    let answer = xml::parse(answer.as_bytes()).unwrap();
+    assert_eq!(answer.attr("node"), Some(&*node));
+    // XEP-0115 5.4: the hash of the answer is the hash that was announced.
+    let vars: Vec<_> = answer.children().filter_map(|child| child.attr("var")).collect();
+    assert_eq!(c.attr("ver"), Some(&*caps::verification(&[("server", "im", "Throng")], &vars)));
+}
+
+#[test]
+fn stream_features_after_authentication() {
+    let mut out = Vec::new();
+    stream_features(&facts(), &mut out);
+    let out = String::from_utf8(out).unwrap();
+    for (clause, feature) in [
+        ("RFC 6121 2.6.1", "<ver xmlns='urn:xmpp:features:rosterver'/>"),
+        ("RFC 6121 3.4.1", "<sub xmlns='urn:xmpp:features:pre-approval'/>"),
+        ("XEP-0115 6.3", "<c xmlns='http://jabber.org/protocol/caps' hash='sha-1'"),
+    ] {
+        assert!(out.contains(feature), "{clause}");
+    }
+}
+
+/// XEP-0049's example element.
+const EXODUS: &str = "<exodus xmlns=\"exodus:prefs\"><defaultnick>Hamlet</defaultnick></exodus>";
+
+#[test]
+fn private_xml_is_stored_and_read_back() {
+    // XEP-0049 2.3.
+    let payload = format!("<query xmlns='jabber:iq:private'>{EXODUS}</query>");
+    let Step::Read(queries, after) = set(OWN, &payload) else { panic!("a read") };
+    assert!(matches!(&queries[..], [Query::Range { .. }]));
+    let Step::Write(batch, answer) = resume(after, &[Found::Rows { rows: Vec::new(), more: false }]) else {
+        panic!("a write")
+    };
+    assert!(answer.is_empty());
+    let ops: Vec<_> = batch.iter().collect();
+    let [OpView::Put { sort, value, .. }] = ops[..] else { panic!("one row: {ops:?}") };
+
+    let Step::Read(queries, after) =
+        get(OWN, "<query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'/></query>")
+    else {
+        panic!("a read")
+    };
+    assert!(matches!(&queries[..], [Query::Get { sort: asked, .. }] if **asked == *sort));
+    let answer = text(resume(after.clone(), &[Found::Value(Some(value.into()))]));
+    let stored = xml::parse(answer.as_bytes()).unwrap();
+    let exodus = stored.get_child("exodus", "exodus:prefs").expect("the element");
+    assert_eq!(exodus.get_child("defaultnick", "exodus:prefs").unwrap().text(), "Hamlet");
+    // What was never stored reads as the empty element that was asked for.
+    let answer = text(resume(after, &[Found::Value(None)]));
+    let stored = xml::parse(answer.as_bytes()).unwrap();
+    assert_eq!(stored.get_child("exodus", "exodus:prefs").unwrap().nodes().count(), 0);
+}
+
+#[test]
+fn private_xml_keeps_prefixed_names_and_attributes() {
+    let payload = "<query xmlns='jabber:iq:private'><p:a xmlns:p='ns:p' p:x='1' y=\"&lt;'&quot;\" xml:lang='en'>\
+                   <b xmlns='ns:b'>t &amp; u</b><p:c/></p:a></query>";
+    let Step::Read(_, Resume::PrivateSet { elements, .. }) = set(OWN, payload) else { panic!("a read") };
+    let original = xml::parse(payload.as_bytes()).unwrap();
+    let stored = xml::parse(&elements[0].1).expect("stands for itself");
+    assert_eq!(&stored, original.children().next().unwrap());
+}
+
+#[test]
+fn private_xml_that_is_refused() {
+    let cases = [
+        ("XEP-0049 2.3: no element", false, "<query xmlns='jabber:iq:private'/>", Condition::BadRequest),
+        ("XEP-0049 2.3: no element", true, "<query xmlns='jabber:iq:private'/>", Condition::BadRequest),
+        (
+            "XEP-0049 2.3: get of one namespace",
+            false,
+            "<query xmlns='jabber:iq:private'><a xmlns='a'/><b xmlns='b'/></query>",
+            Condition::BadRequest,
+        ),
+        (
+            "XEP-0049 2.3: no namespace of its own",
+            true,
+            "<query xmlns='jabber:iq:private'><a>x</a></query>",
+            Condition::NotAcceptable,
+        ),
+        (
+            "the same element twice",
+            true,
+            "<query xmlns='jabber:iq:private'><a xmlns='a'>x</a><a xmlns='a'>y</a></query>",
+            Condition::NotAcceptable,
+        ),
+    ];
+    for (clause, verb, payload, condition) in cases {
+        assert_eq!(ask_with(&facts(), true, OWN, verb, payload), Step::Error(condition), "{clause}");
+    }
+    let long = "n".repeat(crate::limits::PRIVATE_KEY_BYTES_MAX);
+    let payload = format!("<query xmlns='jabber:iq:private'><a xmlns='{long}'>x</a></query>");
+    assert_eq!(set(OWN, &payload), Step::Error(Condition::NotAcceptable));
+}
+
+#[test]
+fn private_xml_is_bounded() {
+    let row = |n: usize, len: usize| Row {
+        sort: crate::store::private::key("ns", &n.to_string()),
+        value: vec![b'x'; len].into(),
+    };
+    let stored = |rows: Vec<Row>, more| [Found::Rows { rows, more }];
+    let one = |name: &str, body: &str| {
+        let payload = format!("<query xmlns='jabber:iq:private'><{name} xmlns='ns'>{body}</{name}></query>");
+        match set(OWN, &payload) {
+            Step::Read(_, after) => after,
+            other => panic!("not a read: {other:?}"),
+        }
+    };
+    let full: Vec<_> = (0..crate::limits::PRIVATE_ELEMENTS_MAX).map(|n| row(n, 10)).collect();
+    let refused = Step::Error(Condition::PolicyViolation);
+    assert_eq!(resume(one("new", "x"), &stored(full.clone(), false)), refused);
+    let large = vec![row(0, crate::limits::PRIVATE_BYTES_MAX)];
+    assert_eq!(resume(one("new", "x"), &stored(large.clone(), false)), refused);
+    assert_eq!(resume(one("new", "x"), &stored(large, true)), refused);
+    // Freeing a place always works.
+    assert!(matches!(resume(one("new", ""), &stored(full, true)), Step::Write(batch, _)
+        if matches!(batch.iter().next(), Some(OpView::Delete { .. }))));
+}
+
+fn register(server: &ServerFacts, secure: bool, set: bool, fields: &str) -> Option<Step> {
+    let payload = format!("<query xmlns='jabber:iq:register'>{fields}</query>");
+    register::before_authentication(server, secure, local, set, payload.as_bytes())
+}
+
+#[test]
+fn registration_before_authentication() {
+    use Condition::*;
+    let open = facts();
+    let form = text(register(&open, true, false, "").unwrap());
+    assert!(form.contains("<username/><password/>"), "XEP-0077 3.1: {form}");
+    let create = AccountAction::Create { local: "bill".into(), password: "Calli<ope".into() };
+    let account = "<username>Bill</username><password>Calli&lt;ope</password>";
+    assert_eq!(register(&open, true, true, account), Some(Step::Account(create.clone())));
+    assert!(!format!("{create:?}").contains("Calli"), "a password is never printed");
+    let long = format!("<username>bill</username><password>{}</password>", "x".repeat(1025));
+    let refused = [
+        ("XEP-0077 3.1: not all information", "<username>bill</username>", NotAcceptable),
+        ("XEP-0077 3.1: empty password", "<username>bill</username><password/>", NotAcceptable),
+        ("RFC 7622 3.3: no localpart", "<username>a b</username><password>p</password>", NotAcceptable),
+        ("over the bound", &*long, NotAcceptable),
+        ("XEP-0077 3.2: nothing to remove", "<remove/>", UnexpectedRequest),
+    ];
+    for (clause, fields, condition) in refused {
+        assert_eq!(register(&open, true, true, fields), Some(Step::Error(condition)), "{clause}");
+    }
+    let closed = ServerFacts { registration: false, ..facts() };
+    assert_eq!(register(&closed, true, false, ""), Some(Step::Error(ServiceUnavailable)));
+    assert_eq!(register(&closed, true, true, account), Some(Step::Error(ServiceUnavailable)));
+    assert_eq!(register(&open, false, true, account), Some(Step::Error(NotAuthorized)));
+    let other = register::before_authentication(&open, true, local, false, b"<query xmlns='jabber:iq:roster'/>");
+    assert_eq!(other, None, "RFC 6120 4.9.3.12");
+}
+
+#[test]
+fn registration_after_authentication() {
+    use Condition::*;
+    let query = |fields: &str| format!("<query xmlns='jabber:iq:register'>{fields}</query>");
+    let registered = text(get(SERVER, &query("")));
+    assert!(registered.contains("<registered/><username>juliet</username><password/>"), "XEP-0077 3.1: {registered}");
+    let change = Step::Account(AccountAction::ChangePassword { password: "new".into() });
+    let cases = [
+        ("XEP-0077 3.3", "<username>Juliet</username><password>new</password>", change.clone()),
+        ("XEP-0077 3.3", "<username>juliet@capulet.com</username><password>new</password>", change),
+        ("XEP-0077 3.3: incomplete", "<password>new</password>", Step::Error(BadRequest)),
+        ("XEP-0077 3.3: empty password", "<username>juliet</username><password/>", Step::Error(BadRequest)),
+        ("somebody else", "<username>nurse</username><password>new</password>", Step::Error(NotAllowed)),
+        ("another domain", "<username>juliet@x</username><password>new</password>", Step::Error(NotAllowed)),
+        ("XEP-0077 3.2", "<remove/>", Step::Account(AccountAction::Remove)),
+        ("XEP-0077 3.2: not alone", "<remove/><username>juliet</username>", Step::Error(BadRequest)),
+    ];
+    for (clause, fields, expected) in cases {
+        assert_eq!(set(SERVER, &query(fields)), expected, "{clause}: {fields}");
+    }
+    let change = query("<username>juliet</username><password>new</password>");
+    assert_eq!(ask_with(&facts(), false, SERVER, true, &change), Step::Error(NotAuthorized), "XEP-0077 3.3");
+    let fixed = ServerFacts { account_changes: false, ..facts() };
+    for payload in [&change, &query("<remove/>")] {
+        assert_eq!(ask_with(&fixed, true, SERVER, true, payload), Step::Error(NotAllowed), "XEP-0077 3.2, 3.3");
+    }
+}

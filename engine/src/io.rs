@@ -1,0 +1,346 @@
+//! The one way in and the one way out of a shard: [`Input`] and [`Output`], both closed.
+//!
+//! Whoever hosts a shard (the server's threads, the simulated world) turns events into inputs and carries effects out.
+//! The order of effects is the order in which the host must carry them out for one connection.
+
+use std::net::IpAddr;
+
+use crate::id::{ConnId, ShardId};
+use crate::mail::MailBatch;
+use crate::session::moved::Moved;
+use crate::session::sasl;
+use crate::store::account::Credentials;
+use crate::store::{Batch, Found, Query};
+
+/// What a listener promises and demands of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerKind {
+    /// TLS from the first byte (XEP-0368); otherwise STARTTLS is offered.
+    pub direct_tls: bool,
+    /// STARTTLS can be offered, because the host has a certificate.
+    pub starttls: bool,
+    /// PLAIN, and SCRAM, without TLS: only on loopback and only if the operator says so.
+    pub plain_auth: bool,
+    /// In-band registration is open here (XEP-0077).
+    pub registration: bool,
+}
+
+/// Facts of a finished TLS handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// Keying material for `tls-exporter` (RFC 9266), where it may be used.
+    pub exporter: Option<[u8; 32]>,
+    /// Hash of the server's certificate for `tls-server-end-point` (RFC 5929 4).
+    pub server_end_point: Vec<u8>,
+}
+
+/// Space in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageState {
+    /// There is room.
+    Ok,
+    /// Commits in flight get through on the reserve; nothing new that must be stored is accepted.
+    Full,
+}
+
+/// Work that takes longer than a turn may; its result comes back as an input.
+pub enum Job {
+    /// Derive the key of a PLAIN login's password, to compare.
+    CheckPassword(sasl::DeriveKeys),
+    /// Derive SCRAM keys from a password (RFC 5802 2.2), to store.
+    DeriveKeys {
+        /// The prepared password.
+        password: Box<str>,
+        /// Salt.
+        salt: Box<[u8]>,
+        /// Iteration count.
+        iterations: u32,
+        /// Time to note in the account's row, microseconds since the epoch.
+        created_us: u64,
+    },
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Job::CheckPassword(job) => job.fmt(f),
+            Job::DeriveKeys { iterations, .. } => write!(f, "DeriveKeys {{ iterations: {iterations}, .. }}"),
+        }
+    }
+}
+
+impl Job {
+    /// Does the work: pure, and slow on purpose.
+    pub fn run(self) -> JobDone {
+        match self {
+            Job::CheckPassword(job) => JobDone::Checked(job.run()),
+            Job::DeriveKeys { password, salt, iterations, created_us } => {
+                let made = Credentials::derive(&password, iterations, &salt, created_us);
+                JobDone::Keys(made.ok().map(|credentials| {
+                    let mut row = Vec::new();
+                    credentials.encode(&mut row);
+                    row.into()
+                }))
+            }
+        }
+    }
+}
+
+/// The result of a [`Job`].
+#[derive(Debug)]
+pub enum JobDone {
+    /// The key of a password to compare.
+    Checked(sasl::Derived),
+    /// The account's row with the keys; `None` if the password cannot be one.
+    Keys(Option<Box<[u8]>>),
+}
+
+/// What the operator asks of a shard; the host sends a command to the shard it concerns, or to all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// List sessions of this shard from a slot on, at most `most`.
+    Sessions {
+        /// First slot to look at.
+        from_slot: u32,
+        /// Most rows.
+        most: u32,
+    },
+    /// End the sessions of a bare JID, or the one of a full JID.
+    Kick {
+        /// Bare or full JID, normalised.
+        jid: Box<str>,
+    },
+    /// A headline from the server to a user's sessions, or with no JID to all of this shard.
+    Say {
+        /// Bare JID.
+        jid: Option<Box<str>>,
+        /// The text.
+        text: Box<str>,
+    },
+    /// Make an account, or with `replace` change its credentials; the shard is its home.
+    PutAccount {
+        /// Localpart, normalised.
+        local: Box<str>,
+        /// The account's row.
+        credentials: Box<[u8]>,
+        /// Whether one of this name may exist, must not, or must.
+        mode: PutMode,
+    },
+    /// Remove an account and all that is the user's; the shard is its home.
+    DeleteAccount {
+        /// Localpart, normalised.
+        local: Box<str>,
+    },
+    /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
+    /// and take no more.
+    Shutdown,
+}
+
+/// How an account is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutMode {
+    /// There must be none.
+    Add,
+    /// There must be one.
+    Change,
+    /// Either.
+    AddOrChange,
+}
+
+/// The answer to a [`Command`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done; the number of sessions or accounts it touched.
+    Done(u32),
+    /// No such account or session.
+    NotFound,
+    /// There is an account of this name.
+    Exists,
+    /// The store is full.
+    StoreFull,
+    /// A page of sessions; `next` is the slot to go on from.
+    Sessions {
+        /// The rows.
+        rows: Vec<SessionRow>,
+        /// Where to go on.
+        next: Option<u32>,
+    },
+}
+
+/// One session as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Full JID.
+    pub jid: String,
+    /// Whether a connection stands behind it, or it waits to be resumed (XEP-0198 5).
+    pub connected: bool,
+    /// Available, with this priority (RFC 6121 4.7.2.3).
+    pub priority: Option<i8>,
+    /// Seconds since the last bytes from it.
+    pub idle_s: u32,
+    /// Whether stream management is on.
+    pub managed: bool,
+    /// Whether the stream is encrypted.
+    pub tls: bool,
+}
+
+/// One event that concerns a shard.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A connection was accepted.
+    Accepted {
+        /// Its slot.
+        conn: ConnId,
+        /// What its listener says.
+        listener: ListenerKind,
+        /// The other end.
+        peer: IpAddr,
+    },
+    /// Its TLS handshake has finished.
+    Secured {
+        /// The connection.
+        conn: ConnId,
+        /// For channel binding.
+        tls: Box<TlsFacts>,
+    },
+    /// Bytes came, decrypted.
+    Received {
+        /// The connection.
+        conn: ConnId,
+        /// The bytes; kept by no one after the call.
+        bytes: &'a [u8],
+    },
+    /// All bytes of the last `Send` are with the kernel.
+    Sent {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// The connection is gone, in whatever way. Also follows every `Close` effect.
+    Closed {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// A connection came over from another shard.
+    Arrived {
+        /// Its slot here.
+        conn: ConnId,
+        /// Its state.
+        moved: Box<Moved>,
+    },
+    /// Mail of another shard.
+    Mail(&'a MailBatch),
+    /// The answers to a `Read`.
+    Found {
+        /// The token of the read.
+        token: u64,
+        /// An answer a query.
+        found: Vec<Found>,
+    },
+    /// The result of a `Job`.
+    Done {
+        /// The token of the job.
+        token: u64,
+        /// The result.
+        done: JobDone,
+    },
+    /// The store filled up, or has room again.
+    Storage(StorageState),
+    /// An operator's command.
+    Command {
+        /// Comes back with the reply.
+        token: u64,
+        /// The command.
+        command: Command,
+    },
+    /// No more events this turn: mail to the own shard is handled and all outputs are made.
+    EndOfTurn,
+}
+
+/// One thing that the host has to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send these bytes; `Sent` comes back. At most one is under way a connection.
+    Send {
+        /// The connection.
+        conn: ConnId,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Send the last words in the clear; from then on the connection speaks TLS.
+    StartTls {
+        /// The connection.
+        conn: ConnId,
+        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        last: Vec<u8>,
+    },
+    /// Stop reading from it.
+    Pause {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// Go on reading from it.
+    Resume {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// End the connection, once what was sent and the last words are out (bounded by the host's patience) or, with
+    /// `abort`, at once.
+    Close {
+        /// The connection.
+        conn: ConnId,
+        /// Bytes to send before, behind a send that may be under way.
+        last: Vec<u8>,
+        /// Do not wait for what is still to be sent.
+        abort: bool,
+    },
+    /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
+    /// here.
+    Depart {
+        /// The connection.
+        conn: ConnId,
+        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        last: Vec<u8>,
+        /// Its new home.
+        to: ShardId,
+        /// Its state.
+        moved: Box<Moved>,
+    },
+    /// Mail to another shard.
+    Mail {
+        /// The destination.
+        to: ShardId,
+        /// The letters.
+        batch: MailBatch,
+    },
+    /// Ask the store; it sees all writes asked for before.
+    Read {
+        /// Comes back with the answers.
+        token: u64,
+        /// The questions.
+        queries: Vec<Query>,
+    },
+    /// Do long work elsewhere.
+    Job {
+        /// Comes back with the result.
+        token: u64,
+        /// The work.
+        job: Job,
+    },
+    /// Answer an operator.
+    Reply {
+        /// The command's token.
+        token: u64,
+        /// The answer.
+        reply: Reply,
+    },
+}
+
+/// What a turn wants done. `writes` becomes durable as one, and until then every `Send`, `Close`, `Depart`, `Read` and
+/// `Reply` of this and later turns waits (see [`crate::gate`]).
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The turn's writes.
+    pub writes: Batch,
+    /// The turn's effects, in order.
+    pub effects: Vec<Effect>,
+}

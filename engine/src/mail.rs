@@ -1,0 +1,257 @@
+//! What shards say to each other: one [`MailBatch`] a turn and destination, many [`Letter`]s in it.
+//!
+//! All text of a batch stands in one buffer and letters point into it, so that a stanza crosses shards without an
+//! allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
+//! the same way. This room knows the form of letters, not what is done about them.
+
+use crate::feature::subscription;
+use crate::id::{ConnId, Gate, SessionId, ShardId};
+
+/// A piece of a batch's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// Who waits for the confirmation of a stanza: responsibility stays with the sender's session until it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The sender's home shard.
+    pub shard: ShardId,
+    /// The sender's session there.
+    pub session: SessionId,
+    /// The stanza's number in that session's inbound count (XEP-0198 4).
+    pub seq: u32,
+}
+
+/// The three stanza kinds (RFC 6120 8.2) with the types that routing asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message; `store` says whether an absent receiver gets it from the mailbox (XEP-0160 3, XEP-0334).
+    Message {
+        /// Its `type` attribute.
+        class: MessageClass,
+        /// May wait in the mailbox and stand in the archive.
+        store: bool,
+    },
+    /// An IQ request, get or set.
+    Request,
+    /// An IQ result or error.
+    Response,
+    /// Presence sent to one address (RFC 6121 4.6).
+    Directed {
+        /// Whether it says "unavailable".
+        unavailable: bool,
+    },
+}
+
+/// `type` of a message (RFC 6121 5.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageClass {
+    /// `normal`, or none, or one not known.
+    Normal,
+    /// `chat`.
+    Chat,
+    /// `groupchat`.
+    Groupchat,
+    /// `headline`.
+    Headline,
+    /// `error`.
+    Error,
+}
+
+/// What a presence letter between two users says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresenceNews {
+    /// The sender's resource is available; with `probe` the receiver's presence is asked for in return (RFC 6121 4.2.2, 4.3).
+    Available {
+        /// Answer with the presence of the receiver's resources.
+        probe: bool,
+    },
+    /// The sender's resource has gone.
+    Unavailable,
+    /// Only the question (RFC 6121 4.3).
+    Probe,
+    /// A subscription stanza (RFC 6121 3).
+    Subscription {
+        /// Which of the four.
+        kind: subscription::Kind,
+        /// The number of the request that it is or answers; see [`crate::feature::roster`].
+        number: u64,
+    },
+}
+
+/// One thing that a shard tells another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Letter {
+    /// A stanza for the user, or one session of the user, at this home.
+    Stanza {
+        /// Kind and type.
+        kind: Kind,
+        /// Whom to tell that the stanza is in safe hands.
+        origin: Option<Origin>,
+        /// The sender's full JID.
+        from: Span,
+        /// The receiver's bare or full JID.
+        to: Span,
+        /// The whole stanza with `from` and `to` stamped, content namespace `jabber:client`, never self-closed.
+        xml: Span,
+    },
+    /// The stanza `seq` of that session is in safe hands.
+    Confirm {
+        /// The sender's session.
+        session: SessionId,
+        /// The stanza's number.
+        seq: u32,
+    },
+    /// Presence between two users.
+    Presence {
+        /// What it says.
+        news: PresenceNews,
+        /// Full JID of the sender's resource; bare for subscriptions.
+        from: Span,
+        /// The receiver's bare JID.
+        to: Span,
+        /// The stanza, unaddressed; see [`crate::wire::splice::address`].
+        xml: Span,
+    },
+    /// A question about an account from the shard that holds the connection.
+    Ask {
+        /// Where the answer goes.
+        conn: ConnRef,
+        /// The account's localpart.
+        local: Span,
+        /// The question.
+        question: Question,
+    },
+    /// The answer.
+    Answer {
+        /// The connection that asked.
+        conn: ConnId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A login succeeded: what its account was charged when it began is given back.
+    LoginSucceeded {
+        /// The account's localpart.
+        local: Span,
+    },
+}
+
+/// A connection of some shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnRef {
+    /// The shard.
+    pub shard: ShardId,
+    /// The connection there.
+    pub conn: ConnId,
+}
+
+/// What a shard may ask of an account's home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The credentials for a login.
+    Credentials,
+    /// Make the account with these encoded credentials (XEP-0077 3.1).
+    Register {
+        /// The account's row.
+        credentials: Box<[u8]>,
+    },
+}
+
+/// What the home answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The account's row; `None` if there is no such account.
+    Credentials(Option<Box<[u8]>>),
+    /// Too many failed logins.
+    Throttled,
+    /// The account is made.
+    Registered,
+    /// There is one of this name.
+    Taken,
+    /// The store is full; try later.
+    StoreFull,
+}
+
+/// The mail of one turn from one shard to another.
+#[derive(Clone, Debug, Default)]
+pub struct MailBatch {
+    /// The sender.
+    pub from: ShardId,
+    /// What the sender's state of this turn rests on; nothing that follows from the batch leaves the process before it.
+    pub after: Gate,
+    text: Vec<u8>,
+    letters: Vec<Letter>,
+}
+
+impl MailBatch {
+    /// An empty batch of a sender.
+    pub fn new(from: ShardId) -> MailBatch {
+        MailBatch { from, ..MailBatch::default() }
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
+    /// Number of letters.
+    pub fn len(&self) -> usize {
+        self.letters.len()
+    }
+
+    /// Bytes of text.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The letters in the order in which they were written.
+    pub fn letters(&self) -> &[Letter] {
+        &self.letters
+    }
+
+    /// Adds text and names it.
+    pub fn write(&mut self, text: &[u8]) -> Span {
+        self.write_with(|out| out.extend_from_slice(text))
+    }
+
+    /// Adds text that `fill` appends, and names it.
+    pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Span {
+        let start = self.text.len();
+        fill(&mut self.text);
+        let end = u32::try_from(self.text.len()).expect("a turn's mail stays below 4 GiB");
+        Span { start: start as u32, len: end - start as u32 }
+    }
+
+    /// Adds a letter whose spans were written to this batch.
+    pub fn push(&mut self, letter: Letter) {
+        self.letters.push(letter);
+    }
+
+    /// The bytes of a piece.
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        &self.text[span.start as usize..(span.start + span.len) as usize]
+    }
+
+    /// A piece that was written as text (JIDs, names).
+    pub fn str(&self, span: Span) -> &str {
+        std::str::from_utf8(self.bytes(span)).expect("addresses in mail were checked when they were parsed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_comes_back() {
+        let mut batch = MailBatch::new(ShardId(3));
+        let a = batch.write(b"romeo@localhost/orchard");
+        let b = batch.write_with(|out| out.extend_from_slice("\u{e9}t\u{e9}".as_bytes()));
+        assert_eq!(batch.str(a), "romeo@localhost/orchard");
+        assert_eq!(batch.str(b), "\u{e9}t\u{e9}");
+        assert_eq!(batch.text_bytes(), 28);
+    }
+}

@@ -1,0 +1,18 @@
+//! XML namespaces that more than one room speaks of.
+
+pub use crate::wire::ns::{CLIENT, STREAM};
+
+/// STARTTLS (RFC 6120 5).
+pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
+/// SASL (RFC 6120 6).
+pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
+/// SASL channel-binding types (XEP-0440).
+pub const SASL_CB: &str = "urn:xmpp:sasl-cb:0";
+/// Resource binding (RFC 6120 7).
+pub const BIND: &str = "urn:ietf:params:xml:ns:xmpp-bind";
+/// Stream management (XEP-0198).
+pub const SM: &str = "urn:xmpp:sm:3";
+/// Stanza ids (XEP-0359).
+pub const STANZA_ID: &str = "urn:xmpp:sid:0";
+/// Stream limits (XEP-0478).
+pub const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";

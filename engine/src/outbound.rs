@@ -1,0 +1,166 @@
+//! What waits to be sent to one connection, and what follows when it does not drain.
+//!
+//! An idle connection has none of this: the buffer is taken from the shard's pool with the first byte of a turn and goes
+//! back when all is sent. At most one send is under way; what comes meanwhile collects here and leaves as one.
+
+/// A message in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// Its archive id, or 0.
+    id: u64,
+    start: u32,
+    end: u32,
+}
+
+/// A message that did not get out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// Its archive id, or 0 if it stands in no archive.
+    pub id: u64,
+    /// Its bytes; empty if it was in a send under way.
+    pub xml: Vec<u8>,
+}
+
+/// Waiting output of one connection.
+#[derive(Debug, Default)]
+pub struct Outbound {
+    /// Bytes not yet handed to the driver.
+    pending: Vec<u8>,
+    /// Messages among `pending`.
+    pending_messages: Vec<Mark>,
+    /// Archive ids of messages in the send that is under way.
+    sending_ids: Vec<u64>,
+    /// Bytes of the send that is under way.
+    sending_bytes: usize,
+    /// Second (monotonic) when the send under way was made.
+    since_s: u32,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// Less than the soft bound.
+    Light,
+    /// More: messages stay in the mailbox until it drains.
+    Heavy,
+    /// More than may wait at all: the stream ends.
+    TooMuch,
+}
+
+impl Outbound {
+    /// The buffer that output is appended to.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    /// Notes that the last `bytes` of the buffer are the message with this archive id (0: it stands in no archive).
+    pub fn note(&mut self, id: u64, bytes: usize) {
+        let end = self.pending.len() as u32;
+        self.pending_messages.push(Mark { id, start: end - bytes as u32, end });
+    }
+
+    /// Takes the messages that are not known to be with the kernel.
+    pub fn take_unsent(&mut self) -> Vec<Unsent> {
+        let sending = self.sending_ids.drain(..).map(|id| Unsent { id, xml: Vec::new() });
+        let pending = &self.pending;
+        let waiting = self.pending_messages.drain(..).map(|m| {
+            let xml = pending.get(m.start as usize..m.end as usize).unwrap_or_default();
+            Unsent { id: m.id, xml: xml.to_vec() }
+        });
+        sending.chain(waiting).collect()
+    }
+
+    /// Takes all pending bytes, whether a send is under way or not: the last words of a connection.
+    pub fn take_last(&mut self) -> Vec<u8> {
+        self.pending_messages.clear();
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Bytes that wait or are under way.
+    pub fn bytes(&self) -> usize {
+        self.pending.len() + self.sending_bytes
+    }
+
+    /// Whether a send is under way.
+    pub fn is_sending(&self) -> bool {
+        self.sending_bytes > 0
+    }
+
+    /// Second when the send under way was made.
+    pub fn since_s(&self) -> u32 {
+        self.since_s
+    }
+
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    /// Takes the pending bytes for one send, if there are any and none is under way.
+    pub fn take(&mut self, now_s: u32) -> Option<Vec<u8>> {
+        if self.is_sending() || self.pending.is_empty() {
+            return None;
+        }
+        self.sending_bytes = self.pending.len();
+        self.since_s = now_s;
+        self.sending_ids.extend(self.pending_messages.drain(..).map(|m| m.id).filter(|&id| id != 0));
+        Some(std::mem::take(&mut self.pending))
+    }
+
+    /// The send is done: returns the archive ids that it carried.
+    pub fn sent(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.sending_bytes = 0;
+        self.sending_ids.drain(..)
+    }
+
+    /// How the backlog stands against the bounds.
+    pub fn backlog(&self, soft: usize, max: usize) -> Backlog {
+        match self.bytes() {
+            n if n > max => Backlog::TooMuch,
+            n if n > soft => Backlog::Heavy,
+            _ => Backlog::Light,
+        }
+    }
+
+    /// Forgets everything and keeps a little memory, for the pool.
+    pub fn recycle(&mut self) {
+        if self.pending.capacity() > 4096 {
+            self.pending = Vec::new();
+        }
+        self.pending.clear();
+        self.pending_messages.clear();
+        self.sending_ids.clear();
+        self.sending_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_send_at_a_time_and_ids_follow_their_bytes() {
+        let mut out = Outbound::default();
+        out.buffer().extend_from_slice(b"<a/>");
+        out.note(7, 4);
+        assert_eq!(out.take(1).unwrap(), b"<a/>");
+        out.buffer().extend_from_slice(b"<b/>");
+        out.note(8, 4);
+        assert!(out.take(2).is_none());
+        assert_eq!(out.sent().collect::<Vec<_>>(), [7]);
+        assert_eq!(out.take(2).unwrap(), b"<b/>");
+        assert_eq!(out.sent().collect::<Vec<_>>(), [8]);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn backlog_has_three_steps() {
+        let mut out = Outbound::default();
+        out.buffer().resize(10, b' ');
+        assert_eq!(out.backlog(10, 20), Backlog::Light);
+        out.buffer().resize(11, b' ');
+        assert_eq!(out.backlog(10, 20), Backlog::Heavy);
+        out.buffer().resize(21, b' ');
+        assert_eq!(out.backlog(10, 20), Backlog::TooMuch);
+    }
+}

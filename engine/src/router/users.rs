@@ -1,0 +1,345 @@
+//! The users of a shard that are online, or whose stored state is at hand.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use crate::feature::roster::Roster;
+use crate::id::SessionId;
+use crate::mail::{Kind, Origin};
+use crate::session::conn::NONE;
+use crate::session::table::{Session, Sessions};
+use crate::store::mailbox::Mailbox;
+
+/// A stanza that waits until its user's state is loaded.
+#[derive(Debug)]
+pub struct Parked {
+    /// Kind and type.
+    pub kind: Kind,
+    /// Who waits for its confirmation.
+    pub origin: Option<Origin>,
+    /// The sender's full JID.
+    pub from: Box<str>,
+    /// The receiver.
+    pub to: Box<str>,
+    /// The stanza.
+    pub xml: Box<[u8]>,
+}
+
+/// What waits for an account to be looked up.
+#[derive(Debug)]
+pub enum Waiting {
+    /// A stanza.
+    Stanza(Parked),
+    /// A roster step that must not make a roster for an account that is not there.
+    Step(RosterStep),
+}
+
+/// A step that needs the user's roster.
+#[derive(Debug)]
+pub enum RosterStep {
+    /// A roster request of one of the user's sessions.
+    Request {
+        /// The session.
+        session: SessionId,
+        /// The stanza's number in its inbound count.
+        seq: u32,
+        /// The stanza's `id`.
+        id: Option<Box<str>>,
+        /// What it asks.
+        request: crate::feature::roster_iq::Request,
+    },
+    /// A session's available presence goes to those who may see it (RFC 6121 4.2.2, 4.4.2).
+    Announce {
+        /// The session.
+        session: SessionId,
+        /// Its full JID.
+        full: Box<str>,
+        /// The presence, unaddressed.
+        xml: Box<[u8]>,
+        /// It was not available before: contacts are probed and waiting requests delivered.
+        initial: bool,
+    },
+    /// A session has become unavailable or ended (RFC 6121 4.5.2).
+    Withdraw {
+        /// Its full JID.
+        full: Box<str>,
+        /// The presence, unaddressed.
+        xml: Box<[u8]>,
+        /// Who else got directed presence.
+        directed: Vec<Box<str>>,
+    },
+    /// One of the user's sessions sends a subscription stanza (RFC 6121 3).
+    SendSubscription {
+        /// The session.
+        session: SessionId,
+        /// The stanza's number in its inbound count.
+        seq: u32,
+        /// Which.
+        kind: crate::feature::subscription::Kind,
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
+    /// A contact's subscription stanza has come.
+    ReceiveSubscription {
+        /// Which.
+        kind: crate::feature::subscription::Kind,
+        /// Its number.
+        number: u64,
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
+    /// A contact asks who is there (RFC 6121 4.3).
+    Probe {
+        /// The full JID that asks.
+        from: Box<str>,
+    },
+    /// A request for the account whose answer depends on whether the sender may see the user's presence.
+    Authorize(Parked),
+    /// The account is removed: contacts are told (XEP-0077 3.2).
+    Leave,
+}
+
+/// Whether the account is known to be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Known {
+    /// Not looked up.
+    #[default]
+    Unknown,
+    /// A look-up is under way.
+    Asked,
+    /// There is one.
+    Exists,
+    /// There is none.
+    Missing,
+}
+
+/// What is at hand of a user while there is something to do; dropped when idle.
+#[derive(Debug, Default)]
+pub struct UserState {
+    /// Whether there is an account.
+    pub known: Known,
+    /// The mailbox, if its figures are known.
+    pub mailbox: Option<Mailbox>,
+    /// The roster, if it is at hand.
+    pub roster: Option<Roster>,
+    /// A read of the roster is under way.
+    pub roster_asked: bool,
+    /// A read of the mailbox rows is under way.
+    pub replay_asked: bool,
+    /// What waits for `known` and `mailbox`.
+    pub parked: VecDeque<Waiting>,
+    /// Steps that wait for the roster.
+    pub roster_waits: VecDeque<RosterStep>,
+    /// Second (monotonic) of the last use.
+    pub used_s: u32,
+}
+
+impl UserState {
+    /// Whether nothing is lost when it is dropped.
+    pub fn is_settled(&self) -> bool {
+        self.known != Known::Asked
+            && !self.roster_asked
+            && !self.replay_asked
+            && self.parked.is_empty()
+            && self.roster_waits.is_empty()
+            && self.mailbox.as_ref().is_none_or(Mailbox::is_settled)
+    }
+}
+
+/// One user.
+#[derive(Debug)]
+pub struct User {
+    /// Localpart, normalised; empty in a free slot.
+    pub local: Box<str>,
+    /// First of the user's sessions, or [`NONE`].
+    pub first: u32,
+    /// All that was stored for the user is delivered or handed out, and a session takes what comes.
+    pub live: bool,
+    /// Loaded state.
+    pub state: Option<Box<UserState>>,
+}
+
+/// The users.
+#[derive(Debug, Default)]
+pub struct Users {
+    slots: Vec<User>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+}
+
+fn hash(local: &str) -> u64 {
+    // The same avalanche as the partitions' hash, over the localpart alone. Names are authenticated or looked up in the
+    // store before they stay here, so chosen collisions cost their maker a row each.
+    let mut h: u64 = 0x9e37_79b9_7f4a_7c15;
+    for chunk in local.as_bytes().chunks(8) {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        h ^= h >> 32;
+    }
+    h
+}
+
+impl Users {
+    /// The user of this name.
+    pub fn find(&self, local: &str) -> Option<u32> {
+        self.index.find(hash(local), |&slot| &*self.slots[slot as usize].local == local).copied()
+    }
+
+    /// The user of this name, made if need be.
+    pub fn find_or_insert(&mut self, local: &str) -> u32 {
+        if let Some(slot) = self.find(local) {
+            return slot;
+        }
+        let user = User { local: local.into(), first: NONE, live: false, state: None };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = user;
+                slot
+            }
+            None => {
+                self.slots.push(user);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slots = &self.slots;
+        self.index.insert_unique(hash(local), slot, |&other| hash(&slots[other as usize].local));
+        slot
+    }
+
+    /// A user that is there.
+    pub fn get(&self, slot: u32) -> &User {
+        &self.slots[slot as usize]
+    }
+
+    /// A user that is there.
+    pub fn get_mut(&mut self, slot: u32) -> &mut User {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Loaded state of a user, made empty if need be.
+    pub fn state(&mut self, slot: u32, now_s: u32) -> &mut UserState {
+        let state = self.slots[slot as usize].state.get_or_insert_with(Box::default);
+        state.used_s = now_s;
+        state
+    }
+
+    /// Forgets a user that has no session and nothing unsettled. Returns whether it did.
+    pub fn forget_if_idle(&mut self, slot: u32) -> bool {
+        let user = &self.slots[slot as usize];
+        if user.local.is_empty() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled()) {
+            return false;
+        }
+        if let Ok(entry) = self.index.find_entry(hash(&user.local), |&other| other == slot) {
+            entry.remove();
+        }
+        self.slots[slot as usize] = User { local: "".into(), first: NONE, live: false, state: None };
+        self.free.push(slot);
+        true
+    }
+
+    /// Slots, free ones included.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Users held.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a session in front of its user's list.
+    pub fn link(&mut self, sessions: &mut Sessions, id: SessionId) {
+        let user = &mut self.slots[sessions.slot(id.slot).user as usize];
+        sessions.slot_mut(id.slot).next = user.first;
+        user.first = id.slot;
+    }
+
+    /// Takes a session out of its user's list.
+    pub fn unlink(&mut self, sessions: &mut Sessions, id: SessionId) {
+        let next = sessions.slot(id.slot).next;
+        let user = &mut self.slots[sessions.slot(id.slot).user as usize];
+        if user.first == id.slot {
+            user.first = next;
+            return;
+        }
+        let mut at = user.first;
+        while at != NONE {
+            let following = sessions.slot(at).next;
+            if following == id.slot {
+                sessions.slot_mut(at).next = next;
+                return;
+            }
+            at = following;
+        }
+    }
+
+    /// A user's sessions, newest first.
+    pub fn sessions<'a>(&self, sessions: &'a Sessions, user: u32) -> SessionsOf<'a> {
+        SessionsOf { sessions, at: self.slots[user as usize].first }
+    }
+}
+
+/// Iterator over a user's sessions.
+#[derive(Debug)]
+pub struct SessionsOf<'a> {
+    sessions: &'a Sessions,
+    at: u32,
+}
+
+impl<'a> Iterator for SessionsOf<'a> {
+    type Item = (SessionId, &'a Session);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let id = self.sessions.id(self.at)?;
+        let session = self.sessions.slot(self.at);
+        self.at = session.next;
+        Some((id, session))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ConnId;
+
+    #[test]
+    fn sessions_are_linked_and_unlinked() {
+        let (mut users, mut sessions) = (Users::default(), Sessions::default());
+        let user = users.find_or_insert("romeo");
+        let conn = ConnId { slot: 0, generation: 0 };
+        let ids: Vec<_> = ["a", "b", "c"]
+            .iter()
+            .map(|r| {
+                let id = sessions.insert(Session::new(user, (*r).into(), conn, false));
+                users.link(&mut sessions, id);
+                id
+            })
+            .collect();
+        let names = |users: &Users, sessions: &Sessions| -> Vec<String> {
+            users.sessions(sessions, user).map(|(_, s)| s.resource.to_string()).collect()
+        };
+        assert_eq!(names(&users, &sessions), ["c", "b", "a"]);
+        users.unlink(&mut sessions, ids[1]);
+        sessions.remove(ids[1]);
+        assert_eq!(names(&users, &sessions), ["c", "a"]);
+        assert!(sessions.get(ids[1]).is_none());
+        assert!(!users.forget_if_idle(user), "it has sessions");
+        for id in [ids[0], ids[2]] {
+            users.unlink(&mut sessions, id);
+            sessions.remove(id);
+        }
+        assert!(users.forget_if_idle(user));
+        assert_eq!(users.find("romeo"), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! One connection: where its stream stands, and the little that is kept while it is idle.
+
+use std::net::IpAddr;
+
+use super::sasl;
+use crate::id::{ConnId, SessionId};
+use crate::io::{ListenerKind, TlsFacts};
+use crate::outbound::Outbound;
+use crate::wire::{Expect, Scanner, StreamScope};
+
+/// No connection, session or user.
+pub const NONE: u32 = u32::MAX;
+
+/// What a stream expects next before a resource is bound. Each state is named for it.
+#[derive(Debug)]
+pub enum Stage {
+    /// The first stream header (RFC 6120 4.2).
+    ExpectHeader,
+    /// A choice among the features: STARTTLS, authentication or registration (RFC 6120 4.3.2).
+    ExpectChoice,
+    /// The TLS handshake; `<proceed/>` is sent (RFC 6120 5.4.2.3).
+    ExpectHandshake,
+    /// The mechanism's first message, which the client left out of `<auth/>`.
+    ExpectInitial(sasl::ExpectInitial),
+    /// The account's row, for SCRAM.
+    ExpectScramAccount(Box<sasl::ExpectAccount>),
+    /// The client's proof.
+    ExpectProof(Box<sasl::ExpectClientFinal>),
+    /// The account's row, for PLAIN.
+    ExpectPlainAccount(Box<sasl::PlainAttempt>),
+    /// The derived key of a PLAIN password.
+    ExpectPlainKeys(Box<sasl::ExpectDerived>),
+    /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
+    ExpectRegistration(Box<Registering>),
+    /// The stream is restarted after authentication (RFC 6120 6.4.6).
+    ExpectRestart(Box<str>),
+    /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
+    ExpectBind(Box<str>),
+}
+
+/// A registration under way.
+#[derive(Debug)]
+pub struct Registering {
+    /// The name, normalised.
+    pub local: Box<str>,
+    /// `id` of the IQ.
+    pub id: Box<str>,
+}
+
+/// A connection that has no session yet.
+#[derive(Debug)]
+pub struct Opening {
+    /// What its listener says.
+    pub listener: ListenerKind,
+    /// The other end.
+    pub peer: IpAddr,
+    /// The TLS handshake's facts, once it is done and until authentication is.
+    pub tls: Option<Box<TlsFacts>>,
+    /// The stream is encrypted.
+    pub secured: bool,
+    /// Second (monotonic) when it was accepted.
+    pub accepted_s: u32,
+    /// Failed authentications so far.
+    pub attempts: u8,
+    /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
+    pub blocked: bool,
+    /// What comes next.
+    pub stage: Stage,
+}
+
+/// State of a connection.
+#[derive(Debug, Default)]
+pub enum ConnState {
+    /// The slot holds no connection.
+    #[default]
+    Free,
+    /// Before a session.
+    Opening(Box<Opening>),
+    /// Behind a session.
+    Bound(SessionId),
+    /// Ended by this side or the other: nothing more is read, `Closed` is awaited.
+    Closing,
+    /// On its way to another shard.
+    Departing,
+}
+
+/// The part of an item that has come so far.
+#[derive(Debug, Default)]
+pub struct Partial {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// How far they are looked at.
+    pub scanner: Scanner,
+}
+
+/// One slot of a shard's connections.
+#[derive(Debug, Default)]
+pub struct Conn {
+    /// Generation of the connection in the slot.
+    pub generation: u32,
+    /// Second (monotonic) of the last bytes received.
+    pub last_s: u32,
+    /// Where it stands.
+    pub state: ConnState,
+    /// What the stream header declared.
+    pub scope: StreamScope,
+    /// An item that has come in part.
+    pub partial: Option<Box<Partial>>,
+    /// Output that waits or is under way.
+    pub outbound: Option<Box<Outbound>>,
+    /// What the stream may bring next.
+    pub expect: StreamExpect,
+    /// A header was sent, so that errors and the end go inside of it (RFC 6120 4.9.1.1).
+    pub header_sent: bool,
+    /// It is in the turn's list of connections with output.
+    pub dirty: bool,
+    /// It is not read from.
+    pub paused: bool,
+    /// A ping was sent to find out whether an idle peer is there.
+    pub pinged: bool,
+}
+
+/// [`Expect`] with a default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamExpect {
+    /// The first byte of a stream.
+    #[default]
+    Opening,
+    /// The header behind an XML declaration.
+    Header,
+    /// Inside of the stream.
+    Content,
+}
+
+impl From<StreamExpect> for Expect {
+    fn from(expect: StreamExpect) -> Expect {
+        match expect {
+            StreamExpect::Opening => Expect::Opening,
+            StreamExpect::Header => Expect::Header,
+            StreamExpect::Content => Expect::Content,
+        }
+    }
+}
+
+/// A shard's connections, by the driver's slots.
+#[derive(Debug, Default)]
+pub struct Conns {
+    slots: Vec<Conn>,
+    held: usize,
+}
+
+impl Conns {
+    /// A connection that is there in this generation.
+    pub fn get(&mut self, id: ConnId) -> Option<&mut Conn> {
+        let conn = self.slots.get_mut(id.slot as usize)?;
+        (conn.generation == id.generation && !matches!(conn.state, ConnState::Free)).then_some(conn)
+    }
+
+    /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
+    pub fn last_s(&self, id: ConnId) -> u32 {
+        self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
+    }
+
+    /// The slot as it is.
+    pub fn slot(&mut self, slot: u32) -> Option<&mut Conn> {
+        self.slots.get_mut(slot as usize)
+    }
+
+    /// The id of the connection in a slot.
+    pub fn id(&self, slot: u32) -> ConnId {
+        ConnId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    /// Puts a new connection into its slot.
+    pub fn insert(&mut self, id: ConnId, opening: Opening, now_s: u32) {
+        let index = id.slot as usize;
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, Conn::default);
+        }
+        debug_assert!(matches!(self.slots[index].state, ConnState::Free), "the driver reuses a slot after Closed");
+        self.slots[index] = Conn {
+            generation: id.generation,
+            last_s: now_s,
+            state: ConnState::Opening(Box::new(opening)),
+            ..Conn::default()
+        };
+        self.held += 1;
+    }
+
+    /// Frees the slot and returns what was in it.
+    pub fn remove(&mut self, id: ConnId) -> Option<Conn> {
+        self.get(id)?;
+        self.held -= 1;
+        let generation = id.generation;
+        Some(std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() }))
+    }
+
+    /// Connections held.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Slots, free ones included.
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}

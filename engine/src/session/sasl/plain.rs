@@ -1,0 +1,169 @@
+//! PLAIN (RFC 4616): the password itself, checked against SCRAM's keys.
+//!
+//! Checking takes as long as deriving the keys, milliseconds, so it is a job that leaves the shard and comes back. A
+//! password that was checked before is known again by [`PlainCache`] and needs none.
+
+use std::fmt;
+
+use super::{Authenticated, Decoy, Failure, Mechanism, PlainCache, Terms, check_authzid};
+use crate::store::account::{Credentials, ScramKeys};
+use crate::store::hash::{HashKind, Tag};
+use crate::store::password;
+use crate::wire::error::SaslCondition;
+use crate::wire::jid;
+
+/// The keys that a password is checked against.
+const HASH: HashKind = HashKind::Sha256;
+
+/// Expects the account's record. The client's message is read.
+pub struct PlainAttempt {
+    localpart: Box<str>,
+    /// Prepared.
+    password: Box<str>,
+}
+
+/// What comes of a PLAIN login once the account is known.
+#[derive(Debug)]
+pub enum PlainStep {
+    /// The password was checked before, against the same keys.
+    Done(Authenticated),
+    /// The password was checked before, but the account is out of use.
+    Refused(Failure),
+    /// Run the job off the shard, then bring its result to the state.
+    Derive(DeriveKeys, ExpectDerived),
+}
+
+impl PlainAttempt {
+    /// Reads `[authzid] NUL authcid NUL passwd` (RFC 4616 2).
+    pub(super) fn parse(message: &str, terms: &Terms<'_>) -> Result<PlainAttempt, Failure> {
+        let malformed = Failure::of(SaslCondition::MalformedRequest);
+        let mut parts = message.split('\0');
+        let (Some(authzid), Some(authcid), Some(passwd), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(malformed);
+        };
+        if authcid.is_empty() || passwd.is_empty() {
+            return Err(malformed);
+        }
+        // A name or password that cannot be is as wrong as one that is not.
+        let wrong = Failure::of(SaslCondition::NotAuthorized);
+        let localpart = jid::normalise_local(authcid).map_err(|_| wrong)?;
+        let password = password::prepare(passwd).map_err(|_| wrong)?;
+        check_authzid(authzid, &localpart, terms)?;
+        Ok(PlainAttempt { localpart: localpart.into(), password: password.into() })
+    }
+
+    /// The account asked for, normalised.
+    pub fn localpart(&self) -> &str {
+        &self.localpart
+    }
+
+    /// Takes the account's record, or none if there is no such account; that one goes the whole way, too.
+    pub fn account(self, found: Option<&Credentials>, decoy: &Decoy, cache: &mut PlainCache) -> PlainStep {
+        let made_up;
+        let credentials = match found {
+            Some(credentials) => {
+                if cache.knows(&self.localpart, &self.password, &credentials.keys(HASH).stored) {
+                    return match finish(self.localpart, credentials.is_disabled()) {
+                        Ok(authenticated) => PlainStep::Done(authenticated),
+                        Err(failure) => PlainStep::Refused(failure),
+                    };
+                }
+                credentials
+            }
+            None => {
+                made_up = decoy.credentials(&self.localpart);
+                &made_up
+            }
+        };
+        let state = ExpectDerived {
+            seen: cache.tag(&self.localpart, &self.password, &credentials.keys(HASH).stored),
+            localpart: self.localpart,
+            stored: credentials.keys(HASH).stored,
+            exists: found.is_some(),
+            disabled: credentials.is_disabled(),
+        };
+        let job = DeriveKeys {
+            password: self.password,
+            salt: credentials.salt().into(),
+            iterations: credentials.iterations(),
+        };
+        PlainStep::Derive(job, state)
+    }
+}
+
+impl fmt::Debug for PlainAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PlainAttempt({})", self.localpart)
+    }
+}
+
+/// A job: PBKDF2 over a password. Owns all it needs and may run on any thread.
+pub struct DeriveKeys {
+    password: Box<str>,
+    salt: Box<[u8]>,
+    iterations: u32,
+}
+
+/// What a [`DeriveKeys`] came to.
+#[derive(Debug)]
+pub struct Derived {
+    stored: Tag,
+}
+
+impl DeriveKeys {
+    /// Derives the key. Pure and expensive: milliseconds by intent.
+    pub fn run(self) -> Derived {
+        let salted = HASH.salted_password(&self.password, &self.salt, self.iterations);
+        Derived { stored: ScramKeys::of(HASH, &salted).stored }
+    }
+
+    /// PBKDF2 iterations that the job takes, for accounting.
+    pub fn iterations(&self) -> u32 {
+        self.iterations
+    }
+}
+
+impl fmt::Debug for DeriveKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeriveKeys({} iterations)", self.iterations)
+    }
+}
+
+/// Expects the result of its [`DeriveKeys`].
+#[derive(Debug)]
+pub struct ExpectDerived {
+    localpart: Box<str>,
+    stored: Tag,
+    exists: bool,
+    disabled: bool,
+    /// What the cache will know the password by.
+    seen: Tag,
+}
+
+impl ExpectDerived {
+    /// The account asked for, normalised.
+    pub fn localpart(&self) -> &str {
+        &self.localpart
+    }
+
+    /// Verifies the password; a right one is remembered.
+    ///
+    /// # Errors
+    /// If it is wrong, or the account does not exist or is out of use.
+    pub fn verify(self, derived: Derived, cache: &mut PlainCache) -> Result<Authenticated, Failure> {
+        if !((derived.stored == self.stored) & self.exists) {
+            return Err(Failure::of(SaslCondition::NotAuthorized));
+        }
+        cache.remember(&self.localpart, self.seen);
+        finish(self.localpart, self.disabled)
+    }
+}
+
+fn finish(localpart: Box<str>, disabled: bool) -> Result<Authenticated, Failure> {
+    if disabled {
+        return Err(Failure::of(SaslCondition::AccountDisabled));
+    }
+    Ok(Authenticated::new(localpart, Mechanism::Plain))
+}

@@ -1,0 +1,341 @@
+//! SCRAM (RFC 5802, RFC 7677), from the client's first message to the server's last.
+//!
+//! A name without an account goes the whole way with made-up credentials and fails at the end as a wrong password does,
+//! so that nobody learns which names exist.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::mechanism::{BindingType, ChannelBindings, Mechanism};
+use super::{Authenticated, BASE64, Decoy, Failure, Terms, check_authzid, decode, offered};
+use crate::limits::SCRAM_CLIENT_NONCE_BYTES_MAX;
+use crate::store::account::{Credentials, ScramKeys};
+use crate::store::hash::{HashKind, Tag};
+use crate::wire::error::SaslCondition;
+use crate::wire::jid;
+use base64::Engine as _;
+
+/// Bytes of entropy in the server's part of the nonce.
+pub const NONCE_BYTES: usize = 24;
+
+/// The error values of RFC 5802 7 that this server comes to. `unknown-user` is left out on purpose, it would tell which
+/// names exist, and `no-resources`, because a server without resources does not get as far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ScramError {
+    /// A field is not encoded as it must be.
+    InvalidEncoding,
+    /// A mandatory extension that is not known.
+    ExtensionsNotSupported,
+    /// The proof does not fit the password, or there is no account.
+    InvalidProof,
+    /// The client has seen another TLS channel than this one: somebody stands between.
+    ChannelBindingsDontMatch,
+    /// The client believes that binding was not offered, but it was: somebody has changed the offer.
+    ServerDoesSupportChannelBinding,
+    /// The client wants to bind under a mechanism that does not, or on a connection that cannot.
+    ChannelBindingNotSupported,
+    /// A kind of binding that is not offered.
+    UnsupportedChannelBindingType,
+    /// The name is not an encoded one, or no localpart.
+    InvalidUsernameEncoding,
+    /// Anything else that is not a SCRAM message.
+    OtherError,
+}
+
+impl ScramError {
+    /// The `server-error-value`.
+    pub const fn value(self) -> &'static str {
+        match self {
+            ScramError::InvalidEncoding => "invalid-encoding",
+            ScramError::ExtensionsNotSupported => "extensions-not-supported",
+            ScramError::InvalidProof => "invalid-proof",
+            ScramError::ChannelBindingsDontMatch => "channel-bindings-dont-match",
+            ScramError::ServerDoesSupportChannelBinding => "server-does-support-channel-binding",
+            ScramError::ChannelBindingNotSupported => "channel-binding-not-supported",
+            ScramError::UnsupportedChannelBindingType => "unsupported-channel-binding-type",
+            ScramError::InvalidUsernameEncoding => "invalid-username-encoding",
+            ScramError::OtherError => "other-error",
+        }
+    }
+}
+
+impl fmt::Display for ScramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.value())
+    }
+}
+
+impl From<ScramError> for Failure {
+    /// XMPP carries the outcome in its own `<failure/>`; the texts are for channel binding only, where a client's user
+    /// should learn that somebody may stand between.
+    fn from(error: ScramError) -> Failure {
+        use SaslCondition::{MalformedRequest, NotAuthorized};
+        let (condition, text) = match error {
+            ScramError::InvalidEncoding | ScramError::OtherError => (MalformedRequest, None),
+            ScramError::InvalidUsernameEncoding => (MalformedRequest, Some("the user name is not allowed")),
+            ScramError::ExtensionsNotSupported => (MalformedRequest, Some("a mandatory extension is not known")),
+            ScramError::InvalidProof => (NotAuthorized, None),
+            ScramError::ChannelBindingsDontMatch => (NotAuthorized, Some("the channel bindings do not match")),
+            ScramError::ServerDoesSupportChannelBinding => (NotAuthorized, Some("channel binding was offered")),
+            ScramError::ChannelBindingNotSupported => (MalformedRequest, Some("channel binding is not supported")),
+            ScramError::UnsupportedChannelBindingType => {
+                (MalformedRequest, Some("this type of channel binding is not offered"))
+            }
+        };
+        Failure { condition, text, scram: Some(error) }
+    }
+}
+
+/// Expects the account's record. The client's first message is read.
+#[derive(Debug)]
+pub struct ExpectAccount {
+    mechanism: Mechanism,
+    hash: HashKind,
+    localpart: Box<str>,
+    /// The message without its GS2 header; the start of what both sides sign (RFC 5802 3, AuthMessage).
+    client_first_bare: Box<str>,
+    client_nonce: Box<str>,
+    /// The `c=` that the client's final message has to hold.
+    binding: Box<str>,
+}
+
+impl ExpectAccount {
+    /// Reads `client-first-message` (RFC 5802 7).
+    pub(super) fn client_first(
+        mechanism: Mechanism,
+        hash: HashKind,
+        message: &str,
+        terms: &Terms<'_>,
+    ) -> Result<ExpectAccount, Failure> {
+        let gs2 = Gs2::parse(message)?;
+        let binding = expected_binding(&gs2, mechanism, terms)?;
+        let mut fields = gs2.rest.split(',');
+        let name = match fields.next() {
+            Some(field) if field.starts_with("m=") => return Err(ScramError::ExtensionsNotSupported.into()),
+            Some(field) => field.strip_prefix("n=").ok_or(ScramError::OtherError)?,
+            None => return Err(ScramError::OtherError.into()),
+        };
+        let client_nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(ScramError::OtherError)?;
+        if !is_nonce(client_nonce) {
+            return Err(ScramError::OtherError.into());
+        }
+        // Extensions that may be ignored are attributes, too.
+        if !fields.all(|field| is_attribute(field) && !field.starts_with("m=")) {
+            return Err(ScramError::ExtensionsNotSupported.into());
+        }
+        let name = saslname(name)?;
+        let localpart = jid::normalise_local(&name).map_err(|_| ScramError::InvalidUsernameEncoding)?;
+        check_authzid(&gs2.authzid, &localpart, terms)?;
+        Ok(ExpectAccount {
+            mechanism,
+            hash,
+            localpart: localpart.into(),
+            client_first_bare: gs2.rest.into(),
+            client_nonce: client_nonce.into(),
+            binding,
+        })
+    }
+
+    /// The account asked for, normalised.
+    pub fn localpart(&self) -> &str {
+        &self.localpart
+    }
+
+    /// Takes the account's record, or none if there is no such account, and fresh entropy. Returns the next state and
+    /// `server-first-message`, to be sent by [`write_challenge`](super::write_challenge).
+    pub fn account(
+        self,
+        found: Option<&Credentials>,
+        decoy: &Decoy,
+        entropy: &[u8; NONCE_BYTES],
+    ) -> (ExpectClientFinal, String) {
+        self.answer(found, decoy, &BASE64.encode(entropy))
+    }
+
+    /// The same with the server's part of the nonce as text: base64 has no comma.
+    fn answer(self, found: Option<&Credentials>, decoy: &Decoy, server_nonce: &str) -> (ExpectClientFinal, String) {
+        let made_up;
+        let credentials = match found {
+            Some(credentials) => credentials,
+            None => {
+                made_up = decoy.credentials(&self.localpart);
+                &made_up
+            }
+        };
+        let nonce = format!("{}{server_nonce}", self.client_nonce);
+        let salt = BASE64.encode(credentials.salt());
+        let server_first = format!("r={nonce},s={salt},i={}", credentials.iterations());
+        let state = ExpectClientFinal {
+            mechanism: self.mechanism,
+            hash: self.hash,
+            keys: *credentials.keys(self.hash),
+            exists: found.is_some(),
+            disabled: credentials.is_disabled(),
+            signed: format!("{},{server_first},", self.client_first_bare),
+            nonce: nonce.into(),
+            binding: self.binding,
+            localpart: self.localpart,
+        };
+        (state, server_first)
+    }
+}
+
+/// Expects the client's proof.
+#[derive(Debug)]
+pub struct ExpectClientFinal {
+    mechanism: Mechanism,
+    hash: HashKind,
+    keys: ScramKeys,
+    exists: bool,
+    disabled: bool,
+    /// AuthMessage up to and with the comma before the client's final message.
+    signed: String,
+    nonce: Box<str>,
+    binding: Box<str>,
+    localpart: Box<str>,
+}
+
+impl ExpectClientFinal {
+    /// The account asked for, normalised.
+    pub fn localpart(&self) -> &str {
+        &self.localpart
+    }
+
+    /// Reads `<response>payload</response>` with `client-final-message` and verifies it (RFC 5802 3, 7). Returns the
+    /// proof and `server-final-message`, to be sent by [`write_success`](super::write_success).
+    ///
+    /// # Errors
+    /// If the message is malformed, the channel is another, or the proof does not fit.
+    pub fn response(self, payload: &str) -> Result<(Authenticated, String), Failure> {
+        let message = decode(payload)?.unwrap_or_default();
+        let (signed, proof) = message.rsplit_once(",p=").ok_or(ScramError::OtherError)?;
+        let mut fields = signed.split(',');
+        let binding = fields.next().and_then(|field| field.strip_prefix("c=")).ok_or(ScramError::OtherError)?;
+        let nonce = fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(ScramError::OtherError)?;
+        if !fields.all(|field| is_attribute(field) && !field.starts_with("m=")) {
+            return Err(ScramError::ExtensionsNotSupported.into());
+        }
+        // Base64 has one form only for the same bytes, so texts may be compared in the place of data.
+        if binding != &*self.binding {
+            return Err(ScramError::ChannelBindingsDontMatch.into());
+        }
+        if nonce != &*self.nonce {
+            return Err(ScramError::OtherError.into());
+        }
+        let proof = BASE64.decode(proof).map_err(|_| ScramError::InvalidEncoding)?;
+        let proof = Tag::from_bytes(self.hash, &proof).ok_or(ScramError::InvalidEncoding)?;
+        self.verify(signed, &proof)
+    }
+
+    fn verify(self, client_final: &str, proof: &Tag) -> Result<(Authenticated, String), Failure> {
+        let auth_message = [self.signed.as_bytes(), client_final.as_bytes()];
+        let signature = self.hash.hmac(self.keys.stored.as_bytes(), &auth_message);
+        let client_key = proof.xor(&signature);
+        let fits = self.hash.digest(&[client_key.as_bytes()]) == self.keys.stored;
+        if !(fits & self.exists) {
+            return Err(ScramError::InvalidProof.into());
+        }
+        if self.disabled {
+            return Err(Failure::of(SaslCondition::AccountDisabled));
+        }
+        let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
+        let server_final = format!("v={}", BASE64.encode(server.as_bytes()));
+        Ok((Authenticated::new(self.localpart, self.mechanism), server_final))
+    }
+}
+
+/// What the client says on channel binding in the first byte of its message (RFC 5802 6).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BindFlag<'a> {
+    /// `n`: the client cannot bind.
+    No,
+    /// `y`: the client could, but thinks that the server cannot.
+    NotOffered,
+    /// `p=type`: the client binds.
+    Bind(&'a str),
+}
+
+/// The GS2 header of a first message (RFC 5801 4, RFC 5802 7).
+struct Gs2<'a> {
+    flag: BindFlag<'a>,
+    authzid: Cow<'a, str>,
+    /// The header with both its commas.
+    header: &'a str,
+    /// The message without it: `client-first-message-bare`.
+    rest: &'a str,
+}
+
+impl<'a> Gs2<'a> {
+    fn parse(message: &'a str) -> Result<Gs2<'a>, ScramError> {
+        let (flag, rest) = message.split_once(',').ok_or(ScramError::OtherError)?;
+        let (authzid, rest) = rest.split_once(',').ok_or(ScramError::OtherError)?;
+        let flag = match flag {
+            "n" => BindFlag::No,
+            "y" => BindFlag::NotOffered,
+            _ => BindFlag::Bind(flag.strip_prefix("p=").ok_or(ScramError::OtherError)?),
+        };
+        let authzid = match authzid {
+            "" => Cow::Borrowed(""),
+            _ => saslname(authzid.strip_prefix("a=").ok_or(ScramError::OtherError)?)?,
+        };
+        Ok(Gs2 { flag, authzid, header: &message[..message.len() - rest.len()], rest })
+    }
+}
+
+/// The `c=` that has to come, in base64: the header, and the channel's data if the client binds (RFC 5802 7,
+/// `cbind-input`). Here a changed offer shows: who says `y` to a server that does offer binding was lied to.
+fn expected_binding(gs2: &Gs2<'_>, mechanism: Mechanism, terms: &Terms<'_>) -> Result<Box<str>, ScramError> {
+    let data = match gs2.flag {
+        BindFlag::No | BindFlag::NotOffered if mechanism.is_bound() => return Err(ScramError::OtherError),
+        BindFlag::NotOffered if offered(terms.secured, terms.plain_allowed).any_bound() => {
+            return Err(ScramError::ServerDoesSupportChannelBinding);
+        }
+        BindFlag::No | BindFlag::NotOffered => &[],
+        BindFlag::Bind(_) if !mechanism.is_bound() => return Err(ScramError::ChannelBindingNotSupported),
+        BindFlag::Bind(name) => binding_data(name, terms.secured).ok_or(ScramError::UnsupportedChannelBindingType)?,
+    };
+    Ok(BASE64.encode([gs2.header.as_bytes(), data].concat()).into())
+}
+
+fn binding_data<'a>(name: &str, secured: Option<&'a ChannelBindings>) -> Option<&'a [u8]> {
+    let kind = BindingType::ALL.into_iter().find(|kind| kind.name() == name)?;
+    secured?.data(kind)
+}
+
+/// Decodes `saslname`: `=2C` is a comma, `=3D` an equals sign, and no other may follow one (RFC 5802 5.1).
+fn saslname(encoded: &str) -> Result<Cow<'_, str>, ScramError> {
+    if encoded.is_empty() {
+        return Err(ScramError::InvalidUsernameEncoding);
+    }
+    let mut pieces = encoded.split('=');
+    let first = pieces.next().unwrap_or_default();
+    if first.len() == encoded.len() {
+        return Ok(Cow::Borrowed(encoded));
+    }
+    let mut name = first.to_owned();
+    for piece in pieces {
+        let (decoded, rest) = match (piece.strip_prefix("2C"), piece.strip_prefix("3D")) {
+            (Some(rest), _) => (',', rest),
+            (_, Some(rest)) => ('=', rest),
+            _ => return Err(ScramError::InvalidUsernameEncoding),
+        };
+        name.push(decoded);
+        name.push_str(rest);
+    }
+    Ok(Cow::Owned(name))
+}
+
+/// Printable ASCII without comma, not empty (RFC 5802 7, `printable`), and of bounded length.
+fn is_nonce(text: &str) -> bool {
+    (1..=SCRAM_CLIENT_NONCE_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| (0x21..=0x7e).contains(&byte) && byte != b',')
+}
+
+/// `ALPHA "=" value` (RFC 5802 7, `attr-val`).
+fn is_attribute(field: &str) -> bool {
+    matches!(field.as_bytes(), [letter, b'=', _, ..] if letter.is_ascii_alphabetic()) && !field.contains('\0')
+}
+
+#[cfg(test)]
+#[path = "scram_tests.rs"]
+mod tests;

@@ -1,0 +1,233 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn terms() -> Terms<'static> {
+    Terms { domain: "example.net", secured: None, plain_allowed: true }
+}
+
+fn decoy() -> Decoy {
+    Decoy::new(&[4; 32], 4096)
+}
+
+fn plain(message: &str) -> Result<PlainAttempt, Failure> {
+    match begin("PLAIN", &BASE64.encode(message), &terms())? {
+        Begun::Plain(attempt) => Ok(attempt),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One login; whether it took a job comes with the outcome.
+fn login(
+    message: &str,
+    found: Option<&Credentials>,
+    cache: &mut PlainCache,
+) -> (Result<Authenticated, SaslCondition>, bool) {
+    match plain(message).unwrap().account(found, &decoy(), cache) {
+        PlainStep::Done(authenticated) => (Ok(authenticated), false),
+        PlainStep::Refused(failure) => (Err(failure.condition), false),
+        PlainStep::Derive(job, state) => {
+            assert_eq!(job.iterations(), 4096);
+            (state.verify(job.run(), cache).map_err(|failure| failure.condition), true)
+        }
+    }
+}
+
+fn account(password: &str) -> Credentials {
+    Credentials::derive(password, 4096, &[1; 16], 0).unwrap()
+}
+
+/// RFC 4616 4, and RFC 6120 9.1.2's own message.
+#[test]
+fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
+    let mut cache = PlainCache::new(&[2; 32], 10);
+    let credentials = account("r0m30myr0m30");
+    let found = Some(&credentials);
+    let (right, wrong) = ("\0juliet\0r0m30myr0m30", "\0juliet\0r0m30");
+    assert_eq!(login(wrong, found, &mut cache), (Err(SaslCondition::NotAuthorized), true));
+    assert!(cache.is_empty(), "a wrong password leaves no trace");
+    let (authenticated, derived) = login(right, found, &mut cache);
+    assert_eq!((authenticated.unwrap().localpart(), derived), ("juliet", true));
+    let (authenticated, derived) = login("juliet@example.net\0JULIET\0r0m30myr0m30", found, &mut cache);
+    assert_eq!((authenticated.unwrap().mechanism(), derived), (Mechanism::Plain, false));
+    assert_eq!(login(wrong, found, &mut cache), (Err(SaslCondition::NotAuthorized), true));
+    assert!(!login(right, found, &mut cache).1, "a wrong one does not push out a right one");
+    // A new password makes the old one unknown, although nobody told the cache.
+    let changed = account("another");
+    assert_eq!(login(right, Some(&changed), &mut cache), (Err(SaslCondition::NotAuthorized), true));
+    let mut disabled = credentials.clone();
+    disabled.set_disabled(true);
+    assert_eq!(login(right, Some(&disabled), &mut cache), (Err(SaslCondition::AccountDisabled), false));
+    cache.forget("juliet");
+    assert_eq!(login(right, Some(&disabled), &mut cache), (Err(SaslCondition::AccountDisabled), true));
+    assert_eq!(login("\0juliet\0x", Some(&disabled), &mut cache), (Err(SaslCondition::NotAuthorized), true));
+    // RFC 6120 13.11: no account, the same way to the same end.
+    assert_eq!(login(right, None, &mut cache), (Err(SaslCondition::NotAuthorized), true));
+    // RFC 4013: the password is prepared as SCRAM clients prepare theirs.
+    let fish = account("fish");
+    assert!(login("\0juliet\0\u{fb01}\u{ad}sh", Some(&fish), &mut cache).0.is_ok());
+}
+
+/// RFC 4616 2: what is no message.
+#[test]
+fn rfc4616_2_bad_messages() {
+    use SaslCondition::{InvalidAuthzid, MalformedRequest, NotAuthorized};
+    let (long_name, long_password) = (format!("\0{}\0x", "a".repeat(1024)), format!("\0juliet\0{}", "a".repeat(1025)));
+    let table = [
+        ("juliet", MalformedRequest),
+        ("\0juliet", MalformedRequest),
+        ("\0juliet\0", MalformedRequest),
+        ("\0\0pass", MalformedRequest),
+        ("\0juliet\0pass\0", MalformedRequest),
+        ("\0juliet\0pa\0ss", MalformedRequest),
+        ("\0jul iet\0pass", NotAuthorized),
+        ("\0juliet\0pa\u{7}ss", NotAuthorized),
+        ("\0juliet\0\u{ad}", NotAuthorized),
+        (&long_name, NotAuthorized),
+        (&long_password, NotAuthorized),
+        ("romeo@example.net\0juliet\0pass", InvalidAuthzid),
+        ("juliet\0juliet\0pass", InvalidAuthzid),
+    ];
+    for (message, condition) in table {
+        assert_eq!(plain(message).unwrap_err(), Failure::of(condition), "{message:?}");
+    }
+}
+
+/// RFC 6120 6.4.2, 6.5.5, 13.9.1, RFC 4648 3: base64 in its one form, and what it stands for.
+#[test]
+fn rfc6120_6_4_2_encoding() {
+    use SaslCondition::{IncorrectEncoding, MalformedRequest};
+    let condition = |payload: &str| begin("PLAIN", payload, &terms()).unwrap_err().condition;
+    let good = BASE64.encode("\0juliet\0pass");
+    assert_eq!(good, "AGp1bGlldABwYXNz");
+    assert!(matches!(begin("PLAIN", &good, &terms()), Ok(Begun::Plain(_))));
+    assert!(matches!(begin("PLAIN", "", &terms()), Ok(Begun::Initial(_))));
+    for payload in [
+        "AGp1bGlldABwYXN",
+        "AGp1bGlldABwYXNz=",
+        " AGp1bGlldABwYXNz",
+        "AGp1\nbGlldABwYXNz",
+        "AGp1bGlldABwYXNz\n",
+        "A",
+        "==",
+        "AA",
+        "AB==",
+        "_-__",
+        "\u{e9}",
+    ] {
+        assert_eq!(condition(payload), IncorrectEncoding, "{payload:?}");
+    }
+    assert_eq!(condition("="), MalformedRequest, "an empty message is none of PLAIN's");
+    assert_eq!(condition("gICA"), MalformedRequest, "not UTF-8");
+    assert_eq!(condition(&"A".repeat(8192)), MalformedRequest);
+    // Every part at its bound still gets through.
+    let (name, password) = ("a".repeat(1023), "b".repeat(1024));
+    let domain = "d".repeat(1023);
+    let terms = Terms { domain: &domain, ..terms() };
+    let payload = BASE64.encode(format!("{name}@{domain}\0{name}\0{password}"));
+    assert!(matches!(begin("PLAIN", &payload, &terms), Ok(Begun::Plain(_))));
+}
+
+/// RFC 6120 6.4.2-6.4.4: a client that leaves out its first message is asked for it.
+#[test]
+fn rfc6120_6_4_2_no_initial_response() {
+    for (mechanism, message) in [("PLAIN", "\0juliet\0pass"), ("SCRAM-SHA-1", "n,,n=juliet,r=abc")] {
+        let Ok(Begun::Initial(state)) = begin(mechanism, "", &terms()) else { panic!("{mechanism}") };
+        let localpart = match state.response(&BASE64.encode(message), &terms()).unwrap() {
+            Begun::Plain(attempt) => attempt.localpart().to_owned(),
+            Begun::Scram(state) => state.localpart().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(localpart, "juliet");
+        // It is asked once.
+        let Ok(Begun::Initial(state)) = begin(mechanism, "", &terms()) else { panic!("{mechanism}") };
+        assert_eq!(state.response("", &terms()).unwrap_err().condition, SaslCondition::MalformedRequest);
+    }
+}
+
+/// RFC 6120 6.5.4, 6.5.7, 6.5.9: only what is offered.
+#[test]
+fn rfc6120_6_5_only_what_is_offered() {
+    let secured = ChannelBindings::default();
+    let plain_text = Terms { plain_allowed: false, ..terms() };
+    let over_tls = Terms { plain_allowed: false, secured: Some(&secured), ..terms() };
+    let condition = |mechanism: &str, terms: &Terms<'_>| begin(mechanism, "", terms).unwrap_err().condition;
+    assert_eq!(condition("PLAIN", &plain_text), SaslCondition::EncryptionRequired);
+    assert_eq!(condition("PLAIN", &over_tls), SaslCondition::MechanismTooWeak);
+    for mechanism in ["", "plain", "DIGEST-MD5", "SCRAM-SHA-1-PLUS", "EXTERNAL"] {
+        assert_eq!(condition(mechanism, &over_tls), SaslCondition::InvalidMechanism, "{mechanism:?}");
+    }
+}
+
+/// RFC 6120 6.4.3, 6.4.6.
+#[test]
+fn rfc6120_6_4_elements() {
+    let written = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        write(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        let element: minidom::Element = text.parse().unwrap();
+        assert_eq!(element.ns(), NS_SASL);
+        (text, element.text())
+    };
+    assert_eq!(written(&|out| write_challenge(out, b"")).0, "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    assert_eq!(written(&|out| write_success(out, b"")).0, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    assert_eq!(BASE64.decode(written(&|out| write_success(out, b"v=abc")).1).unwrap(), b"v=abc");
+    assert_eq!(BASE64.decode(written(&|out| write_challenge(out, b"r=1")).1).unwrap(), b"r=1");
+    assert_eq!(
+        written(&|out| Failure::TOO_MANY.write(out)).0,
+        "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/>\
+         <text xml:lang='en'>too many failed logins, try again later</text></failure>"
+    );
+}
+
+#[test]
+fn no_secret_is_in_the_debug_form() {
+    let attempt = plain("\0juliet\0r0m30myr0m30").unwrap();
+    assert!(!format!("{attempt:?}").contains("r0m30"));
+    let step = attempt.account(None, &decoy(), &mut PlainCache::new(&[1; 32], 1));
+    assert!(!format!("{step:?}").contains("r0m30"));
+}
+
+/// Messages that get far enough to reach every branch.
+fn messages() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[nyp](=tls-exporter|=[a-z]{0,3})?,(a=[a-z@=2C]{0,6})?,(m=x,)?n=[a-zA-Z=23CD\u{e9}]{0,8},r=[ -~]{0,8}(,[a-z]=[a-z]{0,3})?",
+        "c=(biws|[a-zA-Z0-9+/=]{0,8}),r=[ -~]{0,8},p=[a-zA-Z0-9+/=]{0,44}",
+        "[a-z@.]{0,6}\0[a-zA-Z\u{fb01}]{0,6}\0\\PC{0,6}",
+        ".{0,40}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    /// No input ends in a panic, and none but the right proof in a login.
+    #[test]
+    fn no_input_panics(
+        which in 0..Mechanism::ALL.len(), first in messages(), last in messages(), raw in any::<bool>(),
+    ) {
+        let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: None };
+        let terms = Terms { secured: Some(&bindings), ..terms() };
+        let encode = |text: &str| if raw { text.to_owned() } else { BASE64.encode(text) };
+        let credentials = Credentials::decoy(&SecretKey::new(&[9; 32]), "juliet", 1);
+        match begin(Mechanism::ALL[which].name(), &encode(&first), &terms) {
+            Ok(Begun::Scram(state)) => {
+                let (state, challenge) = state.account(Some(&credentials), &decoy(), &[0; NONCE_BYTES]);
+                prop_assert!(challenge.starts_with("r="));
+                prop_assert!(state.response(&encode(&last)).is_err());
+            }
+            Ok(Begun::Plain(attempt)) => {
+                let mut cache = PlainCache::new(&[0; 32], 1);
+                match attempt.account(Some(&credentials), &decoy(), &mut cache) {
+                    PlainStep::Derive(job, state) => prop_assert!(state.verify(job.run(), &mut cache).is_err()),
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+            Ok(Begun::Initial(state)) => {
+                let _ = state.response(&encode(&last), &terms);
+            }
+            Err(failure) => prop_assert!(SaslCondition::ALL.contains(&failure.condition)),
+        }
+    }
+}

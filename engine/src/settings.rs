@@ -1,0 +1,130 @@
+//! What an operator may turn, as the engine needs it: one value shared by all shards of a process.
+
+use crate::session::sasl::ThrottleParams;
+
+/// What happens when a resource is bound twice (RFC 6120 7.7.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceConflict {
+    /// The old session ends with `<conflict/>`.
+    ReplaceOld,
+    /// The new one is refused with `<conflict/>`.
+    RefuseNew,
+}
+
+/// Who gets a message to a bare JID (RFC 6121 8.5.2.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BareDelivery {
+    /// Every available resource of non-negative priority.
+    All,
+    /// The one of highest priority, the latest active among equals.
+    MostAvailable,
+}
+
+/// Settings of a process.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The domain served, normalised.
+    pub domain: Box<str>,
+    /// What is told about the server (XEP-0030, XEP-0092).
+    pub facts: crate::feature::ServerFacts,
+    /// Number of shards.
+    pub shards: u16,
+    /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
+    pub stanza_bytes_max: usize,
+    /// Resources of one user at once.
+    pub sessions_per_user_max: u16,
+    /// Binding a resource that is taken.
+    pub resource_conflict: ResourceConflict,
+    /// Messages to a bare JID.
+    pub bare_delivery: BareDelivery,
+    /// Longest time a session waits to be resumed (XEP-0198 5), seconds.
+    pub resume_s_max: u32,
+    /// A session that has sent nothing for this long is pinged, and ended after as much again, seconds; 0 never.
+    pub idle_s_max: u32,
+    /// A connection that has not bound a resource by then is closed, seconds.
+    pub preauth_s_max: u32,
+    /// A connection whose peer takes no bytes for this long is closed, seconds.
+    pub send_stall_s_max: u32,
+    /// Output that waits for one connection, bytes; more than that ends the stream.
+    pub outbound_bytes_max: usize,
+    /// From this many waiting or unacknowledged bytes on messages stay in the mailbox until the peer has caught up.
+    pub outbound_bytes_soft: usize,
+    /// Stanzas that a managed session may leave unacknowledged before messages stay in the mailbox.
+    pub unacked_max: usize,
+    /// Stanzas of one session under way to other homes before it is no longer read from.
+    pub in_flight_max: u16,
+    /// Keep every message in the users' archives; otherwise only while it waits to be delivered.
+    pub archive: bool,
+    /// Age at which archived, delivered messages go, seconds; 0 keeps them.
+    pub retention_s: u64,
+    /// Messages that may wait in one mailbox.
+    pub mailbox_messages_max: u32,
+    /// Bytes that may wait in one mailbox.
+    pub mailbox_bytes_max: u64,
+    /// Iterations of SCRAM keys of new passwords (RFC 7677 4).
+    pub scram_iterations: u32,
+    /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
+    pub auth_attempts_max: u8,
+    /// Passwords that a shard remembers as digests, so that a storm of PLAIN logins is cheap.
+    pub plain_cache_max: usize,
+    /// Limits on failed logins.
+    pub throttle: ThrottleParams,
+    /// Limits on registrations by address (XEP-0077 6): the address columns count registrations.
+    pub registration_throttle: ThrottleParams,
+    /// Secret of this process, for digests of remembered passwords.
+    pub process_key: [u8; 32],
+    /// Secret of this store, from which the salts of names without an account are made up.
+    pub decoy_key: [u8; 32],
+    /// No archive id at or below this is given out: the highest one that may have been given before a restart.
+    pub id_floor: u64,
+    /// Idle users keep loaded state (roster, mailbox figures) this long, seconds.
+    pub cache_s: u32,
+    /// Users whose loaded state a shard keeps at once.
+    pub cached_users_max: usize,
+}
+
+impl Settings {
+    /// Defaults for a domain, with `process_key` and `id_floor` given by the host.
+    pub fn new(domain: &str, shards: u16, process_key: [u8; 32], id_floor: u64) -> Settings {
+        Settings {
+            domain: domain.into(),
+            facts: crate::feature::ServerFacts {
+                domain: domain.into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                account_changes: true,
+                ..Default::default()
+            },
+            shards,
+            stanza_bytes_max: 262_144,
+            sessions_per_user_max: 32,
+            resource_conflict: ResourceConflict::ReplaceOld,
+            bare_delivery: BareDelivery::All,
+            resume_s_max: 300,
+            idle_s_max: 600,
+            preauth_s_max: 30,
+            send_stall_s_max: 60,
+            outbound_bytes_max: 1 << 20,
+            outbound_bytes_soft: 64 << 10,
+            unacked_max: 500,
+            in_flight_max: 256,
+            archive: true,
+            retention_s: 0,
+            mailbox_messages_max: 10_000,
+            mailbox_bytes_max: 64 << 20,
+            scram_iterations: 10_000,
+            auth_attempts_max: 3,
+            plain_cache_max: 20_000,
+            throttle: ThrottleParams::default(),
+            registration_throttle: ThrottleParams {
+                address_burst: 100,
+                address_refill_ms: 6_000,
+                ..ThrottleParams::default()
+            },
+            process_key,
+            decoy_key: process_key,
+            id_floor,
+            cache_s: 30,
+            cached_users_max: 20_000,
+        }
+    }
+}

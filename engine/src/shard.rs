@@ -1,0 +1,312 @@
+//! One thread's world. Two verbs: [`Shard::handle`] puts an [`Input`] in, and what has to be done comes out in the
+//! [`Output`] given along. The shard is the one parent: it knows all rooms, and each room answers it with a closed enum
+//! instead of calling the next.
+//!
+//! The parts of the shard, one file each, in the order of a stanza's way:
+//! - [`stream`]: bytes of a connection to items, stream errors, output and its bounds
+//! - [`login`]: from the first header to an authenticated user, and the move to the user's home
+//! - [`bind`]: resources, resumption, the end of a session
+//! - [`stanza`]: what a bound session sends, and where it goes
+//! - [`mail`]: letters from other shards and from itself
+//! - [`message`]: messages to a user of this home, archive and mailbox
+//! - [`roster`] and [`presence`]: contacts and who is there
+//! - [`iq`]: requests that the server answers
+//! - [`account`]: questions about accounts, registration, removal
+//! - [`sweep`]: everything that depends on time alone
+//! - [`command`]: the operator
+
+pub mod account;
+pub mod bind;
+pub mod command;
+pub mod iq;
+pub mod login;
+pub mod mail;
+pub mod message;
+pub mod presence;
+pub mod roster;
+pub mod stanza;
+pub mod stream;
+pub mod sweep;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use rand_chacha::ChaCha12Rng;
+use rand_core::SeedableRng;
+
+use crate::counters::Counters;
+use crate::feature::presence::PresenceTable;
+use crate::id::{ConnId, Now, SessionId, ShardId};
+use crate::io::{Effect, Input, Job, Output, StorageState};
+use crate::mail::{Letter, MailBatch};
+use crate::outbound::Outbound;
+use crate::router::users::Users;
+use crate::session::conn::Conns;
+use crate::session::sasl::{Decoy, LoginThrottle, PlainCache};
+use crate::session::table::Sessions;
+use crate::settings::Settings;
+use crate::store::{Batch, Query, Table};
+use crate::wire::Scanner;
+
+/// Hash state without entropy: keys are tokens that the shard itself gives out.
+type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
+/// What an answer from elsewhere is for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Account and mailbox row of a user that a stanza is for.
+    Receiver(Box<str>),
+    /// The roster of a user.
+    Roster(Box<str>),
+    /// The mailbox rows of a user who comes online.
+    MailboxRows(Box<str>),
+    /// A page of the user's archive behind the cursor.
+    ReplayPage(Box<str>),
+    /// Returned entries of the user's archive.
+    ReplayReturned(Box<str>, Vec<u64>),
+    /// The account's row, for a login or registration of a connection somewhere.
+    Account(account::AccountRead),
+    /// Keys derived for a connection's PLAIN login or registration.
+    Keys(ConnId),
+    /// Keys derived for a session's change of password.
+    SessionKeys(iq::PasswordChange),
+    /// A feature's read.
+    Feature(iq::FeatureRead),
+    /// An operator's look at an account before it is written.
+    CommandAccount(command::AccountCommand),
+}
+
+/// One shard.
+#[derive(Debug)]
+pub struct Shard {
+    id: ShardId,
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    now: Now,
+    entropy: ChaCha12Rng,
+    scanner: Scanner,
+    /// What the features tell about the server.
+    facts: crate::feature::ServerFacts,
+    conns: Conns,
+    sessions: Sessions,
+    users: Users,
+    presence_table: PresenceTable,
+    plain_cache: PlainCache,
+    decoy: Decoy,
+    throttle: LoginThrottle,
+    registrations: LoginThrottle,
+    /// Letters of this turn, by destination; the own entry is mail to itself.
+    mail: Vec<MailBatch>,
+    writes: Batch,
+    effects: Vec<Effect>,
+    /// Connections with new output in this turn.
+    dirty: Vec<u32>,
+    outbound_pool: Vec<Box<Outbound>>,
+    pending: HashMap<u64, Pending, Fixed>,
+    next_token: u64,
+    storage: StorageState,
+    shutting_down: bool,
+    /// Archive ids are given out above this.
+    last_id: u64,
+    /// Up to here ids are reserved in the store, so that none is given twice after a restart.
+    id_reserved: u64,
+    /// Names whose account is being made.
+    registering: std::collections::BTreeSet<Box<str>>,
+    sweeper: sweep::Sweeper,
+}
+
+impl Shard {
+    /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources.
+    pub fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Shard {
+        Shard {
+            id,
+            counters,
+            now: Now::default(),
+            entropy: ChaCha12Rng::from_seed(seed),
+            scanner: Scanner::new(),
+            facts: settings.facts.clone(),
+            conns: Conns::default(),
+            sessions: Sessions::default(),
+            users: Users::default(),
+            presence_table: PresenceTable::new([u64::from_le_bytes(seed[..8].try_into().expect("8 bytes")), 0]),
+            plain_cache: PlainCache::new(&settings.process_key, settings.plain_cache_max),
+            decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
+            throttle: LoginThrottle::new(settings.throttle, &settings.process_key),
+            registrations: LoginThrottle::new(settings.registration_throttle, &settings.process_key),
+            mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
+            writes: Batch::new(),
+            effects: Vec::new(),
+            dirty: Vec::new(),
+            outbound_pool: Vec::new(),
+            pending: HashMap::default(),
+            next_token: 1,
+            storage: StorageState::Ok,
+            shutting_down: false,
+            last_id: settings.id_floor,
+            id_reserved: 0,
+            registering: std::collections::BTreeSet::new(),
+            sweeper: sweep::Sweeper::default(),
+            settings,
+        }
+    }
+
+    /// The shard's number.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// The shard that is home to a localpart of the served domain.
+    pub fn home_of(&self, local: &str) -> ShardId {
+        self.home(&self.bare(local))
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Handles one input at `now`. Effects and writes are complete after [`Input::EndOfTurn`].
+    pub fn handle(&mut self, now: Now, input: Input<'_>, out: &mut Output) {
+        self.now = now;
+        self.counters.inputs.one();
+        match input {
+            Input::Accepted { conn, listener, peer } => self.accepted(conn, listener, peer),
+            Input::Secured { conn, tls } => self.secured(conn, tls),
+            Input::Received { conn, bytes } => self.received(conn, bytes),
+            Input::Sent { conn } => self.sent(conn),
+            Input::Closed { conn } => self.closed(conn),
+            Input::Arrived { conn, moved } => self.arrived(conn, *moved),
+            Input::Mail(batch) => self.read_mail(batch),
+            Input::Found { token, found } => self.found(token, found),
+            Input::Done { token, done } => self.job_done(token, done),
+            Input::Storage(state) => {
+                self.storage = state;
+                self.counters.storage_full.set(u64::from(state == StorageState::Full));
+            }
+            Input::Command { token, command } => self.command(token, command),
+            Input::EndOfTurn => self.end_of_turn(out),
+        }
+    }
+
+    /// Most rounds of mail to itself that one turn handles; what is left waits for the next turn.
+    const OWN_MAIL_ROUNDS: usize = 8;
+
+    fn end_of_turn(&mut self, out: &mut Output) {
+        self.counters.turns.one();
+        self.sweep();
+        for _ in 0..Self::OWN_MAIL_ROUNDS {
+            let own = &mut self.mail[self.id.index()];
+            if own.is_empty() {
+                break;
+            }
+            let batch = std::mem::replace(own, MailBatch::new(self.id));
+            self.read_mail(&batch);
+        }
+        self.flush_outbound();
+        for (index, batch) in self.mail.iter_mut().enumerate() {
+            if index != self.id.index() && !batch.is_empty() {
+                self.counters.letters_out.add(batch.len() as u64);
+                self.counters.mail_text_bytes_out.add(batch.text_bytes() as u64);
+                let batch = std::mem::replace(batch, MailBatch::new(self.id));
+                self.effects.push(Effect::Mail { to: ShardId(index as u16), batch });
+            }
+        }
+        self.counters.writes.add(self.writes.len() as u64);
+        out.writes = std::mem::take(&mut self.writes);
+        out.effects.append(&mut self.effects);
+        self.publish_gauges();
+    }
+
+    /// Whether the host should start another turn at once: mail to itself is left over.
+    pub fn has_own_mail(&self) -> bool {
+        !self.mail[self.id.index()].is_empty()
+    }
+
+    fn publish_gauges(&self) {
+        let c = &self.counters;
+        c.connections.set(self.conns.held() as u64);
+        c.sessions.set(self.sessions.len() as u64);
+        c.users_loaded.set(self.users.len() as u64);
+    }
+
+    fn read_mail(&mut self, batch: &MailBatch) {
+        self.counters.letters_in.add(batch.len() as u64);
+        for letter in batch.letters() {
+            self.read_letter(batch, letter);
+        }
+    }
+
+    /// The home of a user of the served domain.
+    fn home(&self, bare: &str) -> ShardId {
+        crate::id::home(bare, self.settings.shards)
+    }
+
+    /// The batch that goes to a shard with this turn.
+    fn mail_to(&mut self, shard: ShardId) -> &mut MailBatch {
+        &mut self.mail[shard.index()]
+    }
+
+    /// The bare JID of a localpart.
+    fn bare(&self, local: &str) -> String {
+        format!("{local}@{}", self.settings.domain)
+    }
+
+    /// Asks the store; the answer comes back to [`Shard::found`].
+    fn read(&mut self, pending: Pending, queries: Vec<Query>) {
+        let token = self.token(pending);
+        self.counters.reads.one();
+        self.effects.push(Effect::Read { token, queries });
+    }
+
+    /// Hands out long work; the result comes back to [`Shard::job_done`].
+    fn job(&mut self, pending: Pending, job: Job) {
+        let token = self.token(pending);
+        self.counters.jobs.one();
+        self.effects.push(Effect::Job { token, job });
+    }
+
+    fn token(&mut self, pending: Pending) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.pending.insert(token, pending);
+        token
+    }
+
+    /// How far beyond the present ids are reserved, microseconds: one row a minute while messages flow.
+    const ID_RESERVE_US: u64 = 60_000_000;
+
+    /// The next archive id: the time in microseconds, raised so that ids of this shard strictly increase.
+    fn next_id(&mut self) -> u64 {
+        self.last_id = self.now.wall_us.max(self.last_id + 1);
+        if self.last_id >= self.id_reserved {
+            self.id_reserved = self.last_id + Self::ID_RESERVE_US;
+            let (sort, value) = (id_floor_sort_key(self.id), self.id_reserved.to_be_bytes());
+            self.writes.put(Table::Meta, b"", &sort, &[&value]);
+        }
+        self.last_id
+    }
+
+    /// The id of the session behind a connection.
+    fn session_of(&mut self, conn: ConnId) -> Option<SessionId> {
+        match self.conns.get(conn)?.state {
+            crate::session::conn::ConnState::Bound(session) => Some(session),
+            _ => None,
+        }
+    }
+}
+
+/// Sort key of the [`Table::Meta`] row that says up to where a shard may have given out archive ids.
+pub fn id_floor_sort_key(shard: ShardId) -> Vec<u8> {
+    format!("id-floor/{shard}").into_bytes()
+}
+
+/// Prefix of all such sort keys.
+pub const ID_FLOOR_PREFIX: &str = "id-floor/";
+
+/// A letter's text as an owned string.
+fn owned(batch: &MailBatch, span: crate::mail::Span) -> Box<str> {
+    batch.str(span).into()
+}
+
+/// Kept here so that `mail` need not know the shard.
+pub(crate) type LetterRef<'a> = &'a Letter;

@@ -1,0 +1,340 @@
+//! Resources: binding, stream management's enable and resume, and the end of a session, however it comes.
+
+use std::fmt::Write as _;
+
+use rand_core::RngCore;
+
+use crate::id::{ConnId, SessionId};
+use crate::ns;
+use crate::outbound::Unsent;
+use crate::router::users::{Known, RosterStep};
+use crate::session::conn::ConnState;
+use crate::session::sm::{Managed, TOKEN_BYTES};
+use crate::session::table::Session;
+use crate::settings::ResourceConflict;
+use crate::shard::Shard;
+use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
+use crate::wire::text::Writer;
+use crate::wire::{Element, jid};
+
+/// A `previd` (XEP-0198 5): the session's slot and generation, and its secret.
+fn write_previd(id: SessionId, token: &[u8; TOKEN_BYTES]) -> String {
+    let mut text = format!("{:x}-{:x}-", id.slot, id.generation);
+    for byte in token {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn parse_previd(text: &str) -> Option<(SessionId, [u8; TOKEN_BYTES])> {
+    let mut parts = text.split('-');
+    let slot = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let generation = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let hex = parts.next().filter(|h| h.len() == 2 * TOKEN_BYTES && h.is_ascii())?;
+    let mut token = [0u8; TOKEN_BYTES];
+    for (byte, pair) in token.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some((SessionId { slot, generation }, token))
+}
+
+impl Shard {
+    /// 16 letters that cannot be guessed.
+    pub(super) fn random_name(&mut self) -> String {
+        let mut bytes = [0u8; 10];
+        self.entropy.fill_bytes(&mut bytes);
+        bytes.iter().fold(String::with_capacity(20), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
+    pub(super) fn expect_bind(&mut self, conn: ConnId, local: Box<str>, element: &Element<'_>) {
+        if element.is("iq", ns::CLIENT) {
+            let request = element.child("bind", ns::BIND).filter(|_| element.kind().as_deref() == Some("set"));
+            return match request {
+                Some(bind) => {
+                    let wanted = bind_resource(bind.cursor());
+                    self.bind(conn, &local, element, wanted);
+                }
+                // RFC 6120 7.1: nothing else is allowed before a resource is bound.
+                None => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
+            };
+        }
+        if element.is("resume", ns::SM) {
+            return self.resume(conn, &local, element);
+        }
+        if element.is("enable", ns::SM) {
+            return self.send_bytes(conn, SM_UNEXPECTED);
+        }
+        self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first"));
+    }
+
+    fn bind(&mut self, conn: ConnId, local: &str, iq: &Element<'_>, wanted: Option<String>) {
+        let resource = match wanted.as_deref().filter(|w| !w.is_empty()) {
+            None => self.random_name().into_boxed_str(),
+            Some(wanted) => match jid::normalise_resource(wanted) {
+                Ok(resource) => resource.into(),
+                Err(_) => return self.refuse_bind(conn, iq, StanzaCondition::BadRequest),
+            },
+        };
+        let user = self.users.find_or_insert(local);
+        let same = self.users.sessions(&self.sessions, user).find(|(_, s)| s.resource == resource).map(|(id, _)| id);
+        match (same, self.settings.resource_conflict) {
+            (Some(_), ResourceConflict::RefuseNew) => return self.refuse_bind(conn, iq, StanzaCondition::Conflict),
+            (Some(old), ResourceConflict::ReplaceOld) => self.replace_session(old),
+            (None, _) => {}
+        }
+        // The end of the old session may have been the end of the user's entry, too.
+        let user = self.users.find_or_insert(local);
+        if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
+            return self.refuse_bind(conn, iq, StanzaCondition::ResourceConstraint);
+        }
+        let Some(slot) = self.conns.get(conn) else { return };
+        let secured = matches!(&slot.state, ConnState::Opening(o) if o.secured);
+        let id = self.sessions.insert(Session::new(user, resource, conn, secured));
+        self.users.link(&mut self.sessions, id);
+        if let Some(state) = self.users.get_mut(user).state.as_mut() {
+            state.known = Known::Exists;
+        }
+        slot.state = ConnState::Bound(id);
+        let full = self.full_jid(id);
+        let request_id = iq.id();
+        self.send_with(conn, |out| {
+            let mut w = Writer::new(out);
+            w.open("iq").attribute("type", "result").attribute_if("id", request_id.as_deref());
+            w.open("bind").attribute("xmlns", ns::BIND).leaf("jid", &full).close().close();
+        });
+    }
+
+    fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, condition: StanzaCondition) {
+        let id = iq.id();
+        self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, condition));
+    }
+
+    /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
+    fn replace_session(&mut self, old: SessionId) {
+        match self.sessions.get(old).and_then(|s| s.conn) {
+            Some(conn) => self.fail_stream(conn, StreamCondition::Conflict, Some("the resource was bound again")),
+            None => self.end_session(old, Vec::new()),
+        }
+    }
+
+    /// The full JID of a session.
+    pub(super) fn full_jid(&self, id: SessionId) -> String {
+        let session = self.sessions.slot(id.slot);
+        let local = &self.users.get(session.user).local;
+        format!("{local}@{}/{}", self.settings.domain, session.resource)
+    }
+
+    /// `<enable/>` (XEP-0198 3).
+    pub(super) fn enable_management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
+        let resume = matches!(element.attribute("resume").as_deref(), Some("true" | "1"));
+        let wanted = element.attribute("max").and_then(|m| m.parse::<u32>().ok());
+        let longest = self.settings.resume_s_max;
+        let resume_s = if resume { wanted.filter(|&w| w > 0).unwrap_or(longest).min(longest) } else { 0 };
+        let mut token = [0u8; TOKEN_BYTES];
+        self.entropy.fill_bytes(&mut token);
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        if session.managed.is_some() {
+            return self.send_bytes(conn, SM_UNEXPECTED);
+        }
+        session.managed = Some(Box::new(Managed::new(token, resume_s)));
+        let previd = write_previd(id, &token);
+        self.send_with(conn, |out| {
+            let mut w = Writer::new(out);
+            w.open("enabled").attribute("xmlns", ns::SM);
+            if resume_s > 0 {
+                w.attribute("resume", "true").attribute("id", &previd).attribute("max", &resume_s.to_string());
+            }
+            w.close();
+        });
+    }
+
+    /// `<resume/>` (XEP-0198 5).
+    fn resume(&mut self, conn: ConnId, local: &str, element: &Element<'_>) {
+        let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
+        let previd = element.attribute("previd").unwrap_or_default();
+        let found = parse_previd(&previd).and_then(|(id, token)| {
+            let session = self.sessions.get(id)?;
+            let managed = session.managed.as_ref()?;
+            let own = &*self.users.get(session.user).local == local;
+            (own && managed.resume_s > 0 && managed.token == token).then_some(id)
+        });
+        let (Some(id), Some(h)) = (found, h) else {
+            return self.send_bytes(conn, SM_ITEM_NOT_FOUND);
+        };
+        // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
+        if let Some(old) = self.sessions.get_mut(id).and_then(|s| s.conn.take()) {
+            self.abandon(old);
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.detached_s = self.now.mono_s();
+        let user = session.user;
+        let Some(managed) = session.managed.as_mut() else { return };
+        let acked = match managed.acknowledge(h) {
+            Ok(acked) => acked,
+            Err(fault) => return self.handled_too_high(conn, fault),
+        };
+        managed.resumed();
+        session.conn = Some(conn);
+        let handled = managed.handled();
+        let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
+        if let Some(slot) = self.conns.get(conn) {
+            slot.state = ConnState::Bound(id);
+        }
+        self.counters.resumed.one();
+        self.send_with(conn, |out| {
+            let mut w = Writer::new(out);
+            w.open("resumed").attribute("xmlns", ns::SM).attribute("h", &handled.to_string());
+            w.attribute("previd", &previd).close();
+            out.extend_from_slice(&resend);
+        });
+        self.messages_received(user, &acked);
+    }
+
+    /// Ends a connection whose session goes on with another one.
+    fn abandon(&mut self, old: ConnId) {
+        if let Some(conn) = self.conns.get(old) {
+            conn.state = ConnState::Opening(Box::new(super::login::replaced()));
+            if let Some(outbound) = conn.outbound.as_mut() {
+                // All of it is in the session's unacknowledged queue, which the new connection gets.
+                outbound.take_unsent();
+            }
+        }
+        self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+    }
+
+    /// The peer acknowledged more than was sent (XEP-0198 4).
+    pub(super) fn handled_too_high(&mut self, conn: ConnId, fault: crate::session::sm::HandledTooHigh) {
+        let app = AppCondition::HandledCountTooHigh { h: fault.h, send_count: fault.sent };
+        self.fail_stream_with(conn, StreamCondition::UndefinedCondition, None, Some(app));
+    }
+
+    /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
+    pub(super) fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, resumable: bool) {
+        let now_s = self.now.mono_s();
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        session.conn = None;
+        session.detached_s = now_s;
+        let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
+        if !(waits && resumable && !self.shutting_down) {
+            self.end_session(id, unsent);
+        }
+    }
+
+    /// Ends a session: it leaves its user's list, its presence goes, and what it did not receive finds another way.
+    pub(super) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>) {
+        if self.sessions.get(id).is_none() {
+            return;
+        }
+        let full = self.full_jid(id);
+        self.users.unlink(&mut self.sessions, id);
+        let Some(mut session) = self.sessions.remove(id) else { return };
+        let user = session.user;
+        if let Some(presence) = session.presence.take() {
+            self.presence_table.release(presence);
+            let directed = session.directed.take().map(|d| *d).unwrap_or_default();
+            let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
+            self.roster_step(user, step);
+        } else if let Some(directed) = session.directed.take() {
+            self.withdraw_directed(&full, PRESENCE_GONE, &directed);
+        }
+        let lost = match session.managed.take() {
+            Some(mut managed) => {
+                managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }).collect()
+            }
+            None => unsent,
+        };
+        self.messages_lost(user, lost);
+        self.takers_changed(user);
+    }
+
+    /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
+    pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let user = session.user;
+        let managed = session.managed.as_mut();
+        match (element.name(), managed) {
+            ("enable", _) => self.enable_management(conn, id, element),
+            ("r", Some(managed)) => {
+                managed.peer_asks();
+                self.answer_management(id);
+            }
+            ("a", Some(managed)) => {
+                let Some(h) = element.attribute("h").and_then(|h| h.parse().ok()) else {
+                    return self.fail_stream(conn, StreamCondition::BadFormat, Some("<a/> without a number"));
+                };
+                match managed.acknowledge(h) {
+                    Ok(acked) => self.messages_received(user, &acked),
+                    Err(fault) => self.handled_too_high(conn, fault),
+                }
+            }
+            _ => self.send_bytes(conn, SM_UNEXPECTED),
+        }
+    }
+
+    /// Sends the `<a/>` that the peer waits for, if it is time.
+    pub(super) fn answer_management(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(conn) = session.conn else { return };
+        if let Some(h) = session.managed.as_mut().and_then(|m| m.poll_answer()) {
+            self.send_bytes(conn, format!("<a xmlns='{}' h='{h}'/>", ns::SM).as_bytes());
+        }
+    }
+
+    /// A stanza of an ended session that was no message: a request gets its error (XEP-0198 5, RFC 6120 8.2.3).
+    pub(super) fn bounce_unreceived(&mut self, xml: &[u8]) {
+        let mut scanner = crate::wire::Scanner::new();
+        let scope = crate::wire::StreamScope::Usual;
+        if scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
+            return;
+        }
+        let element = scanner.element(&scope, xml);
+        let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
+        if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
+            let id = element.id();
+            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::RecipientUnavailable);
+        }
+    }
+}
+
+/// Unavailable presence without payload, unaddressed.
+pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
+
+const SM_UNEXPECTED: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+const SM_ITEM_NOT_FOUND: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
+/// The text of `<resource/>` in `<bind/>`.
+fn bind_resource(mut cursor: crate::wire::Cursor<'_>) -> Option<String> {
+    use crate::wire::Event;
+    let mut inside = false;
+    let mut text = String::new();
+    while let Some(event) = cursor.next() {
+        match event {
+            Event::Start(start) if start.is("resource", ns::BIND) => inside = true,
+            Event::Text(piece) if inside => text.push_str(&piece),
+            Event::End if inside => return Some(text),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn previd_reads_back_xep0198_3() {
+        let id = SessionId { slot: 77, generation: 3 };
+        let token = [0xab; TOKEN_BYTES];
+        assert_eq!(parse_previd(&write_previd(id, &token)), Some((id, token)));
+        for bad in ["", "1", "1-2", "1-2-abc", "x-y-z", &format!("{}-1", write_previd(id, &token))] {
+            assert_eq!(parse_previd(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the operator asks of a shard.
+
+use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
+use crate::shard::mail::{get, one_value};
+use crate::shard::stanza::{bare_of, local_of};
+use crate::shard::{Pending, Shard};
+use crate::store::{Found, Table};
+use crate::wire::error::StreamCondition;
+use crate::wire::text::Writer;
+
+/// Most rows of one page of sessions.
+const PAGE_MAX: u32 = 1_000;
+
+/// An account is looked at before it is written or removed.
+#[derive(Debug)]
+pub(crate) struct AccountCommand {
+    token: u64,
+    local: Box<str>,
+    what: AccountChange,
+}
+
+#[derive(Debug)]
+enum AccountChange {
+    Put { credentials: Box<[u8]>, mode: PutMode },
+    Delete,
+}
+
+impl Shard {
+    pub(super) fn command(&mut self, token: u64, command: Command) {
+        let reply = match command {
+            Command::Sessions { from_slot, most } => self.list_sessions(from_slot, most.min(PAGE_MAX)),
+            Command::Kick { jid } => self.kick(&jid),
+            Command::Say { jid, text } => self.say(jid.as_deref(), &text),
+            Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
+                Reply::StoreFull
+            }
+            Command::PutAccount { local, credentials, mode } => {
+                return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
+            }
+            Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
+            Command::Shutdown => self.shut_down(),
+        };
+        self.effects.push(Effect::Reply { token, reply });
+    }
+
+    fn list_sessions(&self, from_slot: u32, most: u32) -> Reply {
+        let mut rows = Vec::new();
+        let now_s = self.now.mono_s();
+        for slot in from_slot..self.sessions.slots() {
+            if rows.len() >= most as usize {
+                return Reply::Sessions { rows, next: Some(slot) };
+            }
+            let Some(id) = self.sessions.id(slot) else { continue };
+            let session = self.sessions.slot(slot);
+            let last_s = session.conn.map_or(session.detached_s, |c| self.conns.last_s(c));
+            rows.push(SessionRow {
+                jid: self.full_jid(id),
+                connected: session.conn.is_some(),
+                priority: session.is_available().then_some(session.priority),
+                idle_s: now_s.saturating_sub(last_s),
+                managed: session.managed.is_some(),
+                tls: session.secured,
+            });
+        }
+        Reply::Sessions { rows, next: None }
+    }
+
+    fn kick(&mut self, jid: &str) -> Reply {
+        let Some(user) = self.users.find(local_of(jid)) else { return Reply::NotFound };
+        let resource = jid.split_once('/').map(|(_, r)| r);
+        let sessions: Vec<_> = self
+            .users
+            .sessions(&self.sessions, user)
+            .filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r))
+            .map(|(id, s)| (id, s.conn))
+            .collect();
+        for (id, conn) in &sessions {
+            match conn {
+                Some(conn) => {
+                    let text = Some("ended by the operator");
+                    self.fail_stream(*conn, StreamCondition::PolicyViolation, text);
+                }
+                None => self.end_session(*id, Vec::new()),
+            }
+        }
+        if sessions.is_empty() { Reply::NotFound } else { Reply::Done(sessions.len() as u32) }
+    }
+
+    /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
+    fn say(&mut self, jid: Option<&str>, text: &str) -> Reply {
+        let targets: Vec<_> = match jid {
+            Some(jid) => match self.users.find(local_of(bare_of(jid))) {
+                Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
+                None => return Reply::NotFound,
+            },
+            None => (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)).collect(),
+        };
+        let mut said = 0;
+        for id in targets {
+            if self.sessions.get(id).is_none_or(|s| s.conn.is_none()) {
+                continue;
+            }
+            let (full, domain) = (self.full_jid(id), self.settings.domain.clone());
+            let mut out = Vec::with_capacity(text.len() + 128);
+            let mut w = Writer::new(&mut out);
+            w.open("message").attribute("type", "headline").attribute("from", &domain).attribute("to", &full);
+            w.leaf("body", text).close();
+            self.send_stanza(id, &out);
+            said += 1;
+        }
+        Reply::Done(said)
+    }
+
+    fn look_at_account(&mut self, token: u64, local: Box<str>, what: AccountChange) {
+        let bare = self.bare(&local);
+        let command = AccountCommand { token, local, what };
+        self.read(Pending::CommandAccount(command), vec![get(Table::Accounts, &bare)]);
+    }
+
+    pub(super) fn command_account_found(&mut self, command: AccountCommand, found: Vec<Found>) {
+        let exists = one_value(found).is_some();
+        let reply = match command.what {
+            AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
+            AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
+            AccountChange::Put { credentials, .. } => {
+                self.write_account(&command.local, &credentials);
+                Reply::Done(1)
+            }
+            AccountChange::Delete => {
+                self.delete_account(&command.local);
+                Reply::Done(1)
+            }
+        };
+        self.effects.push(Effect::Reply { token: command.token, reply });
+    }
+
+    /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged goes back to the mailboxes.
+    fn shut_down(&mut self) -> Reply {
+        self.shutting_down = true;
+        let mut ended = 0;
+        for slot in 0..self.conns.slots() {
+            let id = self.conns.id(slot);
+            if self.conns.get(id).is_some() {
+                self.fail_stream(id, StreamCondition::SystemShutdown, None);
+                ended += 1;
+            }
+        }
+        for slot in 0..self.sessions.slots() {
+            if let Some(id) = self.sessions.id(slot) {
+                self.end_session(id, Vec::new());
+            }
+        }
+        for user in 0..self.users.slots() {
+            if !self.users.get(user).local.is_empty() {
+                self.write_row(user);
+            }
+        }
+        Reply::Done(ended)
+    }
+}

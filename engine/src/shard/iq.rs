@@ -1,0 +1,305 @@
+//! Requests (RFC 6120 8.2.3): those of the own sessions, and those of others to a user of this home. What the server
+//! answers itself the features answer; here is who asked, and the way back.
+
+use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
+use crate::id::SessionId;
+use crate::io::{Job, StorageState};
+use crate::mail::{Kind, Origin};
+use crate::router::users::{Parked, RosterStep};
+use crate::shard::mail::Incoming;
+use crate::shard::stanza::{Address, bare_of, local_of, write_error};
+use crate::shard::{Pending, Shard};
+use crate::store::Found;
+use crate::wire::error::StanzaCondition;
+use crate::wire::text::write_attribute;
+use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
+
+/// Who waits for the answer to a request, and where.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    /// A session of this shard, with the request's number in its inbound count; otherwise a user elsewhere.
+    session: Option<(SessionId, u32)>,
+    /// Who is told that the request is in safe hands.
+    origin: Option<Origin>,
+    /// The request's `id`.
+    id: Option<Box<str>>,
+    /// Full JID of the asker.
+    from: Box<str>,
+    /// The address asked, as far as one was given.
+    to: Option<Box<str>>,
+}
+
+/// A feature waits for rows.
+#[derive(Debug)]
+pub(crate) struct FeatureRead {
+    asker: Asker,
+    resume: Resume,
+}
+
+/// A change of password waits for its keys.
+#[derive(Debug)]
+pub(crate) struct PasswordChange {
+    asker: Asker,
+    local: Box<str>,
+}
+
+impl Shard {
+    /// An IQ of one of the own sessions.
+    pub(super) fn from_session_iq(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+        let kind = element.kind();
+        let request = matches!(kind.as_deref(), Some("get" | "set"));
+        let known = request || matches!(kind.as_deref(), Some("result" | "error"));
+        // RFC 6120 8.2.3: an id, a known type, and exactly one child in a request.
+        if !known || element.id().is_none() || (request && element.children().len() != 1) {
+            return self.refuse(session, seq, element, StanzaCondition::BadRequest);
+        }
+        let (to, mut scratch) = (element.to(), std::borrow::Cow::Borrowed(""));
+        let target = match self.address(full, to.as_deref(), &mut scratch) {
+            Address::Own => Target::Own,
+            Address::Server => Target::Server,
+            Address::User(to) => {
+                let to = to.as_str();
+                let origin = self.sent_off(session, seq);
+                let home = self.home(bare_of(to));
+                let kind = if request { Kind::Request } else { Kind::Response };
+                return self.post(home, kind, origin, full, to, |out| {
+                    splice(out, element, &Splice { from: Some(full), to: Some(Some(to)), ..Splice::default() });
+                });
+            }
+            Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
+            Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+        };
+        if !request {
+            // The answer to a request of the server's own (a ping): that it came is all that counts.
+            return self.stanza_done(session, seq);
+        }
+        let asker = Asker {
+            session: Some((session, seq)),
+            origin: None,
+            id: element.id().map(Into::into),
+            from: full.into(),
+            to: to.as_deref().map(Into::into),
+        };
+        self.ask_feature(asker, target, bare_of(full), element, true);
+    }
+
+    /// A request to a user of this home.
+    pub(super) fn request_for(&mut self, user: u32, stanza: Incoming<'_>) {
+        let mut scanner = Scanner::new();
+        let scope = StreamScope::Usual;
+        let scanned = scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml);
+        debug_assert!(scanned.is_ok(), "mail carries stanzas that were scanned");
+        let element = scanner.element(&scope, stanza.xml);
+        let (namespace, name) = match element.children().next() {
+            Some(child) => (child.namespace().into_owned(), child.name().to_owned()),
+            None => (String::new(), String::new()),
+        };
+        let full = stanza.to.contains('/');
+        let asks_roster = match full {
+            // XEP-0012 4: also a session's idle time is told only to those who may see its presence.
+            true => namespace == last::NS,
+            false => feature::find(&self.facts, &namespace, &name).is_some_and(|f| f.asks_roster),
+        };
+        if asks_roster {
+            let parked = Parked {
+                kind: stanza.kind,
+                origin: stanza.origin,
+                from: stanza.from.into(),
+                to: stanza.to.into(),
+                xml: stanza.xml.into(),
+            };
+            return self.roster_step(user, RosterStep::Authorize(parked));
+        }
+        self.answer_request(user, stanza, false);
+    }
+
+    /// Answers a request to a user of this home, or hands it to the session it is for.
+    pub(super) fn answer_request(&mut self, user: u32, stanza: Incoming<'_>, authorized: bool) {
+        let mut scanner = Scanner::new();
+        let scope = StreamScope::Usual;
+        if scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml).is_err() {
+            return self.confirm(stanza.origin);
+        }
+        let element = scanner.element(&scope, stanza.xml);
+        if stanza.to.contains('/') {
+            let about_last = element.children().next().is_some_and(|c| c.namespace() == last::NS);
+            if about_last && !authorized {
+                self.answer_with_error(stanza, StanzaCondition::Forbidden);
+            } else if !self.to_exact_session(user, stanza) {
+                // RFC 6121 8.5.3.2.3.
+                self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+            }
+            return self.confirm(stanza.origin);
+        }
+        let asker = Asker {
+            session: None,
+            origin: stanza.origin,
+            id: element.id().map(Into::into),
+            from: stanza.from.into(),
+            to: Some(stanza.to.into()),
+        };
+        self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, authorized);
+    }
+
+    fn ask_feature(&mut self, asker: Asker, target: Target, account: &str, element: &Element<'_>, authorized: bool) {
+        let Some(child) = element.children().next() else {
+            return self.answer(asker, Err(StanzaCondition::BadRequest));
+        };
+        let (namespace, user) = (child.namespace(), self.users.find(local_of(account)));
+        let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
+        let secure = asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.secured);
+        let request = IqRequest {
+            set: element.kind().as_deref() == Some("set"),
+            target,
+            from: &asker.from,
+            account,
+            namespace: &namespace,
+            name: child.name(),
+            payload: child.bytes(),
+        };
+        let context = Context {
+            now: self.now,
+            server: &self.facts,
+            authorized,
+            online,
+            secure,
+            bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
+            local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
+        };
+        let step = feature::handle(&context, &request);
+        self.do_step(asker, local_of(account), step);
+    }
+
+    /// Carries out what a feature wants done.
+    fn do_step(&mut self, asker: Asker, local: &str, step: Step) {
+        match step {
+            Step::Result(payload) => self.answer(asker, Ok(&payload)),
+            Step::Error(condition) => self.answer(asker, Err(condition.into())),
+            Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, resume }), queries),
+            Step::Write(_, _) if self.storage == StorageState::Full => {
+                self.answer(asker, Err(StanzaCondition::ResourceConstraint));
+            }
+            Step::Write(batch, payload) => {
+                self.writes.append(&batch);
+                self.answer(asker, Ok(&payload));
+            }
+            Step::Roster(request) => match asker.session {
+                Some((session, seq)) => {
+                    let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
+                    self.roster_step(user, RosterStep::Request { session, seq, id: asker.id, request });
+                }
+                None => self.answer(asker, Err(StanzaCondition::Forbidden)),
+            },
+            Step::Account(action) => self.do_account_action(asker, local, action),
+        }
+    }
+
+    fn do_account_action(&mut self, asker: Asker, local: &str, action: AccountAction) {
+        match action {
+            AccountAction::ChangePassword { password } => {
+                let Some(job) = self.derive_keys(&password) else {
+                    return self.answer(asker, Err(StanzaCondition::NotAcceptable));
+                };
+                self.job(Pending::SessionKeys(PasswordChange { asker, local: local.into() }), job);
+            }
+            AccountAction::Remove => {
+                self.answer(asker, Ok(b""));
+                self.delete_account(local);
+            }
+            // Making an account is for those who have none yet (XEP-0077 3.1).
+            AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed)),
+        }
+    }
+
+    /// The keys of a session's new password are there.
+    pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<&[u8]>) {
+        let Some(keys) = keys else {
+            return self.answer(change.asker, Err(StanzaCondition::NotAcceptable));
+        };
+        if self.storage == StorageState::Full {
+            return self.answer(change.asker, Err(StanzaCondition::ResourceConstraint));
+        }
+        self.write_account(&change.local, keys);
+        self.answer(change.asker, Ok(b""));
+    }
+
+    pub(super) fn feature_found(&mut self, read: FeatureRead, found: Vec<Found>) {
+        let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
+        let step = feature::resume(read.resume, &found);
+        self.do_step(read.asker, &local, step);
+    }
+
+    /// Sends the answer to whoever asked.
+    fn answer(&mut self, asker: Asker, answer: Result<&[u8], StanzaCondition>) {
+        let (id, from, to) = (asker.id.as_deref(), asker.to.as_deref(), &*asker.from);
+        let write = |out: &mut Vec<u8>| match answer {
+            Ok(payload) => write_result(out, id, from, to, payload),
+            Err(condition) => write_error(out, "iq", id, from, Some(to), condition),
+        };
+        match asker.session {
+            Some((session, seq)) => {
+                let mut out = Vec::with_capacity(256);
+                write(&mut out);
+                self.send_stanza(session, &out);
+                self.stanza_done(session, seq);
+            }
+            None => {
+                let home = self.home(bare_of(to));
+                self.post(home, Kind::Response, None, from.unwrap_or_default(), to, write);
+                self.confirm(asker.origin);
+            }
+        }
+    }
+
+    /// An IQ result to an own session.
+    pub(super) fn iq_result(&mut self, session: SessionId, id: Option<&str>, payload: &[u8]) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let full = self.full_jid(session);
+        let mut out = Vec::with_capacity(payload.len() + 128);
+        write_result(&mut out, id, None, &full, payload);
+        self.send_stanza(session, &out);
+    }
+
+    /// An IQ error to an own session.
+    pub(super) fn iq_error(&mut self, session: SessionId, id: Option<&str>, condition: StanzaCondition) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let full = self.full_jid(session);
+        let mut out = Vec::with_capacity(256);
+        write_error(&mut out, "iq", id, None, Some(&full), condition);
+        self.send_stanza(session, &out);
+    }
+
+    /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
+    pub(super) fn derive_keys(&mut self, password: &str) -> Option<Job> {
+        use rand_core::RngCore;
+        let password = crate::store::password::prepare(password).ok()?;
+        let mut salt = [0u8; 16];
+        self.entropy.fill_bytes(&mut salt);
+        Some(Job::DeriveKeys {
+            password: (&*password).into(),
+            salt: salt.into(),
+            iterations: self.settings.scram_iterations,
+            created_us: self.now.wall_us,
+        })
+    }
+}
+
+fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&str>, to: &str, payload: &[u8]) {
+    out.extend_from_slice(b"<iq type='result'");
+    for (name, value) in [("id", id), ("from", from), ("to", Some(to))] {
+        if let Some(value) = value {
+            write_attribute(out, name, value);
+        }
+    }
+    if payload.is_empty() {
+        out.extend_from_slice(b"/>");
+        return;
+    }
+    out.push(b'>');
+    out.extend_from_slice(payload);
+    out.extend_from_slice(b"</iq>");
+}

@@ -1,0 +1,443 @@
+//! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6), and the move to the user's home.
+
+use std::net::IpAddr;
+
+use crate::feature::{self, AccountAction, Step, register};
+use crate::id::ConnId;
+use crate::io::{Effect, Job, JobDone};
+use crate::mail::{Answer, ConnRef, Letter, Question};
+use crate::ns;
+use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
+use crate::session::moved::Moved;
+use crate::session::sasl::{
+    self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms, Verdict,
+};
+use crate::shard::stanza::write_error;
+use crate::shard::{Pending, Shard};
+use crate::store::account::Credentials;
+use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition};
+use crate::wire::stream::{Header, Response, Version, write_header};
+use crate::wire::text::Writer;
+use crate::wire::{Element, jid};
+
+/// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
+pub(super) fn replaced() -> Opening {
+    Opening {
+        listener: crate::io::ListenerKind {
+            direct_tls: false,
+            starttls: false,
+            plain_auth: false,
+            registration: false,
+        },
+        peer: IpAddr::from([0, 0, 0, 0]),
+        tls: None,
+        secured: false,
+        accepted_s: 0,
+        attempts: 0,
+        blocked: true,
+        stage: Stage::ExpectHeader,
+    }
+}
+
+/// Whether a connection may carry credentials.
+fn is_private(opening: &Opening) -> bool {
+    opening.secured || opening.listener.plain_auth
+}
+
+impl Shard {
+    /// A stream header has come: answers with the own one and the features of this stage.
+    pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
+        let stream_id = self.random_name();
+        let Some(conn) = self.conns.get(id) else { return };
+        conn.header_sent = true;
+        let ConnState::Opening(opening) = &mut conn.state else { return };
+        let mut out = Vec::with_capacity(1024);
+        let response = Response { id: &stream_id, from: &self.settings.domain, to: header.from.as_deref(), lang: "en" };
+        write_header(&mut out, &response);
+        let known = header
+            .to
+            .as_deref()
+            .is_none_or(|to| jid::normalise_domain(to).is_ok_and(|to| *to == *self.settings.domain));
+        let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
+        if known && version {
+            out.extend_from_slice(b"<stream:features>");
+            opening.stage = match std::mem::replace(&mut opening.stage, Stage::ExpectChoice) {
+                Stage::ExpectRestart(local) => {
+                    bind_features(&mut out, &self.facts, &self.settings);
+                    Stage::ExpectBind(local)
+                }
+                _ => {
+                    choice_features(&mut out, opening);
+                    Stage::ExpectChoice
+                }
+            };
+            out.extend_from_slice(b"</stream:features>");
+        }
+        self.send_bytes(id, &out);
+        if !known {
+            self.fail_stream(id, StreamCondition::HostUnknown, None);
+        } else if !version {
+            self.fail_stream(id, StreamCondition::UnsupportedVersion, None);
+        }
+    }
+
+    /// A first-level element before a session is bound. `behind` is what came with it.
+    pub(super) fn from_opening(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let ConnState::Opening(opening) = &mut conn.state else { return };
+        let namespace = element.namespace();
+        match &opening.stage {
+            Stage::ExpectBind(local) => {
+                let local = local.clone();
+                self.expect_bind(id, local, element);
+            }
+            Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
+            Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
+            Stage::ExpectChoice if element.is("iq", ns::CLIENT) => self.iq_before_login(id, element),
+            Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == ns::SASL => {
+                self.sasl_goes_on(id, element, behind);
+            }
+            // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
+            _ => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
+        }
+    }
+
+    /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
+    fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
+        let Some(opening) = self.opening(id) else { return };
+        if opening.secured || !opening.listener.starttls {
+            self.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+            return self.end_stream(id);
+        }
+        if !behind.is_empty() {
+            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("wait for <proceed/>"));
+        }
+        opening.stage = Stage::ExpectHandshake;
+        self.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+        let last = self.take_last(id);
+        self.effects.push(Effect::StartTls { conn: id, last });
+    }
+
+    /// All that waits to be sent, for effects that carry a connection's last words in its present form.
+    fn take_last(&mut self, id: ConnId) -> Vec<u8> {
+        let Some(conn) = self.conns.get(id) else { return Vec::new() };
+        let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
+        self.counters.bytes_out.add(last.len() as u64);
+        last
+    }
+
+    fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
+        match &mut self.conns.get(id)?.state {
+            ConnState::Opening(opening) => Some(opening),
+            _ => None,
+        }
+    }
+
+    // SASL (RFC 6120 6).
+
+    fn auth(&mut self, id: ConnId, element: &Element<'_>) {
+        let now_ms = self.now.mono_ms;
+        let Some(peer) = self.opening(id).map(|o| o.peer) else { return };
+        if self.throttle.address(now_ms, peer) != Verdict::Allowed {
+            return self.auth_failed(id, Failure::TOO_MANY);
+        }
+        let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
+        let payload = element.text().into_owned();
+        let begun = self.with_terms(id, |terms| sasl::begin(&mechanism, &payload, terms));
+        self.auth_begun(id, begun);
+    }
+
+    /// Does a step of authentication under the terms of a connection.
+    fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let domain = self.settings.domain.clone();
+        let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
+        let opening = self.opening(id).ok_or(gone)?;
+        if !is_private(opening) {
+            return Err(Failure::of(SaslCondition::EncryptionRequired));
+        }
+        let bindings = bindings(opening);
+        step(&Terms { domain: &domain, secured: bindings.as_ref(), plain_allowed: true })
+    }
+
+    fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
+        let (local, stage) = match begun {
+            Ok(Begun::Initial(expect)) => {
+                if let Some(opening) = self.opening(id) {
+                    opening.stage = Stage::ExpectInitial(expect);
+                }
+                return self.send_with(id, |out| sasl::write_challenge(out, b""));
+            }
+            Ok(Begun::Scram(expect)) => (expect.localpart().to_owned(), Stage::ExpectScramAccount(Box::new(expect))),
+            Ok(Begun::Plain(attempt)) => (attempt.localpart().to_owned(), Stage::ExpectPlainAccount(Box::new(attempt))),
+            Err(failure) => return self.auth_failed(id, failure),
+        };
+        if let Some(opening) = self.opening(id) {
+            opening.stage = stage;
+        }
+        self.block(id);
+        self.ask_home(id, &local, Question::Credentials);
+    }
+
+    /// Asks an account's home; [`Shard::answered`] goes on.
+    fn ask_home(&mut self, conn: ConnId, local: &str, question: Question) {
+        let home = self.home(&self.bare(local));
+        let conn = ConnRef { shard: self.id, conn };
+        let mail = self.mail_to(home);
+        let local = mail.write(local.as_bytes());
+        mail.push(Letter::Ask { conn, local, question });
+    }
+
+    fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let Some(opening) = self.opening(id) else { return };
+        let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
+        if element.name() != "response" {
+            let failure =
+                if element.name() == "abort" { Failure::ABORTED } else { Failure::of(SaslCondition::MalformedRequest) };
+            return self.auth_failed(id, failure);
+        }
+        let payload = element.text().into_owned();
+        match stage {
+            Stage::ExpectInitial(expect) => {
+                let begun = self.with_terms(id, |terms| expect.response(&payload, terms));
+                self.auth_begun(id, begun);
+            }
+            Stage::ExpectProof(expect) => match expect.response(&payload) {
+                Ok((proof, message)) => self.authenticated(id, &proof, message.as_bytes(), behind),
+                Err(failure) => self.auth_failed(id, failure),
+            },
+            _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
+        }
+    }
+
+    /// The home of an account has answered.
+    pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
+        let Some(opening) = self.opening(id) else { return };
+        let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
+        match (stage, answer) {
+            (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
+            (Stage::ExpectScramAccount(expect), Answer::Credentials(row)) => {
+                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
+                let mut nonce = [0u8; NONCE_BYTES];
+                rand_core::RngCore::fill_bytes(&mut self.entropy, &mut nonce);
+                let (state, message) = expect.account(found.as_ref(), &self.decoy, &nonce);
+                if let Some(opening) = self.opening(id) {
+                    opening.stage = Stage::ExpectProof(Box::new(state));
+                }
+                self.send_with(id, |out| sasl::write_challenge(out, message.as_bytes()));
+                self.unblock(id);
+            }
+            (Stage::ExpectPlainAccount(attempt), Answer::Credentials(row)) => {
+                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
+                match attempt.account(found.as_ref(), &self.decoy, &mut self.plain_cache) {
+                    PlainStep::Done(proof) => self.authenticated(id, &proof, b"", b""),
+                    PlainStep::Refused(failure) => self.auth_failed(id, failure),
+                    PlainStep::Derive(job, state) => {
+                        if let Some(opening) = self.opening(id) {
+                            opening.stage = Stage::ExpectPlainKeys(Box::new(state));
+                        }
+                        self.job(Pending::Keys(id), Job::CheckPassword(job));
+                    }
+                }
+            }
+            (_, Answer::Throttled) => self.auth_failed(id, Failure::TOO_MANY),
+            (_, _) => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
+        }
+    }
+
+    pub(super) fn job_done(&mut self, token: u64, done: JobDone) {
+        match (self.pending.remove(&token), done) {
+            (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
+            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys.as_deref()),
+            _ => {}
+        }
+    }
+
+    fn keys_derived(&mut self, id: ConnId, done: JobDone) {
+        let Some(opening) = self.opening(id) else { return };
+        match (std::mem::replace(&mut opening.stage, Stage::ExpectChoice), done) {
+            (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => {
+                match state.verify(derived, &mut self.plain_cache) {
+                    Ok(proof) => self.authenticated(id, &proof, b"", b""),
+                    Err(failure) => self.auth_failed(id, failure),
+                }
+            }
+            (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
+                let Some(credentials) = keys else {
+                    return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+                };
+                let local = registering.local.clone();
+                opening.stage = Stage::ExpectRegistration(registering);
+                self.ask_home(id, &local, Question::Register { credentials });
+            }
+            (stage, _) => opening.stage = stage,
+        }
+    }
+
+    /// The account's home keeps count of failures; too many attempts end the stream (RFC 6120 6.4.5).
+    fn auth_failed(&mut self, id: ConnId, failure: Failure) {
+        self.counters.logins_failed.one();
+        let (now_ms, most) = (self.now.mono_ms, self.settings.auth_attempts_max);
+        let Some(opening) = self.opening(id) else { return };
+        opening.stage = Stage::ExpectChoice;
+        opening.attempts = opening.attempts.saturating_add(1);
+        let (attempts, peer) = (opening.attempts, opening.peer);
+        self.throttle.failed(now_ms, peer);
+        self.send_with(id, |out| failure.write(out));
+        if attempts >= most {
+            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
+        }
+        self.unblock(id);
+    }
+
+    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
+    fn authenticated(&mut self, id: ConnId, proof: &Authenticated, message: &[u8], behind: &[u8]) {
+        self.counters.logins.one();
+        let local: Box<str> = proof.localpart().into();
+        self.send_with(id, |out| sasl::write_success(out, message));
+        let home = self.home(&self.bare(&local));
+        let mail = self.mail_to(home);
+        let span = mail.write(local.as_bytes());
+        mail.push(Letter::LoginSucceeded { local: span });
+        let Some(conn) = self.conns.get(id) else { return };
+        let ConnState::Opening(opening) = &mut conn.state else { return };
+        opening.tls = None;
+        opening.stage = Stage::ExpectRestart(local.clone());
+        conn.expect = StreamExpect::Opening;
+        conn.header_sent = false;
+        conn.scope = Default::default();
+        if home == self.id {
+            return self.unblock(id);
+        }
+        let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
+        leftover.extend_from_slice(behind);
+        let moved = Box::new(Moved {
+            local,
+            listener: opening.listener,
+            peer: opening.peer,
+            secured: opening.secured,
+            accepted_s: opening.accepted_s,
+            leftover,
+        });
+        conn.state = ConnState::Departing;
+        let last = self.take_last(id);
+        self.counters.departed.one();
+        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+    }
+
+    /// A connection has come over: its user's home is here.
+    pub(super) fn arrived(&mut self, id: ConnId, moved: Moved) {
+        self.counters.arrived.one();
+        let opening = Opening {
+            listener: moved.listener,
+            peer: moved.peer,
+            tls: None,
+            secured: moved.secured,
+            accepted_s: moved.accepted_s,
+            attempts: 0,
+            blocked: false,
+            stage: Stage::ExpectRestart(moved.local),
+        };
+        self.conns.insert(id, opening, self.now.mono_s());
+        if self.shutting_down {
+            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        }
+        if !moved.leftover.is_empty() {
+            self.received(id, &moved.leftover);
+        }
+    }
+
+    // In-band registration before authentication (XEP-0077 3.1).
+
+    fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
+        let Some(opening) = self.opening(id) else { return };
+        let (open, private, peer) = (opening.listener.registration, is_private(opening), opening.peer);
+        let set = iq.kind().as_deref() == Some("set");
+        let facts = feature::ServerFacts { registration: open, ..self.facts.clone() };
+        let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
+        let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
+        let step = register::before_authentication(&facts, private, local, set, &payload);
+        let registering = Registering { local: "".into(), id: iq.id().unwrap_or_default().into() };
+        match step {
+            Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
+            Some(Step::Account(AccountAction::Create { local, password })) => {
+                if self.registrations.address(self.now.mono_ms, peer) != Verdict::Allowed {
+                    return self.registration_failed(id, &registering, StanzaCondition::ResourceConstraint);
+                }
+                self.registrations.failed(self.now.mono_ms, peer);
+                let Some(job) = self.derive_keys(&password) else {
+                    return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+                };
+                if let Some(opening) = self.opening(id) {
+                    opening.stage = Stage::ExpectRegistration(Box::new(Registering { local, ..registering }));
+                }
+                self.block(id);
+                self.job(Pending::Keys(id), job);
+            }
+            Some(Step::Error(condition)) => self.registration_failed(id, &registering, condition),
+            Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
+        }
+    }
+
+    fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {
+        match answer {
+            Answer::Registered => self.registration_result(id, registering, b""),
+            Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
+            Answer::StoreFull => self.registration_failed(id, registering, StanzaCondition::ResourceConstraint),
+            _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),
+        }
+    }
+
+    fn registration_result(&mut self, id: ConnId, registering: &Registering, payload: &[u8]) {
+        self.send_with(id, |out| {
+            let mut w = Writer::new(out);
+            w.open("iq").attribute("type", "result").attribute("id", &registering.id).raw(payload).close();
+        });
+        self.unblock(id);
+    }
+
+    fn registration_failed(&mut self, id: ConnId, registering: &Registering, condition: StanzaCondition) {
+        self.send_with(id, |out| write_error(out, "iq", Some(&registering.id), None, None, condition));
+        self.unblock(id);
+    }
+}
+
+fn bindings(opening: &Opening) -> Option<ChannelBindings> {
+    opening.secured.then(|| match &opening.tls {
+        Some(tls) => {
+            let end_point = (!tls.server_end_point.is_empty()).then(|| tls.server_end_point.as_slice().into());
+            ChannelBindings { exporter: tls.exporter, server_end_point: end_point }
+        }
+        None => ChannelBindings::default(),
+    })
+}
+
+/// Features before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0077 8).
+fn choice_features(out: &mut Vec<u8>, opening: &Opening) {
+    if !opening.secured && opening.listener.starttls {
+        out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
+        if !is_private(opening) {
+            out.extend_from_slice(b"<required/>");
+        }
+        out.extend_from_slice(b"</starttls>");
+    }
+    if is_private(opening) {
+        sasl::write_features(out, bindings(opening).as_ref(), true);
+        if opening.listener.registration {
+            out.extend_from_slice(register::STREAM_FEATURE);
+        }
+    }
+}
+
+/// Features after authentication: binding, stream management, what the features offer, and the stream's limits
+/// (XEP-0478).
+fn bind_features(out: &mut Vec<u8>, facts: &feature::ServerFacts, settings: &crate::settings::Settings) {
+    out.extend_from_slice(b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>");
+    feature::stream_features(facts, out);
+    let (max, idle) = (settings.stanza_bytes_max.to_string(), settings.idle_s_max.to_string());
+    let mut w = Writer::new(out);
+    w.open("limits").attribute("xmlns", ns::STREAM_LIMITS).leaf("max-bytes", &max);
+    if settings.idle_s_max > 0 {
+        w.leaf("idle-seconds", &idle);
+    }
+    w.close();
+}

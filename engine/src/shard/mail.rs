@@ -1,0 +1,234 @@
+//! Letters of other shards, and of this one: who gets what.
+
+use crate::mail::{Kind, Letter, MailBatch, Origin};
+use crate::router::users::{Known, Parked, RosterStep, Waiting};
+use crate::shard::stanza::local_of;
+use crate::shard::{Pending, Shard, owned};
+use crate::store::{Found, Query, Table};
+use crate::wire::error::StanzaCondition;
+
+/// A stanza at its receiver's home.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming<'a> {
+    pub(super) kind: Kind,
+    pub(super) origin: Option<Origin>,
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    pub(super) xml: &'a [u8],
+}
+
+impl Shard {
+    pub(super) fn read_letter(&mut self, batch: &MailBatch, letter: super::LetterRef<'_>) {
+        match letter {
+            Letter::Stanza { kind, origin, from, to, xml } => {
+                let incoming = Incoming {
+                    kind: *kind,
+                    origin: *origin,
+                    from: batch.str(*from),
+                    to: batch.str(*to),
+                    xml: batch.bytes(*xml),
+                };
+                self.incoming(incoming);
+            }
+            Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
+            Letter::Presence { news, from, to, xml } => {
+                self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
+            }
+            Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
+            Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
+            Letter::LoginSucceeded { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
+        }
+    }
+
+    /// A stanza for a user of this home, or for the account itself.
+    pub(super) fn incoming(&mut self, stanza: Incoming<'_>) {
+        let local = local_of(stanza.to);
+        let slot = self.users.find(local);
+        let online = slot.is_some_and(|slot| self.users.get(slot).first != crate::session::conn::NONE);
+        if online {
+            return self.for_user(slot.expect("online users have a slot"), stanza);
+        }
+        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        match (known, slot) {
+            (Known::Missing, _) => self.for_no_one(stanza),
+            (Known::Exists, Some(slot)) => self.for_user(slot, stanza),
+            _ => self.park(local, stanza),
+        }
+    }
+
+    /// The receiver's state is at hand.
+    fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
+        match stanza.kind {
+            Kind::Message { class, store } => self.message_for(user, class, store, stanza),
+            Kind::Request => self.request_for(user, stanza),
+            Kind::Response | Kind::Directed { .. } => {
+                self.to_exact_session(user, stanza);
+                self.confirm(stanza.origin);
+            }
+        }
+    }
+
+    /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
+    /// (RFC 6121 8.5.2.1.2). Returns whether there was one.
+    pub(super) fn to_exact_session(&mut self, user: u32, stanza: Incoming<'_>) -> bool {
+        let resource = stanza.to.split_once('/').map(|(_, r)| r);
+        let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
+        let targets: Vec<_> = self
+            .users
+            .sessions(&self.sessions, user)
+            .filter(|(_, s)| resource.map_or(bare_presence && s.is_available(), |r| *s.resource == *r))
+            .map(|(id, _)| id)
+            .collect();
+        for id in &targets {
+            self.send_stanza(*id, stanza.xml);
+        }
+        !targets.is_empty()
+    }
+
+    /// No such user (RFC 6121 8.5.1).
+    pub(super) fn for_no_one(&mut self, stanza: Incoming<'_>) {
+        self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+        self.confirm(stanza.origin);
+    }
+
+    /// Sends the error that a stanza earns, if it is one that earns errors.
+    pub(super) fn answer_with_error(&mut self, stanza: Incoming<'_>, condition: StanzaCondition) {
+        let name = match stanza.kind {
+            Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
+                return;
+            }
+            Kind::Message { .. } => "message",
+            Kind::Request => "iq",
+        };
+        if name == "message" {
+            self.counters.messages_refused.one();
+        }
+        let id = id_of_stanza(stanza.xml);
+        self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, condition);
+    }
+
+    /// The sender's home learns that the stanza is in safe hands; with this turn's writes, when they are durable.
+    pub(super) fn confirm(&mut self, origin: Option<Origin>) {
+        if let Some(origin) = origin {
+            self.mail_to(origin.shard).push(Letter::Confirm { session: origin.session, seq: origin.seq });
+        }
+    }
+
+    /// Keeps a stanza until its receiver's account and mailbox figures are read.
+    pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
+        let parked = Parked {
+            kind: stanza.kind,
+            origin: stanza.origin,
+            from: stanza.from.into(),
+            to: stanza.to.into(),
+            xml: stanza.xml.into(),
+        };
+        if !self.wait_for_account(local, Waiting::Stanza(parked)) {
+            self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
+            self.confirm(stanza.origin);
+        }
+    }
+
+    /// Does a roster step if there is an account.
+    pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
+        let slot = self.users.find(local);
+        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        match (known, slot) {
+            (Known::Missing, _) => {}
+            (Known::Exists, Some(slot)) => self.roster_step(slot, step),
+            _ => {
+                self.wait_for_account(local, Waiting::Step(step));
+            }
+        }
+    }
+
+    /// Queues something until the account is looked up; false if too much waits already.
+    fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
+            self.counters.parked_refused.one();
+            return false;
+        }
+        state.parked.push_back(waiting);
+        if state.known != Known::Asked {
+            state.known = Known::Asked;
+            let bare = self.bare(local);
+            let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
+            self.read(Pending::Receiver(local.into()), queries.into());
+        }
+        true
+    }
+
+    /// Account and mailbox row of a receiver have come: what was parked goes on.
+    pub(super) fn receiver_found(&mut self, local: &str, found: Vec<Found>) {
+        let [account, mailbox] = two_values(found);
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        // An account that was made or removed since the question was put is known better than the answer knows it.
+        if matches!(state.known, Known::Asked | Known::Unknown) {
+            state.known = if account.is_some() { Known::Exists } else { Known::Missing };
+        }
+        if state.known == Known::Exists && state.mailbox.is_none() {
+            let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
+            state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
+        }
+        for waiting in std::mem::take(&mut state.parked) {
+            match waiting {
+                Waiting::Stanza(p) => {
+                    self.incoming(Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml });
+                }
+                Waiting::Step(step) => self.with_account(local, step),
+            }
+        }
+    }
+
+    /// An answer of the store.
+    pub(super) fn found(&mut self, token: u64, found: Vec<Found>) {
+        match self.pending.remove(&token) {
+            Some(Pending::Receiver(local)) => self.receiver_found(&local, found),
+            Some(Pending::Roster(local)) => self.roster_found(&local, found),
+            Some(Pending::MailboxRows(local)) => self.mailbox_rows_found(&local, found),
+            Some(Pending::ReplayPage(local)) => self.replay_page_found(&local, found),
+            Some(Pending::ReplayReturned(local, ids)) => self.replay_returned_found(&local, &ids, found),
+            Some(Pending::Account(read)) => self.account_found(read, found),
+            Some(Pending::Feature(read)) => self.feature_found(read, found),
+            Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
+            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
+                debug_assert!(false, "a job's token answered by the store: {other:?}");
+            }
+            None => {}
+        }
+    }
+}
+
+/// The question for a single row without sort key.
+pub(super) fn get(table: Table, partition: &str) -> Query {
+    Query::Get { table, partition: partition.as_bytes().into(), sort: Box::default() }
+}
+
+/// The value of a single `Get`.
+pub(super) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
+    match found.into_iter().next() {
+        Some(Found::Value(value)) => value,
+        _ => None,
+    }
+}
+
+fn two_values(found: Vec<Found>) -> [Option<Box<[u8]>>; 2] {
+    let mut values = found.into_iter().map(|f| match f {
+        Found::Value(value) => value,
+        Found::Rows { .. } => None,
+    });
+    [values.next().flatten(), values.next().flatten()]
+}
+
+/// The `id` of a stanza that this server wrote: only errors need it, so it is looked for only then.
+pub(super) fn id_of_stanza(xml: &[u8]) -> Option<String> {
+    let mut scanner = crate::wire::Scanner::new();
+    let scope = crate::wire::StreamScope::Usual;
+    scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
+    scanner.element(&scope, xml).id().map(|id| id.into_owned())
+}

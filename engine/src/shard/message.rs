@@ -1,0 +1,503 @@
+//! Messages to a user of this home: to sessions, to the archive, to the mailbox, and from there to sessions again.
+//!
+//! A message is archived in the turn that handles it, so it is durable before anyone hears of it. It is *received* when a
+//! managed session acknowledges it (XEP-0198), or when its bytes are with the kernel; until then it is outstanding, and
+//! if its last holder ends first, it waits in the mailbox again.
+
+use crate::feature::offline::delay;
+use crate::id::SessionId;
+use crate::io::StorageState;
+use crate::mail::MessageClass;
+use crate::ns;
+use crate::outbound::{Backlog, Unsent};
+use crate::session::sm::Unacked;
+use crate::settings::BareDelivery;
+use crate::shard::mail::Incoming;
+use crate::shard::{Pending, Shard};
+use crate::store::archive::{self, Entry, MailboxRow};
+use crate::store::mailbox::{Lost, Mailbox, Phase};
+use crate::store::{Found, Query, Table};
+use crate::wire::error::StanzaCondition;
+use crate::wire::text::write_attribute;
+
+/// Entries of a mailbox that are read and handed out at once.
+const REPLAY_ROWS_MAX: u32 = 64;
+/// Bytes of such a page.
+const REPLAY_BYTES_MAX: u32 = 128 << 10;
+/// Returned rows looked at when a user comes online; the rest follow with the next replay.
+const RETURNED_ROWS_MAX: u32 = 1000;
+
+impl Shard {
+    /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
+    pub(super) fn message_for(&mut self, user: u32, class: MessageClass, store: bool, stanza: Incoming<'_>) {
+        let resource = stanza.to.split_once('/').map(|(_, r)| r);
+        let exact = resource.and_then(|r| {
+            let mut sessions = self.users.sessions(&self.sessions, user);
+            sessions.find(|(_, s)| *s.resource == *r).map(|(id, _)| id)
+        });
+        if let Some(session) = exact {
+            self.to_session(user, session, store, stanza);
+            return self.confirm(stanza.origin);
+        }
+        match (class, resource.is_some()) {
+            // 8.5.3.2.1: only chat messages for an absent resource are treated as if for the bare JID.
+            (MessageClass::Chat, _) | (MessageClass::Normal, false) => return self.to_bare(user, store, stanza),
+            (MessageClass::Headline, false) => {
+                for session in self.takers(user) {
+                    self.hand(session, 0, stanza.xml);
+                }
+            }
+            (MessageClass::Headline | MessageClass::Error, _) => {}
+            (MessageClass::Normal | MessageClass::Groupchat, _) => {
+                self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+            }
+        }
+        self.confirm(stanza.origin);
+    }
+
+    /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
+    fn takers(&self, user: u32) -> Vec<SessionId> {
+        let all = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages());
+        match self.settings.bare_delivery {
+            BareDelivery::All => all.map(|(id, _)| id).collect(),
+            // Newest first, so that the newest of equals stays with `max_by_key` over the reversed order.
+            BareDelivery::MostAvailable => {
+                let mut all: Vec<_> = all.collect();
+                all.reverse();
+                all.into_iter().max_by_key(|(_, s)| s.priority).map(|(id, _)| id).into_iter().collect()
+            }
+        }
+    }
+
+    /// Whether a session is behind with what it has been sent.
+    fn is_behind(&mut self, session: SessionId) -> bool {
+        let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
+        let Some(state) = self.sessions.get(session) else { return true };
+        let unacked = state.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);
+        let conn = state.conn;
+        unacked || conn.is_some_and(|conn| self.backlog(conn) != Backlog::Light)
+    }
+
+    /// A message for the session of its full JID.
+    fn to_session(&mut self, user: u32, session: SessionId, store: bool, stanza: Incoming<'_>) {
+        if !store {
+            return self.hand(session, 0, stanza.xml);
+        }
+        let live = self.users.get(user).live;
+        if self.is_behind(session) {
+            return self.to_mailbox(user, stanza);
+        }
+        if !self.settings.archive {
+            return self.hand(session, 0, stanza.xml);
+        }
+        self.mailbox(user);
+        let id = self.archive(stanza, live);
+        if live {
+            self.mailbox(user).handed(id, 1, false);
+        } else {
+            // Older ones wait, or this session takes none for the bare JID: the cursor cannot speak for this one, a row does.
+            let bare = self.bare_of_user(user);
+            archive::put_returned(&mut self.writes, &bare, id);
+            self.mailbox(user).handed(id, 1, true);
+        }
+        self.hand(session, id, stanza.xml);
+    }
+
+    /// A message for the bare JID.
+    fn to_bare(&mut self, user: u32, store: bool, stanza: Incoming<'_>) {
+        let takers = self.takers(user);
+        if !store {
+            for session in takers {
+                self.hand(session, 0, stanza.xml);
+            }
+            return self.confirm(stanza.origin);
+        }
+        let ready: Vec<SessionId> = takers.iter().copied().filter(|&s| !self.is_behind(s)).collect();
+        if !self.users.get(user).live || ready.is_empty() {
+            self.to_mailbox(user, stanza);
+            return;
+        }
+        let id = if self.settings.archive {
+            self.mailbox(user);
+            let id = self.archive(stanza, true);
+            self.mailbox(user).handed(id, ready.len() as u16, false);
+            id
+        } else {
+            0
+        };
+        for session in ready {
+            self.hand(session, id, stanza.xml);
+        }
+        self.confirm(stanza.origin);
+    }
+
+    /// Writes the message to the user's archive.
+    fn archive(&mut self, stanza: Incoming<'_>, waits: bool) -> u64 {
+        let id = self.next_id();
+        let entry = Entry { incoming: true, waits, peer: stanza.from, xml: stanza.xml };
+        entry.put(&mut self.writes, super::stanza::bare_of(stanza.to), id);
+        id
+    }
+
+    /// The message waits for a session, if there is room.
+    fn to_mailbox(&mut self, user: u32, stanza: Incoming<'_>) {
+        let (most, most_bytes) = (self.settings.mailbox_messages_max, self.settings.mailbox_bytes_max);
+        if self.users.get(user).live {
+            self.mailbox(user).fall_behind();
+            self.users.get_mut(user).live = false;
+        }
+        let Some(mailbox) = self.users.get(user).state.as_ref().and_then(|s| s.mailbox.as_ref()) else {
+            // The user has sessions, but none that takes messages yet, so the figures were never read.
+            return self.park_for_mailbox(user, stanza);
+        };
+        let (count, bytes) = mailbox.waiting();
+        let condition = if count >= most || bytes + stanza.xml.len() as u64 > most_bytes {
+            Some(StanzaCondition::ServiceUnavailable)
+        } else if self.storage == StorageState::Full {
+            Some(StanzaCondition::ResourceConstraint)
+        } else {
+            None
+        };
+        if let Some(condition) = condition {
+            self.answer_with_error(stanza, condition);
+            return self.confirm(stanza.origin);
+        }
+        let id = self.archive(stanza, true);
+        self.mailbox(user).stored(id, stanza.xml.len());
+        self.write_row(user);
+        self.counters.messages_stored.one();
+        self.confirm(stanza.origin);
+    }
+
+    fn park_for_mailbox(&mut self, user: u32, stanza: Incoming<'_>) {
+        let local = self.users.get(user).local.clone();
+        self.park(&local, stanza);
+    }
+
+    /// The mailbox of a user; made live if there is none at hand, which the caller must know to be true. To be called
+    /// before an id is given to a message that is then outstanding.
+    fn mailbox(&mut self, user: u32) -> &mut Mailbox {
+        let now_s = self.now.mono_s();
+        let last_id = self.last_id;
+        self.users.state(user, now_s).mailbox.get_or_insert_with(|| Mailbox::live(last_id))
+    }
+
+    pub(super) fn bare_of_user(&self, user: u32) -> String {
+        self.bare(&self.users.get(user).local)
+    }
+
+    /// Writes the mailbox row if it has changed.
+    pub(super) fn write_row(&mut self, user: u32) {
+        let bare = self.bare_of_user(user);
+        let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
+        if let Some(row) = mailbox.poll_row() {
+            row.put(&mut self.writes, &bare);
+            if !self.settings.archive {
+                let until = (row.cursor + 1).to_be_bytes();
+                self.writes.delete_range(Table::Archive, bare.as_bytes(), &[], &until);
+            }
+        }
+    }
+
+    /// Gives a message to a session; `id` is its archive id, or 0.
+    fn hand(&mut self, session: SessionId, id: u64, xml: &[u8]) {
+        if id == 0 {
+            return self.hand_bytes(session, 0, xml);
+        }
+        let stamped = self.stamped(session, id, xml, false);
+        self.hand_bytes(session, id, &stamped);
+    }
+
+    /// The stanza with its stanza-id (XEP-0359) and, for one that has waited, its delay (XEP-0203).
+    fn stamped(&self, session: SessionId, id: u64, xml: &[u8], delayed: bool) -> Vec<u8> {
+        let user = self.sessions.slot(session.slot).user;
+        let by = self.bare_of_user(user);
+        let mut extra = Vec::with_capacity(128);
+        extra.extend_from_slice(b"<stanza-id");
+        write_attribute(&mut extra, "xmlns", ns::STANZA_ID);
+        write_attribute(&mut extra, "id", &id.to_string());
+        write_attribute(&mut extra, "by", &by);
+        extra.extend_from_slice(b"/>");
+        if delayed {
+            delay(&mut extra, &self.settings.domain, id);
+        }
+        insert_at_end(xml, &extra)
+    }
+
+    fn hand_bytes(&mut self, session: SessionId, id: u64, xml: &[u8]) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        self.counters.stanzas_out.one();
+        self.counters.messages_live.one();
+        let conn = state.conn;
+        match (state.managed.as_mut(), conn) {
+            (Some(managed), conn) => {
+                managed.send(xml, id);
+                if let Some(conn) = conn {
+                    self.send_bytes(conn, xml);
+                }
+            }
+            (None, Some(conn)) => self.send_message(conn, id, xml),
+            (None, None) => {}
+        }
+    }
+
+    // What becomes of messages that are handed out.
+
+    /// A managed session acknowledged these.
+    pub(super) fn messages_received(&mut self, user: u32, acked: &[Unacked]) {
+        for unacked in acked.iter().filter(|u| u.id != 0) {
+            self.message_received(user, unacked.id);
+        }
+        self.pump_replay(user);
+    }
+
+    /// The bytes of these are with the kernel; that is all that is known of a session without stream management.
+    pub(super) fn messages_sent(&mut self, session: SessionId, ids: &[u64]) {
+        let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
+        for &id in ids {
+            self.message_received(user, id);
+        }
+        self.pump_replay(user);
+    }
+
+    fn message_received(&mut self, user: u32, id: u64) {
+        let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
+        if mailbox.received(id) {
+            let bare = self.bare_of_user(user);
+            archive::delete_returned(&mut self.writes, &bare, id);
+            if !self.settings.archive {
+                self.writes.delete(Table::Archive, bare.as_bytes(), &id.to_be_bytes());
+            }
+        }
+        self.sweeper.touch_mailbox(user);
+    }
+
+    /// A session ended without having received these.
+    pub(super) fn messages_lost(&mut self, user: u32, lost: Vec<Unsent>) {
+        for unsent in lost {
+            if unsent.id == 0 {
+                self.restore_unarchived(user, &unsent.xml);
+                continue;
+            }
+            let bare = self.bare_of_user(user);
+            let verdict = self.mailbox(user).lost(unsent.id, unsent.xml.len());
+            if let Lost::Waits { row } = verdict {
+                self.counters.messages_returned.one();
+                self.users.get_mut(user).live = false;
+                if row {
+                    archive::put_returned(&mut self.writes, &bare, unsent.id);
+                }
+            }
+        }
+        self.write_row(user);
+    }
+
+    /// A stanza that stands in no archive: a message that may wait goes to the mailbox, a request gets its error.
+    fn restore_unarchived(&mut self, user: u32, xml: &[u8]) {
+        let mut scanner = crate::wire::Scanner::new();
+        let scope = crate::wire::StreamScope::Usual;
+        if scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() || xml.is_empty() {
+            return;
+        }
+        let element = scanner.element(&scope, xml);
+        let kept = element.name() == "message"
+            && matches!(element.kind().as_deref(), None | Some("chat" | "normal"))
+            && crate::feature::offline::mailbox_eligible("", element.children().map(|c| (c.namespace(), c.name())));
+        let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
+        if !kept {
+            return self.bounce_unreceived(xml);
+        }
+        self.counters.messages_returned.one();
+        let kind = crate::mail::Kind::Message { class: MessageClass::Chat, store: true };
+        self.to_mailbox(user, Incoming { kind, origin: None, from: &from, to: &to, xml });
+    }
+
+    // Coming online, and what has waited.
+
+    /// A session of the user came, went, or changed its presence: does anyone take messages now?
+    pub(super) fn takers_changed(&mut self, user: u32) {
+        if self.takers(user).is_empty() {
+            let was_live = std::mem::take(&mut self.users.get_mut(user).live);
+            let last_id = self.last_id;
+            if let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) {
+                mailbox.away(was_live.then_some(last_id));
+            }
+            self.write_row(user);
+            return;
+        }
+        if self.users.get(user).live {
+            return;
+        }
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
+        if state.replay_asked {
+            return;
+        }
+        match state.mailbox.as_ref().map(|m| &m.phase) {
+            Some(Phase::Replaying { .. } | Phase::Live) => self.pump_replay(user),
+            Some(Phase::Away) | None => {
+                state.replay_asked = true;
+                let local = self.users.get(user).local.clone();
+                let rows = Query::Range {
+                    table: Table::Mailbox,
+                    partition: self.bare(&local).into_bytes().into(),
+                    from: Box::default(),
+                    until: None,
+                    reverse: false,
+                    rows_max: RETURNED_ROWS_MAX,
+                    bytes_max: 1 << 20,
+                };
+                self.read(Pending::MailboxRows(local), vec![rows]);
+            }
+        }
+    }
+
+    pub(super) fn mailbox_rows_found(&mut self, local: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(local) else { return };
+        let now_s = self.now.mono_s();
+        self.users.state(user, now_s).replay_asked = false;
+        if self.takers(user).is_empty() || self.users.get(user).live {
+            return;
+        }
+        let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return };
+        let (mut row, mut returned) = (MailboxRow::default(), std::collections::VecDeque::new());
+        for found in &rows {
+            match archive::id_of(&found.sort) {
+                Some(id) => returned.push_back(id),
+                None => row = MailboxRow::decode(&found.value).unwrap_or_default(),
+            }
+        }
+        let mailbox = self.users.state(user, now_s).mailbox.get_or_insert_with(|| Mailbox::loaded(row));
+        mailbox.start_replay(returned);
+        self.pump_replay(user);
+    }
+
+    /// Reads on in the mailbox, if there is more, no read is under way, and someone can take it.
+    pub(super) fn pump_replay(&mut self, user: u32) {
+        let Some(state) = self.users.get(user).state.as_ref() else { return };
+        let Some(Phase::Replaying { reading: false, .. }) = state.mailbox.as_ref().map(|m| &m.phase) else { return };
+        let takers = self.takers(user);
+        if takers.is_empty() || !takers.into_iter().any(|s| !self.is_behind(s)) {
+            return;
+        }
+        let local = self.users.get(user).local.clone();
+        let bare = self.bare(&local);
+        let Phase::Replaying { position, returned, reading } = &mut self.mailbox(user).phase else { return };
+        *reading = true;
+        if returned.is_empty() {
+            let from = (*position + 1).to_be_bytes();
+            let page = Query::Range {
+                table: Table::Archive,
+                partition: bare.as_bytes().into(),
+                from: from.as_slice().into(),
+                until: None,
+                reverse: false,
+                rows_max: REPLAY_ROWS_MAX,
+                bytes_max: REPLAY_BYTES_MAX,
+            };
+            return self.read(Pending::ReplayPage(local), vec![page]);
+        }
+        let ids: Vec<u64> = returned.iter().take(REPLAY_ROWS_MAX as usize).copied().collect();
+        let gets = ids.iter().map(|id| Query::Get {
+            table: Table::Archive,
+            partition: bare.as_bytes().into(),
+            sort: id.to_be_bytes().as_slice().into(),
+        });
+        let gets = gets.collect();
+        self.read(Pending::ReplayReturned(local, ids), gets);
+    }
+
+    /// The replay goes on, if the user still has someone who takes it.
+    fn replay_goes_on(&mut self, local: &str) -> Option<(u32, Vec<SessionId>)> {
+        let user = self.users.find(local)?;
+        let takers = self.takers(user);
+        let Phase::Replaying { reading, .. } = &mut self.users.get_mut(user).state.as_mut()?.mailbox.as_mut()?.phase
+        else {
+            return None;
+        };
+        *reading = false;
+        (!takers.is_empty()).then_some((user, takers))
+    }
+
+    pub(super) fn replay_page_found(&mut self, local: &str, found: Vec<Found>) {
+        let Some((user, takers)) = self.replay_goes_on(local) else { return };
+        let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
+        for row in &rows {
+            let Some(id) = archive::id_of(&row.sort) else { continue };
+            match Entry::decode(&row.value).filter(|e| e.incoming && e.waits) {
+                Some(entry) => self.hand_replayed(user, &takers, id, entry.xml, false),
+                None => self.mailbox(user).passed(id),
+            }
+        }
+        if !more && self.mailbox(user).is_at_end() {
+            self.mailbox(user).drained();
+            self.users.get_mut(user).live = true;
+            self.sweeper.touch_mailbox(user);
+            return;
+        }
+        self.pump_replay(user);
+    }
+
+    pub(super) fn replay_returned_found(&mut self, local: &str, ids: &[u64], found: Vec<Found>) {
+        let Some((user, takers)) = self.replay_goes_on(local) else { return };
+        for (&id, found) in ids.iter().zip(found) {
+            if let Phase::Replaying { returned, .. } = &mut self.mailbox(user).phase {
+                returned.retain(|&other| other != id);
+            }
+            let value = match found {
+                Found::Value(value) => value,
+                Found::Rows { .. } => None,
+            };
+            match value.as_deref().and_then(Entry::decode) {
+                Some(entry) => self.hand_replayed(user, &takers, id, entry.xml, true),
+                // Gone by retention: so goes the row.
+                None => {
+                    let bare = self.bare_of_user(user);
+                    archive::delete_returned(&mut self.writes, &bare, id);
+                }
+            }
+        }
+        self.pump_replay(user);
+    }
+
+    fn hand_replayed(&mut self, user: u32, takers: &[SessionId], id: u64, xml: &[u8], returned: bool) {
+        self.mailbox(user).replayed(id, xml.len(), takers.len() as u16, returned);
+        self.counters.messages_replayed.one();
+        for &session in takers {
+            let stamped = self.stamped(session, id, xml, true);
+            self.hand_bytes(session, id, &stamped);
+        }
+    }
+}
+
+/// Puts XML before the end tag of a complete stanza; an empty one gets an end tag.
+pub(super) fn insert_at_end(xml: &[u8], extra: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(xml.len() + extra.len() + 16);
+    if let Some(start_tag) = xml.strip_suffix(b"/>") {
+        let name_end = start_tag.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(start_tag.len());
+        out.extend_from_slice(start_tag);
+        out.push(b'>');
+        out.extend_from_slice(extra);
+        out.extend_from_slice(b"</");
+        out.extend_from_slice(&start_tag[1..name_end]);
+        out.push(b'>');
+        return out;
+    }
+    let end = memchr::memrchr(b'<', xml).unwrap_or(xml.len());
+    out.extend_from_slice(&xml[..end]);
+    out.extend_from_slice(extra);
+    out.extend_from_slice(&xml[end..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::insert_at_end;
+
+    #[test]
+    fn extras_go_before_the_end_tag() {
+        assert_eq!(insert_at_end(b"<message a='1'><b/></message>", b"<x/>"), b"<message a='1'><b/><x/></message>");
+        assert_eq!(insert_at_end(b"<message a='1'/>", b"<x/>"), b"<message a='1'><x/></message>");
+        assert_eq!(insert_at_end(b"<message/>", b"<x/>"), b"<message><x/></message>");
+    }
+}

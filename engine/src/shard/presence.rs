@@ -1,0 +1,231 @@
+//! Who is there: presence that a session sends, and presence that comes for a user of this home.
+
+use crate::feature::subscription;
+use crate::id::SessionId;
+use crate::mail::{Kind, Letter, PresenceNews};
+use crate::ns;
+use crate::router::users::RosterStep;
+use crate::session::conn::NONE;
+use crate::shard::Shard;
+use crate::shard::bind::PRESENCE_GONE;
+use crate::shard::stanza::{Address, bare_of, local_of};
+use crate::wire::error::StanzaCondition;
+use crate::wire::splice::address;
+use crate::wire::{Element, Splice, splice};
+
+/// JIDs that a session may have sent directed presence to; more are not remembered, and get no farewell.
+const DIRECTED_MAX: usize = 1_000;
+
+impl Shard {
+    /// Presence from one of the user's sessions (RFC 6121 4).
+    pub(super) fn from_session_presence(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+        let kind = element.kind();
+        let kind = kind.as_deref();
+        let to = element.to();
+        let mut scratch = std::borrow::Cow::Borrowed("");
+        if let Some(subscription) = kind.and_then(subscription::Kind::from_type) {
+            let contact = match self.address(full, to.as_deref(), &mut scratch) {
+                Address::User(to) => to.bare().as_str(),
+                Address::Own => bare_of(full),
+                Address::Server | Address::Remote => {
+                    return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound);
+                }
+                Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+            };
+            let step = RosterStep::SendSubscription {
+                session,
+                seq,
+                kind: subscription,
+                contact: contact.into(),
+                xml: unaddressed(element).into(),
+            };
+            let user = self.sessions.slot(session.slot).user;
+            return self.roster_step(user, step);
+        }
+        match (kind, to.as_deref()) {
+            (None, None) => self.available(session, seq, full, element),
+            (Some("unavailable"), None) => {
+                self.unavailable(session, full, element);
+                self.stanza_done(session, seq);
+            }
+            (None | Some("unavailable"), Some(to)) => {
+                let target = match self.address(full, Some(to), &mut scratch) {
+                    Address::User(to) => to.as_str(),
+                    Address::Own => bare_of(full),
+                    Address::Server => return self.stanza_done(session, seq),
+                    Address::Remote => {
+                        return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound);
+                    }
+                    Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+                };
+                self.directed(session, seq, full, target, kind.is_some(), element);
+            }
+            // A client's probe and error are not for it to send (RFC 6121 4.3, 4.7.1), and change nothing.
+            (Some("probe" | "error"), _) => self.stanza_done(session, seq),
+            (Some(_), _) => self.refuse(session, seq, element, StanzaCondition::BadRequest),
+        }
+    }
+
+    fn available(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+        let priority = element.child("priority", ns::CLIENT).map_or(Some(0), |p| p.text().trim().parse::<i8>().ok());
+        let Some(priority) = priority else {
+            return self.refuse(session, seq, element, StanzaCondition::BadRequest);
+        };
+        let xml = unaddressed(element);
+        let Ok(id) = self.presence_table.intern(&xml) else {
+            return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
+        };
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let user = state.user;
+        let before = state.presence.replace(id);
+        state.priority = priority;
+        if let Some(before) = before {
+            self.presence_table.release(before);
+        }
+        let announce = RosterStep::Announce { session, full: full.into(), xml: xml.into(), initial: before.is_none() };
+        self.roster_step(user, announce);
+        self.takers_changed(user);
+        self.stanza_done(session, seq);
+    }
+
+    fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let user = state.user;
+        let Some(before) = state.presence.take() else { return };
+        let directed = state.directed.take().map(|d| *d).unwrap_or_default();
+        self.presence_table.release(before);
+        let xml = unaddressed(element).into();
+        self.roster_step(user, RosterStep::Withdraw { full: full.into(), xml, directed });
+        self.takers_changed(user);
+    }
+
+    /// Presence to one address (RFC 6121 4.6).
+    fn directed(
+        &mut self,
+        session: SessionId,
+        seq: u32,
+        full: &str,
+        to: &str,
+        unavailable: bool,
+        element: &Element<'_>,
+    ) {
+        if let Some(state) = self.sessions.get_mut(session) {
+            let list = state.directed.get_or_insert_default();
+            list.retain(|other| **other != *to);
+            if !unavailable && list.len() < DIRECTED_MAX {
+                list.push(to.into());
+            }
+            if list.is_empty() {
+                state.directed = None;
+            }
+        }
+        let origin = self.sent_off(session, seq);
+        let home = self.home(bare_of(to));
+        self.post(home, Kind::Directed { unavailable }, origin, full, to, |out| {
+            splice(out, element, &Splice { from: Some(full), to: Some(Some(to)), ..Splice::default() });
+        });
+    }
+
+    /// Says goodbye to those who got directed presence.
+    pub(super) fn withdraw_directed(&mut self, full: &str, xml: &[u8], directed: &[Box<str>]) {
+        for to in directed {
+            let home = self.home(bare_of(to));
+            self.post(home, Kind::Directed { unavailable: true }, None, full, to, |out| address(out, xml, full, to));
+        }
+    }
+
+    /// Presence between users, at the receiver's home.
+    pub(super) fn presence_letter(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
+        let user = self.users.find(local_of(to));
+        if let PresenceNews::Subscription { kind, number } = news {
+            return self.subscription_letter(kind, number, from, to, xml);
+        }
+        // Of a user without a session nobody needs to know more than nothing (RFC 6121 4.3.2).
+        let Some(user) = user.filter(|&user| self.users.get(user).first != NONE) else { return };
+        match news {
+            PresenceNews::Available { probe } => {
+                self.to_available(user, from, to, xml);
+                if probe {
+                    self.roster_step(user, RosterStep::Probe { from: from.into() });
+                }
+            }
+            PresenceNews::Unavailable => self.to_available(user, from, to, xml),
+            PresenceNews::Probe => self.roster_step(user, RosterStep::Probe { from: from.into() }),
+            PresenceNews::Subscription { .. } => {}
+        }
+    }
+
+    /// Presence of someone to all available sessions of a user.
+    pub(super) fn to_available(&mut self, user: u32, from: &str, to: &str, xml: &[u8]) {
+        let targets: Vec<SessionId> =
+            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id).collect();
+        if targets.is_empty() {
+            return;
+        }
+        let mut stanza = Vec::with_capacity(xml.len() + from.len() + to.len() + 16);
+        address(&mut stanza, xml, from, to);
+        for session in targets {
+            self.send_stanza(session, &stanza);
+        }
+    }
+
+    /// One contact gets a user's presence, or a subscription stanza.
+    pub(super) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
+        let home = self.home(to);
+        let mail = self.mail_to(home);
+        let (from, to, xml) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()), mail.write(xml));
+        mail.push(Letter::Presence { news, from, to, xml });
+    }
+
+    /// Many contacts get the same presence: the list is complete before the first letter is written, and the stanza
+    /// crosses to each shard once.
+    pub(super) fn presence_to_all(&mut self, from: &str, xml: &[u8], contacts: &[(Box<str>, PresenceNews)]) {
+        let mut written: Vec<Option<[crate::mail::Span; 2]>> = vec![None; usize::from(self.settings.shards)];
+        for (to, news) in contacts {
+            let home = self.home(to);
+            let mail = self.mail_to(home);
+            let [from, xml] =
+                *written[home.index()].get_or_insert_with(|| [mail.write(from.as_bytes()), mail.write(xml)]);
+            let to = mail.write(to.as_bytes());
+            mail.push(Letter::Presence { news: *news, from, to, xml });
+        }
+    }
+
+    /// The presence of all available sessions of a user goes to one JID.
+    pub(super) fn show_presence(&mut self, user: u32, to: &str) {
+        for (full, xml) in self.presences(user) {
+            self.presence_reply(&full, to, &xml);
+        }
+    }
+
+    /// All available sessions of a user vanish for one JID.
+    pub(super) fn hide_presence(&mut self, user: u32, to: &str) {
+        for (full, _) in self.presences(user) {
+            self.presence_reply(&full, to, PRESENCE_GONE);
+        }
+    }
+
+    fn presence_reply(&mut self, full: &str, to: &str, xml: &[u8]) {
+        if to.contains('/') {
+            let home = self.home(bare_of(to));
+            self.post(home, Kind::Directed { unavailable: false }, None, full, to, |out| address(out, xml, full, to));
+        } else {
+            self.presence_to(PresenceNews::Available { probe: false }, full, to, xml);
+        }
+    }
+
+    /// Full JID and presence of each available session of a user.
+    pub(super) fn presences(&self, user: u32) -> Vec<(String, Vec<u8>)> {
+        self.users
+            .sessions(&self.sessions, user)
+            .filter_map(|(id, s)| Some((self.full_jid(id), self.presence_table.get(s.presence?).to_vec())))
+            .collect()
+    }
+}
+
+/// The stanza as it is kept and goes to many.
+fn unaddressed(element: &Element<'_>) -> Vec<u8> {
+    let mut xml = Vec::with_capacity(element.bytes().len());
+    splice(&mut xml, element, &Splice { unaddressed: true, ..Splice::default() });
+    xml
+}

@@ -1,0 +1,382 @@
+//! Steps that need a user's roster: it is read when the first one comes, they wait in order, and it is dropped again when
+//! the user has been idle for a while.
+
+use crate::feature::roster::Roster;
+use crate::feature::roster_iq::Request;
+use crate::feature::subscription::{Kind, OwnPresence};
+use crate::id::SessionId;
+use crate::io::StorageState;
+use crate::mail::PresenceNews;
+use crate::router::users::{Parked, RosterStep};
+use crate::session::conn::NONE;
+use crate::shard::mail::Incoming;
+use crate::shard::stanza::{bare_of, local_of};
+use crate::shard::{Pending, Shard};
+use crate::store::Found;
+use crate::wire::error::StanzaCondition;
+use crate::wire::splice::address;
+use crate::wire::text::write_attribute;
+
+impl Shard {
+    /// Does a step, now or when the roster has been read.
+    pub(super) fn roster_step(&mut self, user: u32, step: RosterStep) {
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
+        if state.roster.is_some() && state.roster_waits.is_empty() {
+            return self.do_roster_step(user, step);
+        }
+        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. })
+        {
+            self.counters.parked_refused.one();
+            return;
+        }
+        state.roster_waits.push_back(step);
+        if !state.roster_asked {
+            state.roster_asked = true;
+            let local = self.users.get(user).local.clone();
+            let query = crate::store::roster::query(&self.bare(&local));
+            self.read(Pending::Roster(local), vec![query]);
+        }
+    }
+
+    pub(super) fn roster_found(&mut self, local: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(local) else { return };
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
+        state.roster_asked = false;
+        // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
+        let damaged = match found.first().map(Roster::load) {
+            Some(Ok(roster)) => {
+                state.roster = Some(roster);
+                false
+            }
+            _ => true,
+        };
+        let waits = std::mem::take(&mut state.roster_waits);
+        for step in waits {
+            if damaged {
+                self.refuse_roster_step(step);
+            } else {
+                self.do_roster_step(user, step);
+            }
+        }
+    }
+
+    fn refuse_roster_step(&mut self, step: RosterStep) {
+        match step {
+            RosterStep::Request { session, seq, id, .. } => {
+                self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);
+                self.stanza_done(session, seq);
+            }
+            RosterStep::SendSubscription { session, seq, .. } => self.stanza_done(session, seq),
+            RosterStep::Authorize(p) => {
+                let stanza = Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml };
+                self.answer_with_error(stanza, StanzaCondition::InternalServerError);
+                self.confirm(p.origin);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the roster out for a step, so that the step can use the rest of the shard, and puts it back.
+    fn with_roster<T>(&mut self, user: u32, step: impl FnOnce(&mut Shard, &mut Roster) -> T) -> Option<T> {
+        let mut roster = self.users.get_mut(user).state.as_mut()?.roster.take()?;
+        let result = step(self, &mut roster);
+        if let Some(state) = self.users.get_mut(user).state.as_mut() {
+            state.roster = Some(roster);
+        }
+        Some(result)
+    }
+
+    fn do_roster_step(&mut self, user: u32, step: RosterStep) {
+        match step {
+            RosterStep::Request { session, seq, id, request } => {
+                self.roster_request(user, session, id.as_deref(), request);
+                self.stanza_done(session, seq);
+            }
+            RosterStep::Announce { session, full, xml, initial } => self.announce(user, session, &full, &xml, initial),
+            RosterStep::Withdraw { full, xml, directed } => self.withdraw(user, &full, &xml, &directed),
+            RosterStep::SendSubscription { session, seq, kind, contact, xml } => {
+                self.send_subscription(user, session, kind, &contact, &xml);
+                self.stanza_done(session, seq);
+            }
+            RosterStep::ReceiveSubscription { kind, number, contact, xml } => {
+                self.receive_subscription(user, kind, number, &contact, &xml);
+            }
+            RosterStep::Probe { from } => {
+                let own = local_of(&from) == &*self.users.get(user).local;
+                let may = |_: &mut Shard, roster: &mut Roster| roster.state(bare_of(&from)).from();
+                if !own && self.with_roster(user, may) == Some(true) {
+                    self.show_presence(user, &from);
+                }
+            }
+            RosterStep::Authorize(parked) => self.authorized_request(user, parked),
+            RosterStep::Leave => self.leave_contacts(user),
+        }
+    }
+
+    // Requests (RFC 6121 2).
+
+    fn roster_request(&mut self, user: u32, session: SessionId, id: Option<&str>, request: Request) {
+        let owner = self.bare_of_user(user);
+        if self.storage == StorageState::Full && !matches!(request, Request::Get { .. }) {
+            return self.iq_error(session, id, StanzaCondition::ResourceConstraint);
+        }
+        match request {
+            Request::Get { ver } => {
+                if let Some(state) = self.sessions.get_mut(session) {
+                    state.interested = true;
+                }
+                let Some(answer) = self.with_roster(user, |_, roster| roster.get(ver.as_deref())) else { return };
+                self.iq_result(session, id, &answer.payload);
+                for push in answer.pushes {
+                    self.push_to(session, &push);
+                }
+            }
+            Request::Set(item) => {
+                let set = |shard: &mut Shard, roster: &mut Roster| roster.set(&owner, &item, &mut shard.writes);
+                match self.with_roster(user, set) {
+                    Some(Ok(push)) => {
+                        self.push_to_interested(user, &push);
+                        self.iq_result(session, id, b"");
+                    }
+                    Some(Err(condition)) => self.iq_error(session, id, condition.into()),
+                    None => {}
+                }
+            }
+            Request::Remove(contact) => self.remove_contact(user, session, id, &contact),
+        }
+    }
+
+    fn remove_contact(&mut self, user: u32, session: SessionId, id: Option<&str>, contact: &str) {
+        let owner = self.bare_of_user(user);
+        let remove = |shard: &mut Shard, roster: &mut Roster| roster.remove(&owner, contact, &mut shard.writes);
+        let removed = match self.with_roster(user, remove) {
+            Some(Ok(removed)) => removed,
+            Some(Err(condition)) => return self.iq_error(session, id, condition.into()),
+            None => return,
+        };
+        self.push_to_interested(user, &removed.push);
+        self.own_presence(user, contact, removed.presence);
+        if removed.unsubscribe {
+            self.subscription_to(&owner, contact, Kind::Unsubscribe, 0);
+        }
+        if let Some(number) = removed.unsubscribed {
+            self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+        }
+        self.iq_result(session, id, b"");
+    }
+
+    /// A roster push to the interested resources (RFC 6121 2.1.6).
+    fn push_to_interested(&mut self, user: u32, payload: &[u8]) {
+        let interested: Vec<SessionId> =
+            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.interested).map(|(id, _)| id).collect();
+        for session in interested {
+            self.push_to(session, payload);
+        }
+    }
+
+    fn push_to(&mut self, session: SessionId, payload: &[u8]) {
+        let (full, id) = (self.full_jid(session), self.random_name());
+        let mut out = Vec::with_capacity(payload.len() + 128);
+        out.extend_from_slice(b"<iq type='set'");
+        write_attribute(&mut out, "id", &id);
+        write_attribute(&mut out, "to", &full);
+        out.push(b'>');
+        out.extend_from_slice(payload);
+        out.extend_from_slice(b"</iq>");
+        self.send_stanza(session, &out);
+    }
+
+    // Presence.
+
+    fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
+        let owner = self.bare_of_user(user);
+        let collect = |_: &mut Shard, roster: &mut Roster| {
+            let mut contacts: Vec<(Box<str>, PresenceNews)> = Vec::new();
+            let mut asked: Vec<(Box<str>, u64)> = Vec::new();
+            for (contact, state) in roster.contacts() {
+                let probe = initial && state.to();
+                if state.from() {
+                    contacts.push((contact.into(), PresenceNews::Available { probe }));
+                } else if probe {
+                    contacts.push((contact.into(), PresenceNews::Probe));
+                }
+                if initial && state.pending_out() {
+                    asked.push((contact.into(), roster.asked(contact)));
+                }
+            }
+            let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
+                roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
+            (contacts, asked, requests)
+        };
+        let Some((contacts, asked, requests)) = self.with_roster(user, collect) else { return };
+        self.presence_to_all(full, xml, &contacts);
+        self.to_own_sessions(user, session, full, xml, initial);
+        if !initial {
+            return;
+        }
+        // RFC 6121 3.1.2: a request that was not answered is sent again; 3.1.3: one not yet answered is shown again.
+        for (contact, number) in asked {
+            self.subscription_to(&owner, &contact, Kind::Subscribe, number);
+        }
+        for (contact, whole) in requests {
+            let mut out = Vec::new();
+            let plain = b"<presence type='subscribe'/>".to_vec();
+            address(&mut out, &whole.unwrap_or(plain), &contact, &owner);
+            self.send_stanza(session, &out);
+        }
+    }
+
+    /// The user's own other resources see the presence, and on the first one show theirs (RFC 6121 4.2.2).
+    fn to_own_sessions(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
+        let owner = self.bare_of_user(user);
+        self.to_available(user, full, &owner, xml);
+        if !initial {
+            return;
+        }
+        for (other, presence) in self.presences(user) {
+            if other != full {
+                let mut out = Vec::new();
+                address(&mut out, &presence, &other, full);
+                self.send_stanza(session, &out);
+            }
+        }
+    }
+
+    fn withdraw(&mut self, user: u32, full: &str, xml: &[u8], directed: &[Box<str>]) {
+        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, PresenceNews)> {
+            let from = roster.contacts().filter(|(_, state)| state.from());
+            from.map(|(contact, _)| (contact.into(), PresenceNews::Unavailable)).collect()
+        };
+        let Some(contacts) = self.with_roster(user, collect) else { return };
+        self.presence_to_all(full, xml, &contacts);
+        let owner = self.bare_of_user(user);
+        self.to_available(user, full, &owner, xml);
+        // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
+        let told = |to: &str| contacts.iter().any(|(contact, _)| **contact == *bare_of(to));
+        let others: Vec<Box<str>> = directed.iter().filter(|to| !told(to)).cloned().collect();
+        self.withdraw_directed(full, xml, &others);
+    }
+
+    fn own_presence(&mut self, user: u32, contact: &str, what: OwnPresence) {
+        match what {
+            OwnPresence::Keep => {}
+            OwnPresence::Show => self.show_presence(user, contact),
+            OwnPresence::Hide => self.hide_presence(user, contact),
+        }
+    }
+
+    // Subscriptions (RFC 6121 3, Appendix A).
+
+    fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
+        let owner = self.bare_of_user(user);
+        if self.storage == StorageState::Full {
+            return self.presence_error(session, contact, StanzaCondition::ResourceConstraint);
+        }
+        let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
+        let sent = match self.with_roster(user, send) {
+            Some(Ok(sent)) => sent,
+            Some(Err(condition)) => return self.presence_error(session, contact, condition.into()),
+            None => return,
+        };
+        if let Some(push) = &sent.push {
+            self.push_to_interested(user, push);
+        }
+        if sent.presence == OwnPresence::Hide {
+            self.hide_presence(user, contact);
+        }
+        if sent.route {
+            let news = PresenceNews::Subscription { kind, number: sent.number };
+            self.presence_to(news, &owner, contact, xml);
+        }
+        if sent.presence == OwnPresence::Show {
+            self.show_presence(user, contact);
+        }
+    }
+
+    fn presence_error(&mut self, session: SessionId, contact: &str, condition: StanzaCondition) {
+        let full = self.full_jid(session);
+        let mut out = Vec::new();
+        super::stanza::write_error(&mut out, "presence", None, Some(contact), Some(&full), condition);
+        self.send_stanza(session, &out);
+    }
+
+    /// Sends a subscription stanza that the server makes itself.
+    fn subscription_to(&mut self, from: &str, to: &str, kind: Kind, number: u64) {
+        let xml = format!("<presence type='{}'/>", kind.as_str());
+        self.presence_to(PresenceNews::Subscription { kind, number }, from, to, xml.as_bytes());
+    }
+
+    /// A subscription stanza has come to this home. Whether there is an account is looked up first: to one that is not
+    /// there it is silently dropped (RFC 6121 8.5.1).
+    pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
+        let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
+        match self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE) {
+            Some(user) => self.roster_step(user, step),
+            None => self.with_account(local_of(to), step),
+        }
+    }
+
+    fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
+        let owner = self.bare_of_user(user);
+        let receive = |shard: &mut Shard, roster: &mut Roster| {
+            roster.received(&owner, contact, kind, number, xml, &mut shard.writes)
+        };
+        let Some(received) = self.with_roster(user, receive) else { return };
+        if received.deliver {
+            let subscribe = kind == Kind::Subscribe;
+            let targets: Vec<SessionId> = self
+                .users
+                .sessions(&self.sessions, user)
+                .filter(|(_, s)| if subscribe { s.is_available() } else { s.interested })
+                .map(|(id, _)| id)
+                .collect();
+            let mut out = Vec::new();
+            address(&mut out, xml, contact, &owner);
+            for session in targets {
+                self.send_stanza(session, &out);
+            }
+        }
+        if let Some(push) = &received.push {
+            self.push_to_interested(user, push);
+        }
+        if received.presence == OwnPresence::Hide {
+            self.hide_presence(user, contact);
+        }
+        if let Some((reply, number)) = received.reply {
+            self.subscription_to(&owner, contact, reply, number);
+        }
+        if received.presence == OwnPresence::Show {
+            self.show_presence(user, contact);
+        }
+    }
+
+    /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
+    fn leave_contacts(&mut self, user: u32) {
+        let owner = self.bare_of_user(user);
+        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, bool, bool)> {
+            let all = roster.contacts();
+            all.map(|(c, s)| (c.into(), s.to() || s.pending_out(), s.from() || s.pending_in())).collect()
+        };
+        for (contact, to, from) in self.with_roster(user, collect).unwrap_or_default() {
+            if to {
+                self.subscription_to(&owner, &contact, Kind::Unsubscribe, 0);
+            }
+            if from {
+                self.subscription_to(&owner, &contact, Kind::Unsubscribed, 0);
+            }
+        }
+        self.erase_account(user);
+    }
+
+    /// Whether a sender may see the user's presence, for requests that depend on it.
+    fn authorized_request(&mut self, user: u32, parked: Parked) {
+        let from = bare_of(&parked.from).to_owned();
+        let own = local_of(&from) == &*self.users.get(user).local;
+        let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
+        let stanza =
+            Incoming { kind: parked.kind, origin: parked.origin, from: &parked.from, to: &parked.to, xml: &parked.xml };
+        self.answer_request(user, stanza, own || may);
+    }
+}

@@ -1,0 +1,292 @@
+//! What a bound session sends: checks, the count of what is under way, and where each stanza goes.
+
+use std::borrow::Cow;
+
+use crate::feature::offline::mailbox_eligible;
+use crate::id::{ConnId, SessionId, ShardId};
+use crate::io::{Effect, StorageState};
+use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::ns;
+use crate::session::sm::Managed;
+use crate::shard::Shard;
+use crate::store::archive::Entry;
+use crate::wire::error::{StanzaCondition, StreamCondition, write_stanza_error};
+use crate::wire::jid::{self, JidRef};
+use crate::wire::text::write_attribute;
+use crate::wire::{Element, Splice, splice};
+
+/// Writes an error stanza (RFC 6120 8.3). `from` and `to` as it goes out.
+pub(super) fn write_error(
+    out: &mut Vec<u8>,
+    name: &str,
+    id: Option<&str>,
+    from: Option<&str>,
+    to: Option<&str>,
+    condition: StanzaCondition,
+) {
+    out.push(b'<');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b" type='error'");
+    for (attribute, value) in [("id", id), ("from", from), ("to", to)] {
+        if let Some(value) = value {
+            write_attribute(out, attribute, value);
+        }
+    }
+    out.push(b'>');
+    write_stanza_error(out, condition, None);
+    out.extend_from_slice(b"</");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
+}
+
+/// Where a stanza is addressed to, as the sender's server sees it.
+pub(super) enum Address<'a> {
+    /// No `to`, or the own bare JID.
+    Own,
+    /// The server.
+    Server,
+    /// A user of the served domain, bare or full.
+    User(JidRef<'a>),
+    /// Anywhere else.
+    Remote,
+    /// Not a JID.
+    Malformed,
+}
+
+impl Shard {
+    /// One first-level element of a bound session's stream.
+    pub(super) fn from_session(&mut self, conn: ConnId, session: SessionId, element: &Element<'_>) {
+        let namespace = element.namespace();
+        if namespace == ns::SM {
+            return self.management(conn, session, element);
+        }
+        if namespace != ns::CLIENT || !matches!(element.name(), "message" | "presence" | "iq") {
+            return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None);
+        }
+        self.counters.stanzas_in.one();
+        let full = self.full_jid(session);
+        if let Some(from) = element.from()
+            && !self.is_own_address(&full, &from)
+        {
+            return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
+        }
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let seq = state.managed.as_mut().map_or(0, |m| m.receive());
+        match element.name() {
+            "message" => self.from_session_message(session, seq, &full, element),
+            "presence" => self.from_session_presence(session, seq, &full, element),
+            _ => self.from_session_iq(session, seq, &full, element),
+        }
+    }
+
+    fn is_own_address(&self, full: &str, from: &str) -> bool {
+        from == full
+            || jid::normalise(from)
+                .is_ok_and(|from| *from == *full || full.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/')))
+    }
+
+    /// Reads the `to` of a stanza. `scratch` holds the normalised text.
+    pub(super) fn address<'a>(&self, full: &str, to: Option<&'a str>, scratch: &'a mut Cow<'a, str>) -> Address<'a> {
+        let Some(to) = to else { return Address::Own };
+        *scratch = match jid::normalise(to) {
+            Ok(to) => to,
+            Err(_) => return Address::Malformed,
+        };
+        let to = JidRef::from_normalised(scratch);
+        if to.domain() != &*self.settings.domain {
+            return Address::Remote;
+        }
+        match to.local() {
+            None => Address::Server,
+            Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
+                Address::Own
+            }
+            Some(_) => Address::User(to),
+        }
+    }
+
+    /// The stanza with this number is in safe hands.
+    pub(super) fn stanza_done(&mut self, session: SessionId, seq: u32) {
+        if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
+            managed.done(seq);
+            self.answer_management(session);
+        }
+    }
+
+    /// A stanza leaves for another home: it counts as under way until it is confirmed, and a session with too many is
+    /// not read from meanwhile.
+    pub(super) fn sent_off(&mut self, session: SessionId, seq: u32) -> Option<Origin> {
+        let most = self.settings.in_flight_max;
+        let state = self.sessions.get_mut(session)?;
+        state.in_flight = state.in_flight.saturating_add(1);
+        if state.in_flight >= most
+            && let Some(id) = state.conn
+            && let Some(conn) = self.conns.get(id)
+            && !conn.paused
+        {
+            conn.paused = true;
+            self.effects.push(Effect::Pause { conn: id });
+        }
+        Some(Origin { shard: self.id, session, seq })
+    }
+
+    /// A stanza that was under way is confirmed.
+    pub(super) fn confirmed(&mut self, session: SessionId, seq: u32) {
+        let most = self.settings.in_flight_max;
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if state.in_flight <= most / 2
+            && let Some(id) = state.conn
+            && let Some(conn) = self.conns.get(id)
+            && conn.paused
+        {
+            conn.paused = false;
+            self.effects.push(Effect::Resume { conn: id });
+        }
+        self.stanza_done(session, seq);
+    }
+
+    /// Answers a session's stanza with an error and counts it as handled.
+    pub(super) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, condition: StanzaCondition) {
+        let is_error = element.kind().as_deref() == Some("error");
+        let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
+        if !is_error && !is_response {
+            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.1).
+            let to = element.to();
+            let id = element.id();
+            let full = self.full_jid(session);
+            let mut out = Vec::with_capacity(256);
+            write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), condition);
+            self.send_stanza(session, &out);
+        }
+        if element.name() == "message" {
+            self.counters.messages_refused.one();
+        }
+        self.stanza_done(session, seq);
+    }
+
+    /// Sends a stanza to a session, counted for stream management. Not for messages of users: see `message`.
+    pub(super) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        self.counters.stanzas_out.one();
+        let conn = state.conn;
+        let mut overfull = false;
+        if let Some(managed) = state.managed.as_mut() {
+            managed.send(xml, 0);
+            overfull = Self::is_overfull(managed, self.settings.outbound_bytes_max);
+        }
+        match conn {
+            Some(conn) if overfull => {
+                self.counters.outbound_overflows.one();
+                self.fail_stream(conn, StreamCondition::ResourceConstraint, Some("nothing is acknowledged"));
+            }
+            Some(conn) => self.send_bytes(conn, xml),
+            None if overfull => {
+                self.counters.outbound_overflows.one();
+                self.end_session(session, Vec::new());
+            }
+            None => {}
+        }
+    }
+
+    fn is_overfull(managed: &Managed, bytes_max: usize) -> bool {
+        managed.unacked_bytes() > bytes_max
+    }
+
+    fn from_session_message(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+        let class = match element.kind().as_deref() {
+            Some("chat") => MessageClass::Chat,
+            Some("groupchat") => MessageClass::Groupchat,
+            Some("headline") => MessageClass::Headline,
+            Some("error") => MessageClass::Error,
+            _ => MessageClass::Normal,
+        };
+        let own_bare = bare_of(full);
+        let (to, mut scratch) = (element.to(), Cow::Borrowed(""));
+        let to = match self.address(full, to.as_deref(), &mut scratch) {
+            Address::Own => JidRef::from_normalised(own_bare),
+            Address::User(to) => to,
+            Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+            Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
+            Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+        };
+        let stored_class = matches!(class, MessageClass::Normal | MessageClass::Chat);
+        let store = stored_class
+            && mailbox_eligible(
+                element.kind().as_deref().unwrap_or_default(),
+                element.children().map(|c| (c.namespace(), c.name())),
+            );
+        if store && self.storage == StorageState::Full {
+            return self.refuse(session, seq, element, StanzaCondition::ResourceConstraint);
+        }
+        let home = self.home(to.bare().as_str());
+        let origin = self.sent_off(session, seq);
+        // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
+        let forged = forged_stanza_ids(element, to.bare().as_str());
+        let mail = self.mail_to(home);
+        let xml = mail.write_with(|out| {
+            let how = Splice { from: Some(full), to: Some(Some(to.as_str())), drop: &forged, ..Splice::default() };
+            splice(out, element, &how);
+        });
+        let (from, to_span) = (mail.write(full.as_bytes()), mail.write(to.as_str().as_bytes()));
+        mail.push(Letter::Stanza { kind: Kind::Message { class, store }, origin, from, to: to_span, xml });
+        if store && self.settings.archive {
+            let id = self.next_id();
+            let xml = self.mail[home.index()].bytes(xml);
+            let entry = Entry { incoming: false, waits: false, peer: to.as_str(), xml };
+            entry.put(&mut self.writes, own_bare, id);
+        }
+    }
+
+    /// Puts a stanza for a user's home into this turn's mail.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn post(
+        &mut self,
+        home: ShardId,
+        kind: Kind,
+        origin: Option<Origin>,
+        from: &str,
+        to: &str,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let mail = self.mail_to(home);
+        let xml = mail.write_with(write);
+        let (from, to) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()));
+        mail.push(Letter::Stanza { kind, origin, from, to, xml });
+    }
+
+    /// Sends an error stanza to whom a stanza of this domain came from.
+    pub(super) fn send_error_letter(
+        &mut self,
+        name: &str,
+        id: Option<&str>,
+        from: &str,
+        to: &str,
+        condition: StanzaCondition,
+    ) {
+        let kind = match name {
+            "message" => Kind::Message { class: MessageClass::Error, store: false },
+            "iq" => Kind::Response,
+            _ => Kind::Directed { unavailable: false },
+        };
+        let home = self.home(bare_of(to));
+        self.post(home, kind, None, from, to, |out| write_error(out, name, id, Some(from), Some(to), condition));
+    }
+}
+
+/// The bare part of a normalised JID.
+pub(super) fn bare_of(jid: &str) -> &str {
+    jid.split_once('/').map_or(jid, |(bare, _)| bare)
+}
+
+/// The localpart of a normalised JID of the served domain.
+pub(super) fn local_of(jid: &str) -> &str {
+    jid.split_once('@').map_or("", |(local, _)| local)
+}
+
+fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
+    let claims = |c: &crate::wire::Child<'_>| {
+        c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
+    };
+    element.children().filter(claims).map(|c| c.range()).collect()
+}

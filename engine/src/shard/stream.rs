@@ -1,0 +1,376 @@
+//! Bytes of one connection to items, and output to bytes: stream errors, closing, the outbound buffer and its bounds.
+
+use std::net::IpAddr;
+
+use crate::id::ConnId;
+use crate::io::{Effect, ListenerKind, TlsFacts};
+use crate::outbound::Backlog;
+use crate::session::conn::{Conn, ConnState, Opening, Partial, Stage, StreamExpect};
+use crate::shard::Shard;
+use crate::wire::error::{AppCondition, StreamCondition};
+use crate::wire::{Element, Progress, stream};
+
+/// Outbound buffers kept for reuse.
+const OUTBOUND_POOL_MAX: usize = 1024;
+
+impl Shard {
+    pub(super) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
+        self.counters.accepted.one();
+        let opening = Opening {
+            listener,
+            peer,
+            tls: None,
+            secured: false,
+            accepted_s: self.now.mono_s(),
+            attempts: 0,
+            blocked: false,
+            stage: if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader },
+        };
+        self.conns.insert(id, opening, self.now.mono_s());
+        if self.shutting_down {
+            self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        }
+    }
+
+    pub(super) fn secured(&mut self, id: ConnId, tls: Box<TlsFacts>) {
+        let Some(conn) = self.conns.get(id) else { return };
+        conn.expect = StreamExpect::Opening;
+        conn.header_sent = false;
+        conn.partial = None;
+        if let ConnState::Opening(opening) = &mut conn.state {
+            opening.secured = true;
+            opening.tls = Some(tls);
+            opening.stage = Stage::ExpectHeader;
+        }
+    }
+
+    /// Bytes came: takes item after item off them and keeps what is left of an unfinished one.
+    pub(super) fn received(&mut self, id: ConnId, input: &[u8]) {
+        self.counters.bytes_in.add(input.len() as u64);
+        let now_s = self.now.mono_s();
+        let Some(conn) = self.conns.get(id) else { return };
+        if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
+            return;
+        }
+        conn.last_s = now_s;
+        conn.pinged = false;
+        let Some(partial) = conn.partial.take() else {
+            let scanner = std::mem::take(&mut self.scanner);
+            let (scanner, used) = self.scan_items(id, scanner, input);
+            self.keep_rest(id, scanner, input, used);
+            return;
+        };
+        let Partial { mut bytes, scanner } = *partial;
+        bytes.extend_from_slice(input);
+        let (scanner, used) = self.scan_items(id, scanner, &bytes);
+        if used == 0 {
+            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state, ConnState::Closing)) {
+                conn.partial = Some(Box::new(Partial { bytes, scanner }));
+            }
+        } else {
+            self.keep_rest(id, scanner, &bytes, used);
+        }
+    }
+
+    fn keep_rest(&mut self, id: ConnId, scanner: crate::wire::Scanner, bytes: &[u8], used: usize) {
+        let rest = &bytes[used..];
+        match self.conns.get(id) {
+            Some(conn) if !rest.is_empty() && !matches!(conn.state, ConnState::Closing | ConnState::Departing) => {
+                conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner }));
+            }
+            _ => {
+                self.scanner = scanner;
+                self.scanner.reset();
+            }
+        }
+    }
+
+    /// Whether the connection may be read from: not while an answer from elsewhere decides what comes next.
+    fn is_blocked(conn: &Conn) -> bool {
+        match &conn.state {
+            ConnState::Opening(opening) => opening.blocked,
+            ConnState::Bound(_) => false,
+            _ => true,
+        }
+    }
+
+    fn scan_items(
+        &mut self,
+        id: ConnId,
+        mut scanner: crate::wire::Scanner,
+        bytes: &[u8],
+    ) -> (crate::wire::Scanner, usize) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let max = self.settings.stanza_bytes_max;
+            let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
+            let scope = conn.scope.clone();
+            let expect = conn.expect;
+            match scanner.scan(&scope, expect.into(), max, &bytes[at..]) {
+                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Whitespace { consumed }) => at += consumed,
+                Ok(Progress::Declaration { consumed }) => {
+                    conn.expect = StreamExpect::Header;
+                    at += consumed;
+                }
+                Ok(Progress::StreamEnd { .. }) => {
+                    self.peer_ended(id);
+                    return (scanner, bytes.len());
+                }
+                Ok(Progress::Header { consumed }) => {
+                    let item = &bytes[at..at + consumed];
+                    self.header(id, &scanner.element(&crate::wire::StreamScope::None, item));
+                    at += consumed;
+                }
+                Ok(Progress::Element { consumed }) => {
+                    let item = &bytes[at..at + consumed];
+                    at += consumed;
+                    self.element(id, &scanner.element(&scope, item), &bytes[at..]);
+                    if matches!(self.conns.get(id), Some(c) if matches!(c.state, ConnState::Departing)) {
+                        return (scanner, bytes.len());
+                    }
+                }
+                Err(fault) => {
+                    let condition =
+                        StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
+                    self.fail_stream(id, condition, Some(fault.describe()));
+                    return (scanner, bytes.len());
+                }
+            }
+            scanner.reset();
+        }
+        (scanner, at)
+    }
+
+    fn header(&mut self, id: ConnId, element: &Element<'_>) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let header = match stream::read_header(element) {
+            Ok(header) => header,
+            Err(fault) => {
+                self.fail_stream(
+                    id,
+                    StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat),
+                    None,
+                );
+                return;
+            }
+        };
+        conn.scope = crate::wire::StreamScope::of_header(element);
+        conn.expect = StreamExpect::Content;
+        self.stream_opened(id, &header);
+    }
+
+    fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let Some(conn) = self.conns.get(id) else { return };
+        match conn.state {
+            ConnState::Bound(session) => self.from_session(id, session, element),
+            ConnState::Opening(_) => self.from_opening(id, element, behind),
+            ConnState::Free | ConnState::Closing | ConnState::Departing => {}
+        }
+    }
+
+    /// Goes on with what was kept while the connection was blocked.
+    pub(super) fn unblock(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if let ConnState::Opening(opening) = &mut conn.state {
+            opening.blocked = false;
+        }
+        if conn.paused {
+            conn.paused = false;
+            self.effects.push(Effect::Resume { conn: id });
+        }
+        if conn.partial.is_some() {
+            self.received(id, b"");
+        }
+    }
+
+    /// Looks at nothing more from the connection until [`Shard::unblock`].
+    pub(super) fn block(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get(id) {
+            if let ConnState::Opening(opening) = &mut conn.state {
+                opening.blocked = true;
+            }
+            if !conn.paused {
+                conn.paused = true;
+                self.effects.push(Effect::Pause { conn: id });
+            }
+        }
+    }
+
+    /// The peer ended its stream (RFC 6120 4.4): ends this side's, too.
+    fn peer_ended(&mut self, id: ConnId) {
+        self.end_stream(id);
+    }
+
+    /// Ends the stream without an error and closes the connection once all is sent.
+    pub(super) fn end_stream(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if conn.header_sent {
+            self.send_bytes(id, b"</stream:stream>");
+        }
+        self.close(id, false);
+    }
+
+    /// Ends the stream with an error (RFC 6120 4.9).
+    pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
+        self.fail_stream_with(id, condition, text, None);
+    }
+
+    /// Ends the stream with an error that carries an application's condition (RFC 6120 4.9.4).
+    pub(super) fn fail_stream_with(
+        &mut self,
+        id: ConnId,
+        condition: StreamCondition,
+        text: Option<&str>,
+        app: Option<AppCondition<'_>>,
+    ) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
+            return;
+        }
+        self.counters.streams_closed_by_error.one();
+        let mut out = Vec::with_capacity(256);
+        // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
+        // stream to say anything on.
+        let handshake = matches!(&conn.state, ConnState::Opening(o) if matches!(o.stage, Stage::ExpectHandshake));
+        if !handshake {
+            if !conn.header_sent {
+                conn.header_sent = true;
+                let stream_id = self.random_name();
+                let response = stream::Response { id: &stream_id, from: &self.settings.domain, to: None, lang: "en" };
+                stream::write_header(&mut out, &response);
+            }
+            crate::wire::error::write_stream_error(&mut out, condition, text, app);
+            out.extend_from_slice(b"</stream:stream>");
+            self.send_bytes(id, &out);
+        }
+        self.close(id, handshake);
+    }
+
+    /// Closes the connection. A session behind it ends, or with `resumable` waits to be resumed.
+    pub(super) fn close(&mut self, id: ConnId, abort: bool) {
+        self.close_as(id, abort, abort);
+    }
+
+    pub(super) fn close_as(&mut self, id: ConnId, abort: bool, resumable: bool) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if matches!(conn.state, ConnState::Closing) {
+            return;
+        }
+        let was = std::mem::replace(&mut conn.state, ConnState::Closing);
+        conn.partial = None;
+        let unsent = conn.outbound.as_mut().map(|o| o.take_unsent()).unwrap_or_default();
+        let last = conn.outbound.as_mut().map(|o| o.take_last()).filter(|_| !abort).unwrap_or_default();
+        self.counters.bytes_out.add(last.len() as u64);
+        self.effects.push(Effect::Close { conn: id, last, abort });
+        if let ConnState::Bound(session) = was {
+            self.connection_lost(session, unsent, resumable);
+        }
+    }
+
+    pub(super) fn closed(&mut self, id: ConnId) {
+        let Some(mut conn) = self.conns.remove(id) else { return };
+        let state = std::mem::take(&mut conn.state);
+        let mut unsent = Vec::new();
+        if let Some(mut outbound) = conn.outbound.take() {
+            unsent = outbound.take_unsent();
+            self.recycle(outbound);
+        }
+        if let ConnState::Bound(session) = state {
+            self.connection_lost(session, unsent, true);
+        }
+    }
+
+    // Output.
+
+    /// Appends bytes to what goes to a connection.
+    pub(super) fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        self.send_with(id, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Appends what `fill` writes to what goes to a connection.
+    pub(super) fn send_with(&mut self, id: ConnId, fill: impl FnOnce(&mut Vec<u8>)) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if !conn.dirty {
+            conn.dirty = true;
+            self.dirty.push(id.slot);
+        }
+        let pool = &mut self.outbound_pool;
+        let outbound = conn.outbound.get_or_insert_with(|| pool.pop().unwrap_or_default());
+        fill(outbound.buffer());
+    }
+
+    /// Sends a message and keeps book of it until it is with the kernel.
+    pub(super) fn send_message(&mut self, id: ConnId, archive_id: u64, xml: &[u8]) {
+        self.send_bytes(id, xml);
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.note(archive_id, xml.len());
+        }
+    }
+
+    /// How much waits for the connection.
+    pub(super) fn backlog(&mut self, id: ConnId) -> Backlog {
+        let (soft, max) = (self.settings.outbound_bytes_soft, self.settings.outbound_bytes_max);
+        let outbound = self.conns.get(id).and_then(|c| c.outbound.as_ref());
+        outbound.map_or(Backlog::Light, |o| o.backlog(soft, max))
+    }
+
+    fn flush_one(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        let Some(conn) = self.conns.get(id) else { return };
+        if let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) {
+            self.counters.bytes_out.add(bytes.len() as u64);
+            self.effects.push(Effect::Send { conn: id, bytes });
+        }
+    }
+
+    /// One send a connection a turn.
+    pub(super) fn flush_outbound(&mut self) {
+        self.request_acks();
+        for slot in std::mem::take(&mut self.dirty) {
+            let id = self.conns.id(slot);
+            let Some(conn) = self.conns.slot(slot) else { continue };
+            conn.dirty = false;
+            self.flush_one(id);
+            if self.backlog(id) == Backlog::TooMuch {
+                self.counters.outbound_overflows.one();
+                let text = Some("the connection is not read from");
+                self.fail_stream(id, StreamCondition::ResourceConstraint, text);
+            }
+        }
+    }
+
+    /// Whether a managed session has something to ask an acknowledgement for, and asks with this turn's output.
+    fn request_acks(&mut self) {
+        for index in 0..self.dirty.len() {
+            let id = self.conns.id(self.dirty[index]);
+            let Some(session) = self.session_of(id) else { continue };
+            let managed = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut());
+            if managed.is_some_and(|m| m.poll_request()) {
+                self.send_bytes(id, b"<r xmlns='urn:xmpp:sm:3'/>");
+            }
+        }
+    }
+
+    pub(super) fn sent(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let Some(outbound) = conn.outbound.as_mut() else { return };
+        let ids: Vec<u64> = outbound.sent().collect();
+        if outbound.is_empty() {
+            if let Some(outbound) = conn.outbound.take() {
+                self.recycle(outbound);
+            }
+        } else {
+            self.flush_one(id);
+        }
+        let Some(session) = self.session_of(id) else { return };
+        self.messages_sent(session, &ids);
+    }
+
+    fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {
+        if self.outbound_pool.len() < OUTBOUND_POOL_MAX {
+            outbound.recycle();
+            self.outbound_pool.push(outbound);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The mailbox of one user as a shard keeps it while there is something to keep: which messages are handed out and not
+//! yet known to be received, and how far the delivered-cursor may go.
+//!
+//! Pure bookkeeping over ids. The shard carries out what it says; this room knows neither sessions nor rows' bytes.
+
+use std::collections::VecDeque;
+
+use super::archive::MailboxRow;
+
+/// A message that is handed to sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outstanding {
+    id: u64,
+    /// Sessions that have it and have not said so.
+    holders: u16,
+    /// It has a returned row.
+    returned: bool,
+}
+
+/// Where the user's mailbox stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No session takes messages for the bare JID: what comes waits.
+    Away,
+    /// Waiting entries are being handed out in order; what comes goes behind them.
+    Replaying {
+        /// Entries up to here are handed out.
+        position: u64,
+        /// Returned entries still to be handed out, ascending.
+        returned: VecDeque<u64>,
+        /// A read is under way.
+        reading: bool,
+    },
+    /// Nothing waits: what comes goes to the sessions at once.
+    Live,
+}
+
+/// What becomes of a message whose holder ended without having received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Another session has received it, or still has it.
+    Cared,
+    /// No one has it: it waits again. `row` says whether a returned row must be written.
+    Waits {
+        /// Write a returned row.
+        row: bool,
+    },
+}
+
+/// State of one mailbox.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    /// Figures of the row, as they are or will be written.
+    row: MailboxRow,
+    /// The row has changed since it was last asked to be written.
+    dirty: bool,
+    /// Highest id known to be in the archive's mailbox part.
+    newest: u64,
+    outstanding: VecDeque<Outstanding>,
+    /// Where it stands.
+    pub phase: Phase,
+}
+
+impl Mailbox {
+    /// A mailbox as read from the store, with no session.
+    pub fn loaded(row: MailboxRow) -> Mailbox {
+        Mailbox { row, dirty: false, newest: row.cursor, outstanding: VecDeque::new(), phase: Phase::Away }
+    }
+
+    /// The mailbox of a user whose sessions have received all up to this id, without reading its row.
+    pub fn live(up_to: u64) -> Mailbox {
+        Mailbox { phase: Phase::Live, ..Mailbox::loaded(MailboxRow { cursor: up_to, ..MailboxRow::default() }) }
+    }
+
+    /// A session takes messages: what waits is handed out, the returned entries first.
+    pub fn start_replay(&mut self, returned: VecDeque<u64>) {
+        self.phase = Phase::Replaying { position: self.row.cursor, returned, reading: false };
+    }
+
+    /// Messages and bytes that wait.
+    pub fn waiting(&self) -> (u32, u64) {
+        (self.row.count, self.row.bytes)
+    }
+
+    /// Messages handed out and not known to be received.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Whether nothing is lost when this state is dropped and the user stays live, or away with its row in the store.
+    pub fn is_settled(&self) -> bool {
+        self.outstanding.is_empty() && !self.dirty && !matches!(self.phase, Phase::Replaying { .. })
+    }
+
+    /// An entry with the mailbox mark was written and waits.
+    pub fn stored(&mut self, id: u64, bytes: usize) {
+        self.newest = self.newest.max(id);
+        self.row.count = self.row.count.saturating_add(1);
+        self.row.bytes += bytes as u64;
+        self.dirty = true;
+    }
+
+    /// A waiting entry was taken off to be handed out.
+    fn unstored(&mut self, bytes: usize) {
+        // The figures may be a little low after a crash (live messages are not counted), hence saturating.
+        self.row.count = self.row.count.saturating_sub(1);
+        self.row.bytes = self.row.bytes.saturating_sub(bytes as u64);
+        self.dirty = true;
+    }
+
+    /// A message is handed to `holders` sessions as it comes. `returned`: it has a returned row.
+    pub fn handed(&mut self, id: u64, holders: u16, returned: bool) {
+        if !returned {
+            self.newest = self.newest.max(id);
+        }
+        self.outstanding.push_back(Outstanding { id, holders, returned });
+    }
+
+    /// The waiting entry `id` is handed out in a replay.
+    pub fn replayed(&mut self, id: u64, bytes: usize, holders: u16, returned: bool) {
+        self.unstored(bytes);
+        self.handed(id, holders, returned);
+        if let (Phase::Replaying { position, .. }, false) = (&mut self.phase, returned) {
+            *position = (*position).max(id);
+        }
+    }
+
+    /// The replay has passed entries up to here.
+    pub fn passed(&mut self, id: u64) {
+        if let Phase::Replaying { position, .. } = &mut self.phase {
+            *position = (*position).max(id);
+        }
+    }
+
+    /// Whether a replay that has read to the end of the archive is at the end of the mailbox too.
+    pub fn is_at_end(&self) -> bool {
+        matches!(&self.phase, Phase::Replaying { position, returned, .. }
+            if *position >= self.newest && returned.is_empty())
+    }
+
+    /// The mailbox is empty: the figures are set right and the user is live.
+    pub fn drained(&mut self) {
+        self.phase = Phase::Live;
+        if (self.row.count, self.row.bytes) != (0, 0) {
+            (self.row.count, self.row.bytes) = (0, 0);
+            self.dirty = true;
+        }
+    }
+
+    /// From live back to replaying: the sessions have fallen behind, what comes waits.
+    pub fn fall_behind(&mut self) {
+        if self.phase == Phase::Live {
+            self.phase = Phase::Replaying { position: self.newest, returned: VecDeque::new(), reading: false };
+        }
+    }
+
+    /// A session has received the message. Returns whether its returned row must go.
+    pub fn received(&mut self, id: u64) -> bool {
+        let Some(index) = self.outstanding.iter().position(|o| o.id == id) else { return false };
+        let gone = self.outstanding.remove(index);
+        self.advance();
+        gone.is_some_and(|o| o.returned)
+    }
+
+    /// A session that held the message has ended.
+    pub fn lost(&mut self, id: u64, bytes: usize) -> Lost {
+        let Some(index) = self.outstanding.iter().position(|o| o.id == id) else { return Lost::Cared };
+        let held = &mut self.outstanding[index];
+        held.holders = held.holders.saturating_sub(1);
+        if held.holders > 0 {
+            return Lost::Cared;
+        }
+        let row = !held.returned;
+        self.outstanding.remove(index);
+        self.fall_behind();
+        self.row.count = self.row.count.saturating_add(1);
+        self.row.bytes += bytes as u64;
+        self.dirty = true;
+        if let Phase::Replaying { returned, .. } = &mut self.phase {
+            let at = returned.partition_point(|&other| other < id);
+            returned.insert(at, id);
+        }
+        self.advance();
+        Lost::Waits { row }
+    }
+
+    /// The last session that takes messages has gone. If the user was live, all up to the id `live_up_to` is delivered
+    /// but for what is outstanding, which has returned rows.
+    pub fn away(&mut self, live_up_to: Option<u64>) {
+        self.phase = Phase::Away;
+        if let Some(id) = live_up_to.filter(|&id| id > self.row.cursor && self.outstanding.is_empty()) {
+            self.row.cursor = id;
+            self.dirty = true;
+        }
+    }
+
+    /// Raises the cursor to just before the first entry that is not delivered. Entries with a returned row do not hold
+    /// it: the row cares for them.
+    fn advance(&mut self) {
+        let end = match &self.phase {
+            Phase::Live => self.newest,
+            Phase::Replaying { position, .. } => *position,
+            Phase::Away => return,
+        };
+        let first = self.outstanding.iter().filter(|o| !o.returned).map(|o| o.id - 1).min();
+        let cursor = first.unwrap_or(end).min(end);
+        if cursor > self.row.cursor {
+            self.row.cursor = cursor;
+            self.dirty = true;
+        }
+    }
+
+    /// The row to be written, if it has changed.
+    pub fn poll_row(&mut self) -> Option<MailboxRow> {
+        std::mem::take(&mut self.dirty).then_some(self.row)
+    }
+
+    /// The figures as they stand.
+    pub fn row(&self) -> MailboxRow {
+        self.row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cursor_follows_what_is_received() {
+        let mut mailbox = Mailbox::live(0);
+        mailbox.handed(10, 1, false);
+        mailbox.handed(20, 1, false);
+        mailbox.received(20);
+        assert_eq!(mailbox.poll_row().map(|r| r.cursor), Some(9), "10 is still out");
+        mailbox.received(10);
+        assert_eq!(mailbox.poll_row().map(|r| r.cursor), Some(20));
+        assert!(mailbox.is_settled());
+    }
+
+    #[test]
+    fn one_of_two_holders_is_enough() {
+        let mut mailbox = Mailbox::live(0);
+        mailbox.handed(10, 2, false);
+        assert_eq!(mailbox.lost(10, 5), Lost::Cared);
+        mailbox.received(10);
+        assert_eq!(mailbox.lost(10, 5), Lost::Cared);
+        assert_eq!(mailbox.waiting(), (0, 0));
+    }
+
+    #[test]
+    fn a_lost_message_gets_a_row_and_the_cursor_passes_it() {
+        let mut mailbox = Mailbox::live(0);
+        mailbox.handed(10, 1, false);
+        mailbox.handed(20, 1, false);
+        mailbox.received(20);
+        assert_eq!(mailbox.lost(10, 5), Lost::Waits { row: true });
+        assert_eq!(mailbox.row(), MailboxRow { cursor: 20, count: 1, bytes: 5 });
+    }
+
+    #[test]
+    fn replay_takes_returned_entries_and_then_the_rest() {
+        let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 20, count: 2, bytes: 10 });
+        mailbox.phase = Phase::Replaying { position: 20, returned: [10].into(), reading: false };
+        if let Phase::Replaying { returned, .. } = &mut mailbox.phase {
+            returned.pop_front();
+        }
+        mailbox.replayed(10, 5, 1, true);
+        mailbox.replayed(30, 5, 1, false);
+        assert!(mailbox.is_at_end());
+        mailbox.stored(40, 5);
+        assert!(!mailbox.is_at_end(), "what came meanwhile waits behind");
+        mailbox.replayed(40, 5, 1, false);
+        mailbox.drained();
+        assert!(mailbox.received(10), "its row must go");
+        mailbox.received(30);
+        mailbox.received(40);
+        assert_eq!(mailbox.row(), MailboxRow { cursor: 40, count: 0, bytes: 0 });
+    }
+}

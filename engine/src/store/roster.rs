@@ -1,0 +1,260 @@
+//! Roster rows: one a contact (sort key: the contact's bare JID), one for the roster's version (empty sort key).
+//!
+//! Compact, versioned, read back without trust: a row that is not well-formed is `None`, never a panic. What the fields
+//! mean for subscriptions is `feature::subscription`'s business.
+//!
+//! Item: format (1 byte), flags (1), state (1), then as varints the roster version of the last change, the numbers
+//! `asked` and `seen`, then name, groups (their number first) and the pending request, each as length and bytes.
+
+use super::{Batch, Query, Table};
+use crate::limits::{ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX, ROSTER_PENDING_MAX};
+
+const FORMAT: u8 = 1;
+const FLAG_LISTED: u8 = 1;
+const FLAG_APPROVED: u8 = 2;
+
+/// One contact's row. Borrowed from its bytes, so that reading a flag copies nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ItemView<'a> {
+    /// Whether the roster shows it; if not, the row only remembers that the contact has asked (RFC 6121 A.1).
+    pub listed: bool,
+    /// Pre-approval (RFC 6121 3.4).
+    pub approved: bool,
+    /// Number of the subscription state (`feature::subscription::State`).
+    pub state: u8,
+    /// The roster's version at the item's last visible change (RFC 6121 2.6).
+    pub ver: u64,
+    /// Number of the user's latest `subscribe`; 0 if there was none.
+    pub asked: u64,
+    /// Number of the contact's latest `subscribe`; 0 if there was none or it had no number.
+    pub seen: u64,
+    /// The handle (RFC 6121 2.1.2.4); empty if there is none.
+    pub name: &'a str,
+    /// The groups as stored; see [`ItemView::groups`].
+    pub groups: Groups<'a>,
+    /// The contact's unanswered `subscribe` stanza for delivery at login (RFC 6121 3.1.3); empty if there is none.
+    pub pending: &'a [u8],
+}
+
+/// The groups of an item, still encoded and known to be well-formed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Groups<'a>(&'a [u8]);
+
+impl<'a> Groups<'a> {
+    /// The groups' names in the order in which the client gave them.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let bytes = take_bytes(&mut rest)?;
+            std::str::from_utf8(bytes).ok()
+        })
+    }
+
+    /// Appends the encoded form of `names` to `out`, for [`Groups::from_encoded`].
+    pub fn encode<S: AsRef<str>>(names: &[S], out: &mut Vec<u8>) {
+        for name in names {
+            put_bytes(out, name.as_ref().as_bytes());
+        }
+    }
+
+    /// Takes what [`Groups::encode`] wrote; `None` if it is anything else.
+    pub fn from_encoded(bytes: &'a [u8]) -> Option<Groups<'a>> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            std::str::from_utf8(take_bytes(&mut rest)?).ok()?;
+        }
+        Some(Groups(bytes))
+    }
+}
+
+impl<'a> ItemView<'a> {
+    /// Appends the row's bytes to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let flags = (u8::from(self.listed) * FLAG_LISTED) | (u8::from(self.approved) * FLAG_APPROVED);
+        out.extend_from_slice(&[FORMAT, flags, self.state]);
+        for number in [self.ver, self.asked, self.seen] {
+            put_varint(out, number);
+        }
+        put_bytes(out, self.name.as_bytes());
+        put_bytes(out, self.groups.0);
+        put_bytes(out, self.pending);
+    }
+
+    /// Reads a row; `None` if it is not one of a known format.
+    pub fn decode(bytes: &'a [u8]) -> Option<ItemView<'a>> {
+        let (&[FORMAT, flags, state], mut rest) = bytes.split_first_chunk::<3>()? else {
+            return None;
+        };
+        let item = ItemView {
+            listed: flags & FLAG_LISTED != 0,
+            approved: flags & FLAG_APPROVED != 0,
+            state,
+            ver: take_varint(&mut rest)?,
+            asked: take_varint(&mut rest)?,
+            seen: take_varint(&mut rest)?,
+            name: std::str::from_utf8(take_bytes(&mut rest)?).ok()?,
+            groups: Groups::from_encoded(take_bytes(&mut rest)?)?,
+            pending: take_bytes(&mut rest)?,
+        };
+        rest.is_empty().then_some(item)
+    }
+}
+
+/// The roster's version row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// Counts up from 1 with each change and each request; never starts again while the account exists.
+    pub current: u64,
+    /// The version at the last removal of an item: a client with an older one needs the whole roster.
+    pub removal: u64,
+}
+
+impl Default for Version {
+    fn default() -> Version {
+        Version { current: 1, removal: 0 }
+    }
+}
+
+impl Version {
+    /// The row's bytes.
+    pub fn encode(self) -> [u8; 17] {
+        let mut out = [FORMAT; 17];
+        out[1..9].copy_from_slice(&self.current.to_be_bytes());
+        out[9..].copy_from_slice(&self.removal.to_be_bytes());
+        out
+    }
+
+    /// Reads the row; `None` if it is not one of a known format.
+    pub fn decode(bytes: &[u8]) -> Option<Version> {
+        let (&FORMAT, rest) = bytes.split_first()? else {
+            return None;
+        };
+        let (current, removal) = rest.split_first_chunk::<8>()?;
+        let removal: [u8; 8] = removal.try_into().ok()?;
+        Some(Version { current: u64::from_be_bytes(*current), removal: u64::from_be_bytes(removal) })
+    }
+}
+
+/// The question that brings a user's whole roster, the version row first.
+pub fn query(owner: &str) -> Query {
+    Query::Range {
+        table: Table::Roster,
+        partition: owner.as_bytes().into(),
+        from: Box::default(),
+        until: None,
+        reverse: false,
+        rows_max: (ROSTER_ITEMS_MAX + ROSTER_PENDING_MAX + 1) as u32,
+        bytes_max: 2 * ROSTER_BYTES_MAX as u32,
+    }
+}
+
+/// Writes an item's row.
+pub fn put(batch: &mut Batch, owner: &str, contact: &str, record: &[u8]) {
+    batch.put(Table::Roster, owner.as_bytes(), contact.as_bytes(), &[record]);
+}
+
+/// Removes an item's row.
+pub fn delete(batch: &mut Batch, owner: &str, contact: &str) {
+    batch.delete(Table::Roster, owner.as_bytes(), contact.as_bytes());
+}
+
+/// Writes the version row.
+pub fn put_version(batch: &mut Batch, owner: &str, version: Version) {
+    batch.put(Table::Roster, owner.as_bytes(), b"", &[&version.encode()]);
+}
+
+fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, tail) = rest.split_first()?;
+        *rest = tail;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(take_varint(rest)?).ok()?;
+    let (bytes, tail) = rest.split_at_checked(len)?;
+    *rest = tail;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_item_reads_back_as_written(
+            flags in (any::<bool>(), any::<bool>()), state in 0u8..9, numbers in any::<[u64; 3]>(), name in ".{0,40}",
+            groups in prop::collection::vec(".{1,20}", 0..5), pending in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let mut encoded = Vec::new();
+            Groups::encode(&groups, &mut encoded);
+            let item = ItemView {
+                listed: flags.0, approved: flags.1, state, ver: numbers[0], asked: numbers[1], seen: numbers[2],
+                name: &name, groups: Groups::from_encoded(&encoded).unwrap(), pending: &pending,
+            };
+            let mut row = Vec::new();
+            item.encode(&mut row);
+            prop_assert_eq!(ItemView::decode(&row), Some(item));
+            prop_assert_eq!(item.groups.iter().collect::<Vec<_>>(), groups);
+            // A row that was cut off is refused, whatever is missing.
+            for len in 0..row.len() {
+                prop_assert_eq!(ItemView::decode(&row[..len]), None);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut row = vec![FORMAT, 1, 1];
+            row.extend(bytes);
+            if let Some(item) = ItemView::decode(&row) {
+                item.groups.iter().for_each(drop);
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_reads_back_and_other_formats_do_not() {
+        let version = Version { current: 7, removal: 3 };
+        assert_eq!(Version::decode(&version.encode()), Some(version));
+        assert_eq!(Version::decode(&version.encode()[..16]), None);
+        assert_eq!(Version::decode(&[2; 17]), None);
+        assert_eq!(Version::decode(b""), None);
+    }
+
+    #[test]
+    fn a_plain_item_is_small() {
+        let mut encoded = Vec::new();
+        Groups::encode(&["Friends"], &mut encoded);
+        let groups = Groups::from_encoded(&encoded).unwrap();
+        let item =
+            ItemView { listed: true, state: 8, ver: 300, asked: 12, name: "Romeo", groups, ..ItemView::default() };
+        let mut row = Vec::new();
+        item.encode(&mut row);
+        assert_eq!(row.len(), 23);
+    }
+}

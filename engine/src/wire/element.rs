@@ -1,0 +1,319 @@
+//! A view of one scanned item: names, attributes, direct children, all as slices of the bytes that were read.
+//!
+//! It must never judge: what it shows has been checked by the scanner.
+
+use super::chars;
+use super::cursor::Cursor;
+use super::scanner::{FROM, ID, LANG, Scanner, TO, TYPE};
+use super::scope::StreamScope;
+use super::span::{AttributeSpan, NamespaceRef, Node};
+use super::text::{decode_content, decode_value, valid};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// An element that is complete, or a stream header. Cheap to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    scanner: &'a Scanner,
+    scope: &'a StreamScope,
+    bytes: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    pub(super) fn new(scanner: &'a Scanner, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
+        Element { scanner, scope, bytes }
+    }
+
+    /// All bytes of the element, tags included.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What the stream's header declared around the element.
+    pub fn scope(&self) -> &'a StreamScope {
+        self.scope
+    }
+
+    /// The name as written: prefix, colon, local part.
+    pub fn qualified_name(&self) -> &'a str {
+        valid(self.raw_name())
+    }
+
+    /// The local part of the name.
+    pub fn name(&self) -> &'a str {
+        valid(&self.raw_name()[self.node().local as usize..])
+    }
+
+    /// The prefix of the name; empty for none.
+    pub fn prefix(&self) -> &'a str {
+        valid(&self.raw_name()[..(self.node().local as usize).saturating_sub(1)])
+    }
+
+    /// The name of the element's namespace; empty for none.
+    pub fn namespace(&self) -> Cow<'a, str> {
+        self.node().namespace.resolve(self.scope, self.bytes)
+    }
+
+    /// Whether the element has this local name and namespace.
+    pub fn is(&self, name: &str, namespace: &str) -> bool {
+        self.name() == name && self.namespace() == namespace
+    }
+
+    /// The address in `to`.
+    pub fn to(&self) -> Option<Cow<'a, str>> {
+        self.known(TO)
+    }
+
+    /// The address in `from`.
+    pub fn from(&self) -> Option<Cow<'a, str>> {
+        self.known(FROM)
+    }
+
+    /// The `id`.
+    pub fn id(&self) -> Option<Cow<'a, str>> {
+        self.known(ID)
+    }
+
+    /// The `type`.
+    pub fn kind(&self) -> Option<Cow<'a, str>> {
+        self.known(TYPE)
+    }
+
+    /// The `xml:lang`.
+    pub fn lang(&self) -> Option<Cow<'a, str>> {
+        self.known(LANG)
+    }
+
+    /// The value of the attribute with this name and no prefix.
+    pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
+        let found = self.spans().iter().find(|span| span.name(self.bytes) == name.as_bytes())?;
+        Some(decode_value(found.value(self.bytes)))
+    }
+
+    /// All attributes in the order written, declarations of namespaces left out.
+    pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+        let bytes = self.bytes;
+        let others = self.spans().iter().filter(move |span| !span.declares(bytes));
+        others.map(move |span| Attribute { span: *span, bytes })
+    }
+
+    /// The namespaces that the element itself declares: prefix (empty for the default) and name.
+    pub fn declarations(&self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> + use<'a> {
+        let bytes = self.bytes;
+        let declarations = self.spans().iter().filter(move |span| span.declares(bytes));
+        declarations.map(move |span| {
+            let prefix = span.name(bytes).get(6..).unwrap_or(&[]);
+            (valid(prefix), decode_value(span.value(bytes)))
+        })
+    }
+
+    /// The direct children in order.
+    pub fn children(&self) -> impl ExactSizeIterator<Item = Child<'a>> + DoubleEndedIterator + use<'a> {
+        let element = *self;
+        element.scanner.children.iter().map(move |node| Child { element, node })
+    }
+
+    /// The first direct child with this local name and namespace.
+    pub fn child(&self, name: &str, namespace: &str) -> Option<Child<'a>> {
+        self.children().find(|child| child.is(name, namespace))
+    }
+
+    /// The bytes between the tags; empty for a header.
+    pub fn inner(&self) -> &'a [u8] {
+        &self.bytes[self.node().tag_end as usize..self.node().inner_end as usize]
+    }
+
+    /// The text directly inside the element, decoded.
+    pub fn text(&self) -> Cow<'a, str> {
+        decode_content(self.inner())
+    }
+
+    /// Walks through the element from its own start tag.
+    pub fn cursor(&self) -> Cursor<'a> {
+        Cursor::of_element(self)
+    }
+
+    pub(super) fn node(&self) -> &'a Node {
+        &self.scanner.root
+    }
+
+    pub(super) fn spans(&self) -> &'a [AttributeSpan] {
+        &self.scanner.attributes[..self.scanner.root_attributes]
+    }
+
+    /// Whether something in the element has the stream's default namespace.
+    pub(super) fn uses_default(&self) -> bool {
+        self.scanner.uses_default
+    }
+
+    /// The stream's own prefixes that are used in the element, with their namespaces.
+    pub(super) fn used_prefixes(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let (scope, used) = (self.scope, self.scanner.uses_prefixes);
+        (0..64u8).filter(move |index| used >> index & 1 != 0).map(move |index| scope.declared(index))
+    }
+
+    pub(super) fn raw_name(&self) -> &'a [u8] {
+        &self.bytes[1..][..self.node().name_length as usize]
+    }
+
+    fn known(&self, which: usize) -> Option<Cow<'a, str>> {
+        let span = self.scanner.attributes.get(self.scanner.known[which] as usize)?;
+        Some(decode_value(span.value(self.bytes)))
+    }
+}
+
+/// An attribute of a scanned element.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute<'a> {
+    span: AttributeSpan,
+    bytes: &'a [u8],
+}
+
+impl<'a> Attribute<'a> {
+    /// The local part of the name.
+    pub fn name(&self) -> &'a str {
+        valid(&self.span.name(self.bytes)[self.span.local as usize..])
+    }
+
+    /// The prefix; empty for none.
+    pub fn prefix(&self) -> &'a str {
+        valid(self.span.prefix(self.bytes))
+    }
+
+    /// The value, decoded.
+    pub fn value(&self) -> Cow<'a, str> {
+        decode_value(self.raw_value())
+    }
+
+    /// The value as written between the quotes.
+    pub fn raw_value(&self) -> &'a [u8] {
+        self.span.value(self.bytes)
+    }
+
+    pub(super) fn span(&self) -> AttributeSpan {
+        self.span
+    }
+
+    pub(super) fn declares(&self) -> bool {
+        self.span.declares(self.bytes)
+    }
+}
+
+/// Reads the attributes of a scanned start tag, declarations of namespaces included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawAttributes<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> RawAttributes<'a> {
+    /// From `at` on, which stands behind the tag's name.
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> RawAttributes<'a> {
+        RawAttributes { bytes, at }
+    }
+}
+
+impl<'a> Iterator for RawAttributes<'a> {
+    type Item = Attribute<'a>;
+
+    fn next(&mut self) -> Option<Attribute<'a>> {
+        let start = chars::skip_space(self.bytes, self.at);
+        if matches!(self.bytes.get(start), None | Some(b'>' | b'/')) {
+            return None;
+        }
+        let name = chars::name(self.bytes, start).ok()??;
+        let equals = chars::skip_space(self.bytes, name.end);
+        let quote = chars::skip_space(self.bytes, equals + 1);
+        let length = memchr::memchr(*self.bytes.get(quote)?, &self.bytes[quote + 1..])?;
+        let span = AttributeSpan {
+            name: start as u32,
+            value: quote as u32 + 1,
+            value_length: length as u32,
+            name_length: (name.end - start) as u16,
+            local: name.local as u16,
+        };
+        self.at = span.end();
+        Some(Attribute { span, bytes: self.bytes })
+    }
+}
+
+/// A direct child of a scanned element.
+#[derive(Clone, Copy, Debug)]
+pub struct Child<'a> {
+    element: Element<'a>,
+    node: &'a Node,
+}
+
+impl<'a> Child<'a> {
+    /// The local part of the name.
+    pub fn name(&self) -> &'a str {
+        valid(&self.raw_name()[self.node.local as usize..])
+    }
+
+    /// The name of the child's namespace; empty for none.
+    pub fn namespace(&self) -> Cow<'a, str> {
+        self.node.namespace.resolve(self.element.scope, self.element.bytes)
+    }
+
+    /// Whether the child has this local name and namespace.
+    pub fn is(&self, name: &str, namespace: &str) -> bool {
+        self.name() == name && self.namespace() == namespace
+    }
+
+    /// Where the child stands in [`Element::bytes`], tags included.
+    pub fn range(&self) -> Range<usize> {
+        self.node.start as usize..self.node.end as usize
+    }
+
+    /// Where the child's content stands in [`Element::bytes`].
+    pub fn inner_range(&self) -> Range<usize> {
+        self.node.tag_end as usize..self.node.inner_end as usize
+    }
+
+    /// The child's bytes, tags included. They may rely on declarations around them: see [`Child::is_self_contained`].
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.element.bytes[self.range()]
+    }
+
+    /// Whether the child itself declares its default namespace, as nearly every extension does. If it has no prefixed
+    /// names either, its bytes mean the same anywhere.
+    pub fn is_self_contained(&self) -> bool {
+        let span = |at: u32| self.range().contains(&(at as usize));
+        self.node.local == 0 && matches!(self.node.namespace, NamespaceRef::Declared { at, .. } if span(at))
+    }
+
+    /// The bytes between the child's tags.
+    pub fn inner(&self) -> &'a [u8] {
+        &self.element.bytes[self.inner_range()]
+    }
+
+    /// The text directly inside the child, decoded.
+    pub fn text(&self) -> Cow<'a, str> {
+        decode_content(self.inner())
+    }
+
+    /// The value of the attribute with this name and no prefix.
+    pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.attributes().find(|a| a.prefix().is_empty() && a.name() == name).map(|a| a.value())
+    }
+
+    /// The `xml:lang` of the child itself.
+    pub fn lang(&self) -> Option<Cow<'a, str>> {
+        self.attributes().find(|a| a.prefix() == "xml" && a.name() == "lang").map(|a| a.value())
+    }
+
+    /// All attributes in the order written, declarations of namespaces left out.
+    pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+        let behind_name = self.node.start as usize + 1 + self.node.name_length as usize;
+        RawAttributes::new(self.element.bytes, behind_name).filter(|attribute| !attribute.declares())
+    }
+
+    /// Walks through the child from its own start tag.
+    pub fn cursor(&self) -> Cursor<'a> {
+        Cursor::of_child(&self.element, self.range())
+    }
+
+    fn raw_name(&self) -> &'a [u8] {
+        &self.element.bytes[self.node.start as usize + 1..][..self.node.name_length as usize]
+    }
+}

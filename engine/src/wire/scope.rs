@@ -1,0 +1,104 @@
+//! What a stream header declared, for as long as the stream lives.
+
+use super::element::Element;
+use super::ns;
+
+/// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the usual header
+/// costs no heap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StreamScope {
+    /// Nothing is declared: before the header, and where each stanza is a document (RFC 7395 3.3.3).
+    None,
+    /// `<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>`, as nearly every
+    /// client has it.
+    #[default]
+    Usual,
+    /// Anything else.
+    Declared(Box<Declared>),
+}
+
+/// The declarations of an unusual header. Bounded by what a header may hold
+/// ([`MAX_HEADER_BYTES`](crate::limits::wire::MAX_HEADER_BYTES)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    default: Box<str>,
+    prefixes: Box<[(Box<str>, Box<str>)]>,
+    root: Box<str>,
+}
+
+const STREAM_PREFIX: (&str, &str) = ("stream", ns::STREAM);
+
+impl StreamScope {
+    /// The scope that a header opens.
+    pub fn of_header(header: &Element<'_>) -> StreamScope {
+        let mut default = String::new();
+        let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (prefix, name) in header.declarations() {
+            match prefix {
+                "" => default = name.into_owned(),
+                "xml" => {}
+                _ => prefixes.push((prefix.into(), name.into())),
+            }
+        }
+        let root = header.qualified_name();
+        let usual = default == ns::CLIENT
+            && root == "stream:stream"
+            && matches!(&prefixes[..], [(prefix, name)] if (&**prefix, &**name) == STREAM_PREFIX);
+        if usual {
+            return StreamScope::Usual;
+        }
+        StreamScope::Declared(Box::new(Declared {
+            default: default.into(),
+            prefixes: prefixes.into(),
+            root: root.into(),
+        }))
+    }
+
+    /// The default namespace; empty for none.
+    pub fn default_namespace(&self) -> &str {
+        match self {
+            StreamScope::None => "",
+            StreamScope::Usual => ns::CLIENT,
+            StreamScope::Declared(declared) => &declared.default,
+        }
+    }
+
+    /// The namespace that a prefix is bound to.
+    pub fn namespace_of(&self, prefix: &str) -> Option<&str> {
+        self.find(prefix.as_bytes()).map(|index| self.declared(index).1)
+    }
+
+    /// Prefix and namespace of the declaration with this index.
+    pub(super) fn declared(&self, index: u8) -> (&str, &str) {
+        match self {
+            StreamScope::Declared(declared) => {
+                let (prefix, name) = &declared.prefixes[index as usize];
+                (prefix, name)
+            }
+            _ => STREAM_PREFIX,
+        }
+    }
+
+    /// The index of a prefix's declaration. A header has it once: attributes are unique.
+    pub(super) fn find(&self, prefix: &[u8]) -> Option<u8> {
+        match self {
+            StreamScope::None => None,
+            StreamScope::Usual => (prefix == STREAM_PREFIX.0.as_bytes()).then_some(0),
+            StreamScope::Declared(declared) => {
+                let found = declared.prefixes.iter().position(|(known, _)| known.as_bytes() == prefix);
+                found.map(|index| index as u8)
+            }
+        }
+    }
+
+    /// The name of the header's element as the end of the stream has to repeat it.
+    pub(super) fn root_name(&self) -> &str {
+        match self {
+            StreamScope::None => "",
+            StreamScope::Usual => "stream:stream",
+            StreamScope::Declared(declared) => &declared.root,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<StreamScope>() <= 16);

@@ -1,0 +1,136 @@
+//! Stream headers: reading a peer's, writing the server's (RFC 6120 4.7, 4.8).
+//!
+//! It must never decide whether a peer is welcome: hosts, versions to refuse and languages are the session's.
+
+use super::element::Element;
+use super::ns;
+use super::text::write_attribute;
+use std::borrow::Cow;
+
+/// Why a well-formed header does not open a client's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeaderFault {
+    /// The element is `stream` without the prefix that its namespace needs (RFC 6120 4.9.3.2).
+    BadNamespacePrefix,
+    /// The element is no `stream` (RFC 6120 4.9.3.1).
+    NotStream,
+    /// The stream's or the content's namespace is another one (RFC 6120 4.9.3.10).
+    InvalidNamespace,
+}
+
+impl HeaderFault {
+    /// The stream error condition to answer with.
+    pub fn condition(self) -> &'static str {
+        match self {
+            HeaderFault::BadNamespacePrefix => "bad-namespace-prefix",
+            HeaderFault::NotStream => "bad-format",
+            HeaderFault::InvalidNamespace => "invalid-namespace",
+        }
+    }
+}
+
+/// The version of XMPP on a stream (RFC 6120 4.7.5). The two numbers are compared as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// The number before the dot.
+    pub major: u16,
+    /// The number behind it.
+    pub minor: u16,
+}
+
+impl Version {
+    /// What this server speaks.
+    pub const XMPP_1_0: Version = Version { major: 1, minor: 0 };
+    /// What a header without a version stands for.
+    pub const UNSTATED: Version = Version { major: 0, minor: 9 };
+
+    /// Reads `major.minor`; leading zeros do not count (RFC 6120 4.7.5). None if it is anything else.
+    pub fn parse(text: &str) -> Option<Version> {
+        let (major, minor) = text.split_once('.')?;
+        let number = |digits: &str| {
+            let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            all_digits.then(|| digits.parse().unwrap_or(u16::MAX))
+        };
+        Some(Version { major: number(major)?, minor: number(minor)? })
+    }
+}
+
+/// What a peer's stream header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The host that the peer wants.
+    pub to: Option<Cow<'a, str>>,
+    /// Who the peer says it is.
+    pub from: Option<Cow<'a, str>>,
+    /// The version; none if it is not two numbers, which `<unsupported-version/>` answers (RFC 6120 4.9.3.25).
+    pub version: Option<Version>,
+    /// The default language of the stream's stanzas.
+    pub lang: Option<Cow<'a, str>>,
+}
+
+/// Reads a client's header.
+pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> {
+    let is_stream = header.name() == "stream";
+    if header.namespace() != ns::STREAM {
+        let unprefixed = is_stream && header.prefix().is_empty();
+        let stream_declared = header.declarations().any(|(prefix, name)| !prefix.is_empty() && name == ns::STREAM);
+        return Err(if unprefixed && stream_declared {
+            HeaderFault::BadNamespacePrefix
+        } else {
+            HeaderFault::InvalidNamespace
+        });
+    }
+    if !is_stream {
+        return Err(HeaderFault::NotStream);
+    }
+    if !declares_content(header) {
+        return Err(HeaderFault::InvalidNamespace);
+    }
+    let version = match header.attribute("version") {
+        Some(text) => Version::parse(&text),
+        None => Some(Version::UNSTATED),
+    };
+    Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
+}
+
+/// Whether `jabber:client` is the default namespace or, where the stream's own is the default or there is none, has a
+/// prefix (RFC 6120 4.8.2, 4.8.3).
+fn declares_content(header: &Element<'_>) -> bool {
+    let default = header.declarations().find(|(prefix, _)| prefix.is_empty());
+    match default.as_ref().map_or("", |(_, name)| &**name) {
+        ns::CLIENT => true,
+        "" | ns::STREAM => header.declarations().any(|(_, name)| name == ns::CLIENT),
+        _ => false,
+    }
+}
+
+/// The server's answer to a header.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// The host (RFC 6120 4.7.1).
+    pub from: &'a str,
+    /// The peer's address, if its header had a `from` (RFC 6120 4.7.2).
+    pub to: Option<&'a str>,
+    /// The stream's identifier: unique and not to be guessed (RFC 6120 4.7.3).
+    pub id: &'a str,
+    /// The language of what the server says (RFC 6120 4.7.4).
+    pub lang: &'a str,
+}
+
+/// Appends the XML declaration and the server's stream header, version 1.0.
+pub fn write_header(out: &mut Vec<u8>, response: &Response<'_>) {
+    out.extend_from_slice(b"<?xml version='1.0'?><stream:stream");
+    write_attribute(out, "xmlns", ns::CLIENT);
+    write_attribute(out, "xmlns:stream", ns::STREAM);
+    write_attribute(out, "id", response.id);
+    write_attribute(out, "from", response.from);
+    if let Some(to) = response.to {
+        write_attribute(out, "to", to);
+    }
+    write_attribute(out, "version", "1.0");
+    write_attribute(out, "xml:lang", response.lang);
+    out.push(b'>');
+}
+
+/// The end of a stream.
+pub const STREAM_END: &[u8] = b"</stream:stream>";

@@ -1,0 +1,38 @@
+//! Any two payloads as a login: nothing panics, and nothing but the right proof ends in a login.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use throng_engine::session::sasl::{
+    Begun, ChannelBindings, Decoy, Mechanism, NONCE_BYTES, PlainCache, PlainStep, Terms, begin,
+};
+use throng_engine::store::account::Credentials;
+
+fuzz_target!(|input: (u8, &str, &str, &[u8])| {
+    let (which, first, last, record) = input;
+    let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
+    let terms = Terms { domain: "example.net", secured: Some(&bindings), plain_allowed: true };
+    let decoy = Decoy::new(&[3; 32], 4096);
+    if let Ok(credentials) = Credentials::decode(record) {
+        let mut again = Vec::new();
+        credentials.encode(&mut again);
+        assert_eq!(again, record);
+    }
+    let mechanism = Mechanism::ALL[usize::from(which) % Mechanism::ALL.len()];
+    let begun = match begin(mechanism.name(), first, &terms) {
+        Ok(Begun::Initial(state)) => state.response(last, &terms),
+        begun => begun,
+    };
+    match begun {
+        Ok(Begun::Scram(state)) => {
+            let (state, _challenge) = state.account(None, &decoy, &[0; NONCE_BYTES]);
+            assert!(state.response(last).is_err());
+        }
+        // The derivation itself is left out: it is slow and has no branches.
+        Ok(Begun::Plain(attempt)) => {
+            let step = attempt.account(None, &decoy, &mut PlainCache::new(&[0; 32], 1));
+            assert!(matches!(step, PlainStep::Derive(..)));
+        }
+        Ok(Begun::Initial(_)) => panic!("the first message is asked for once"),
+        Err(_) => {}
+    }
+});

@@ -1,0 +1,127 @@
+//! Copies of the store: online backup into a folder, and restore from it into an empty data folder.
+//!
+//! A backup is a data folder without lock and reserve: `store/` with freshly written tables of one consistent view, and
+//! `backup.complete`, which is written last. Without that file a backup is not one.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::fjall::FjallEngine;
+use super::folder::{Lock, engine_folder};
+use super::{DiskError, Engine, Options};
+
+const COMPLETE: &str = "backup.complete";
+const RESTORING: &str = "restore.unfinished";
+
+/// Writes a consistent copy of a live store into an empty (or new) folder while commits go on, and opens it once to
+/// verify the number of rows. `progress` gets the rows written so far. Returns the number of rows.
+///
+/// # Errors
+/// [`DiskError::NotEmpty`]; the file system's; [`DiskError::Corrupt`] if the copy does not read back.
+pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+    make_empty(to)?;
+    let store = engine_folder(to);
+    let rows = engine.copy_to(&store, progress)?;
+    let copy = FjallEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
+    let mut found = 0;
+    copy.scan(&mut |_, _| {
+        found += 1;
+        super::Visit::Continue(())
+    })?;
+    drop(copy);
+    if found != rows {
+        return Err(DiskError::Corrupt(format!("the copy holds {found} rows instead of {rows}")));
+    }
+    sync_tree(to)?;
+    write_synced(&to.join(COMPLETE), format!("{rows} rows\n").as_bytes())?;
+    sync_dir(to)?;
+    Ok(rows)
+}
+
+/// Copies a finished backup into an empty (or new) data folder. `progress` gets the bytes copied so far.
+///
+/// # Errors
+/// [`DiskError::NotEmpty`] if the data folder holds anything; [`DiskError::Corrupt`] if the backup was never finished;
+/// the file system's.
+pub fn restore(from: &Path, folder: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+    if !from.join(COMPLETE).is_file() {
+        return Err(DiskError::Corrupt(format!("{} is not a finished backup", from.display())));
+    }
+    make_empty(folder)?;
+    let lock = Lock::take(folder)?;
+    write_synced(&folder.join(RESTORING), b"")?;
+    let mut bytes = 0;
+    copy_tree(&engine_folder(from), &engine_folder(folder), &mut bytes, progress)?;
+    sync_tree(folder)?;
+    let unfinished = folder.join(RESTORING);
+    fs::remove_file(&unfinished).map_err(DiskError::at(&unfinished))?;
+    sync_dir(folder)?;
+    drop(lock);
+    Ok(bytes)
+}
+
+/// A folder in which a restore was interrupted must not be taken for a store.
+pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
+    if folder.join(RESTORING).exists() {
+        return Err(DiskError::Corrupt(format!(
+            "a restore into {} was interrupted: empty the folder and restore again",
+            folder.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Makes the folder, or makes sure that nothing is in it.
+fn make_empty(folder: &Path) -> Result<(), DiskError> {
+    fs::create_dir_all(folder).map_err(DiskError::at(folder))?;
+    match fs::read_dir(folder).map_err(DiskError::at(folder))?.next() {
+        Some(_) => Err(DiskError::NotEmpty(folder.to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let found: Result<Vec<_>, _> =
+        fs::read_dir(dir).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+    found.map_err(DiskError::at(dir))
+}
+
+fn copy_tree(from: &Path, to: &Path, bytes: &mut u64, progress: &mut dyn FnMut(u64)) -> Result<(), DiskError> {
+    fs::create_dir_all(to).map_err(DiskError::at(to))?;
+    for path in entries(from)? {
+        let target = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy_tree(&path, &target, bytes, progress)?;
+        } else {
+            *bytes += fs::copy(&path, &target).map_err(DiskError::at(&target))?;
+            progress(*bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Syncs all files and folders of a tree.
+fn sync_tree(dir: &Path) -> Result<(), DiskError> {
+    for path in entries(dir)? {
+        if path.is_dir() {
+            sync_tree(&path)?;
+        } else {
+            File::open(&path).and_then(|file| file.sync_all()).map_err(DiskError::at(&path))?;
+        }
+    }
+    sync_dir(dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), DiskError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(DiskError::at(path))
+}

@@ -1,0 +1,454 @@
+//! The committer: one thread that makes the batches of all shards durable, many of them in one sync.
+//!
+//! **One order without a lock.** A shard that has writes in a turn takes a ticket from one counter (once a turn, not a
+//! message), and puts batch and ticket into its own ring, which has one producer and one consumer. The committer
+//! empties the rings into a window and applies the tickets in sequence without a gap: if a ticket is missing, its shard
+//! stands between taking it and handing in its batch, and the committer waits for that ring. A ticket is the
+//! [`Gate`]: all commits up to it are durable once [`Submitter::durable`] has reached it.
+//!
+//! If shard A hands in a batch and then mails shard B, and B hands in one on receipt, then A's ticket is the lower one:
+//! A's increment of the counter happens before B's, and one counter's changes have one order. So what B wrote because
+//! of A can never survive a crash that A's write did not survive.
+//!
+//! **Nothing fails.** When the device is full the group waits: the reserve is released, the engine is opened anew if it
+//! has to be, and the group is tried again until it is through; meanwhile all are told [`StorageState::Full`]. Any other
+//! error ends the process, because after a failed sync nobody knows what is on the disk.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use throng_engine::id::Gate;
+use throng_engine::store::Batch;
+
+use super::space::{Reserve, free_bytes};
+use super::watch::Shared;
+use super::{DiskError, Engine, Options, StorageState, Wake};
+
+/// Batches larger than this give their memory back instead of being used again, bytes.
+const SPARE_BYTES_MAX: usize = 256 << 10;
+
+/// Most batches in one sync.
+const GROUP_BATCHES_MAX: usize = 4096;
+
+/// What is called when the store cannot go on.
+pub type Fatal = Arc<dyn Fn(&DiskError) + Send + Sync>;
+
+/// The usual [`Fatal`]: says why and ends the process at once, without running anything that could acknowledge.
+pub fn stop_process() -> Fatal {
+    Arc::new(|error| {
+        tracing::error!(%error, "the store cannot go on, the process stops");
+        eprintln!("throng: the store cannot go on: {error}");
+        std::process::exit(74);
+    })
+}
+
+/// A shard's end: hands in batches and asks how far they are durable. Belongs to one thread.
+#[derive(Debug)]
+pub struct Submitter {
+    shard: usize,
+    ring: rtrb::Producer<Ticketed>,
+    spare: rtrb::Consumer<Batch>,
+    /// Bytes handed in so far; only this end writes it.
+    bytes_in: u64,
+    /// Bytes committed so far; only the committer writes it.
+    bytes_out: Arc<AtomicU64>,
+    bytes_max: u64,
+    tickets: Arc<Tickets>,
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+struct Ticketed {
+    ticket: u64,
+    batch: Batch,
+}
+
+#[derive(Debug, Default)]
+struct Tickets {
+    taken: AtomicU64,
+    parked: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Submitter {
+    /// Hands in the writes of a turn. Batches become durable in the order of the gates. An empty batch gets the gate
+    /// that is durable already.
+    ///
+    /// Call it only when [`Submitter::is_full`] is false; otherwise it waits for room.
+    pub fn submit(&mut self, batch: Batch) -> Gate {
+        if batch.is_empty() {
+            return self.durable();
+        }
+        while self.ring.is_full() {
+            self.thread.unpark();
+            thread::yield_now();
+        }
+        self.bytes_in += batch.bytes() as u64;
+        // SeqCst for the reader of this code; the order needed is that of one counter's changes.
+        let ticket = self.tickets.taken.fetch_add(1, Ordering::SeqCst) + 1;
+        let pushed = self.ring.push(Ticketed { ticket, batch });
+        assert!(pushed.is_ok(), "a ring with room takes a batch");
+        // Pairs with the fence in `Worker::sleep`: either this sees the sleeper, or the sleeper sees the batch.
+        fence(Ordering::SeqCst);
+        if self.tickets.parked.load(Ordering::Relaxed) && self.tickets.parked.swap(false, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
+        Gate(ticket)
+    }
+
+    /// An empty batch whose memory has been used before, if there is one.
+    pub fn spare(&mut self) -> Batch {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Whether so much is waiting that the shard must stop reading from its connections.
+    pub fn is_full(&self) -> bool {
+        self.queued_bytes() >= self.bytes_max || self.ring.is_full()
+    }
+
+    /// Bytes handed in by this shard and not yet durable.
+    pub fn queued_bytes(&self) -> u64 {
+        self.bytes_in.saturating_sub(self.bytes_out.load(Ordering::Acquire))
+    }
+
+    /// All commits up to this gate are durable.
+    pub fn durable(&self) -> Gate {
+        self.shared.durable()
+    }
+
+    /// Whether `gate` is durable; if not, this shard is woken once it is (only for the gate asked for last: ask for the
+    /// lowest one waited for).
+    pub fn wake_at(&self, gate: Gate) -> bool {
+        self.shared.wake_at(self.shard, gate)
+    }
+
+    /// Whether new messages may be accepted. The shard is woken when this changes.
+    pub fn state(&self) -> StorageState {
+        self.shared.state()
+    }
+}
+
+/// The thread that commits. Stops when dropped, after all that has been handed in is durable.
+#[derive(Debug)]
+pub struct Committer {
+    tickets: Arc<Tickets>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Committer {
+    /// Starts the thread. `wakes` has one entry a shard, in the order of their numbers, and after them one a thread
+    /// that waits for gates without writing (the [`super::Readers`]' threads).
+    ///
+    /// # Errors
+    /// The file system's when the reserve is made; the system's when there can be no thread.
+    pub fn start(
+        engine: Arc<dyn Engine>,
+        folder: Option<PathBuf>,
+        shards: usize,
+        wakes: Vec<Arc<dyn Wake>>,
+        options: &Options,
+        fatal: Fatal,
+    ) -> Result<(Committer, Vec<Submitter>), DiskError> {
+        assert!(shards <= wakes.len(), "each shard can be woken");
+        let shared = Shared::new(wakes);
+        let tickets = Arc::new(Tickets::default());
+        let reserve = match &folder {
+            Some(folder) => Some(Reserve::open(folder, options.reserve_bytes)?),
+            None => None,
+        };
+        let (mut lanes, mut ends) = (Vec::new(), Vec::new());
+        for _ in 0..shards {
+            let (ring_in, ring_out) = rtrb::RingBuffer::new(options.shard_queue_batches_max.max(2));
+            let (spare_in, spare_out) = rtrb::RingBuffer::new(8);
+            let bytes_out = Arc::new(AtomicU64::new(0));
+            lanes.push(Lane { ring: ring_out, spare: spare_in, bytes_out: bytes_out.clone(), bytes: 0 });
+            ends.push((ring_in, spare_out, bytes_out));
+        }
+        let worker = Worker {
+            engine,
+            folder,
+            reserve,
+            lanes,
+            window: VecDeque::new(),
+            next: 1,
+            group: Vec::new(),
+            owners: Vec::new(),
+            group_bytes_max: options.group_bytes_max,
+            min_free_bytes: options.min_free_bytes,
+            interval: options.space_interval,
+            looked: None,
+            sweeping: true,
+            tickets: tickets.clone(),
+            shared: shared.clone(),
+            fatal,
+        };
+        let thread = thread::Builder::new()
+            .name("throng-commit".into())
+            .spawn(move || worker.run())
+            .map_err(|e| DiskError::from_io("the committer's thread", e))?;
+        let handle = thread.thread().clone();
+        let submitters = ends
+            .into_iter()
+            .enumerate()
+            .map(|(shard, (ring, spare, bytes_out))| Submitter {
+                shard,
+                ring,
+                spare,
+                bytes_in: 0,
+                bytes_out,
+                bytes_max: options.shard_queue_bytes_max,
+                tickets: tickets.clone(),
+                shared: shared.clone(),
+                thread: handle.clone(),
+            })
+            .collect();
+        Ok((Committer { tickets, shared, thread: Some(thread) }, submitters))
+    }
+
+    /// All commits up to this gate are durable.
+    pub fn durable(&self) -> Gate {
+        self.shared.durable()
+    }
+
+    /// Whether new messages may be accepted.
+    pub fn state(&self) -> StorageState {
+        self.shared.state()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Makes all that has been handed in durable and ends the thread. Shards hand in nothing more by then.
+    pub fn stop(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.tickets.stopping.store(true, Ordering::SeqCst);
+            thread.thread().unpark();
+            // A panic of the committer has aborted the process already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+struct Lane {
+    ring: rtrb::Consumer<Ticketed>,
+    spare: rtrb::Producer<Batch>,
+    bytes_out: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+struct Worker {
+    engine: Arc<dyn Engine>,
+    folder: Option<PathBuf>,
+    reserve: Option<Reserve>,
+    lanes: Vec<Lane>,
+    /// Batches that wait for their turn: index 0 is ticket `next`. Bounded by the rings' sizes.
+    window: VecDeque<Option<(usize, Batch)>>,
+    next: u64,
+    group: Vec<Batch>,
+    owners: Vec<usize>,
+    group_bytes_max: usize,
+    min_free_bytes: u64,
+    interval: Duration,
+    looked: Option<Instant>,
+    /// Whether the engine may have large ranges to remove.
+    sweeping: bool,
+    tickets: Arc<Tickets>,
+    shared: Arc<Shared>,
+    fatal: Fatal,
+}
+
+/// A committer that panics must take the process with it: shards would wait for gates for ever.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        let _guard = AbortOnPanic;
+        let end = self.work();
+        if let Err(error) = end {
+            (self.fatal)(&error);
+        }
+    }
+
+    fn work(&mut self) -> Result<(), DiskError> {
+        loop {
+            self.drain();
+            self.gather();
+            if !self.group.is_empty() {
+                self.look_at_space(false)?;
+                self.commit()?;
+                continue;
+            }
+            if self.tickets.stopping.load(Ordering::SeqCst) && self.is_drained() {
+                return Ok(());
+            }
+            if self.sweeping && self.sweep()? {
+                continue;
+            }
+            self.look_at_space(false)?;
+            self.sleep();
+        }
+    }
+
+    /// Empties the rings into the window.
+    fn drain(&mut self) {
+        for (shard, lane) in self.lanes.iter_mut().enumerate() {
+            while let Ok(Ticketed { ticket, batch }) = lane.ring.pop() {
+                let at = usize::try_from(ticket - self.next).expect("the window is bounded by the rings");
+                if self.window.len() <= at {
+                    self.window.resize_with(at + 1, || None);
+                }
+                self.window[at] = Some((shard, batch));
+            }
+        }
+    }
+
+    /// Moves what stands without a gap from the window into the group.
+    fn gather(&mut self) {
+        let mut bytes = 0;
+        while let Some(Some((_, batch))) = self.window.front() {
+            bytes += batch.bytes();
+            if !self.group.is_empty() && (bytes > self.group_bytes_max || self.group.len() >= GROUP_BATCHES_MAX) {
+                break;
+            }
+            let (owner, batch) = self.window.pop_front().flatten().expect("just seen");
+            self.group.push(batch);
+            self.owners.push(owner);
+        }
+    }
+
+    /// Commits the group, however long it takes, and tells everybody.
+    fn commit(&mut self) -> Result<(), DiskError> {
+        loop {
+            match self.engine.commit(&self.group) {
+                Ok(()) => break,
+                Err(DiskError::OutOfSpace(what)) => self.make_room(&what)?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.sweeping = true;
+        self.next += self.group.len() as u64;
+        for (mut batch, owner) in self.group.drain(..).zip(self.owners.drain(..)) {
+            let lane = &mut self.lanes[owner];
+            lane.bytes += batch.bytes() as u64;
+            lane.bytes_out.store(lane.bytes, Ordering::Release);
+            if batch.bytes() <= SPARE_BYTES_MAX {
+                batch.clear();
+                // No room for spares: this one's memory goes back.
+                let _ = lane.spare.push(batch);
+            }
+        }
+        self.shared.publish(self.next - 1);
+        Ok(())
+    }
+
+    /// The device is full in the middle of a commit: gives it the reserve, or waits; then opens the engine anew.
+    fn make_room(&mut self, what: &str) -> Result<(), DiskError> {
+        self.become_full(what);
+        match &mut self.reserve {
+            Some(reserve) if reserve.is_held() => reserve.release()?,
+            _ => thread::sleep(self.interval),
+        }
+        match self.engine.reopen() {
+            // Still no space: the next commit says so, and this is tried again.
+            Err(error) if !error.is_out_of_space() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn become_full(&mut self, what: &str) {
+        if self.shared.state() == StorageState::Ok {
+            tracing::error!(what, "the disk is full: new messages are refused until there is space");
+            self.shared.set_state(StorageState::Full);
+        }
+    }
+
+    /// Looks at the free space, at most once an interval, and changes the state by it. There is a gap between the
+    /// limit at which messages are refused and the one at which they are accepted again, so that it does not flap.
+    fn look_at_space(&mut self, now: bool) -> Result<(), DiskError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        if !now && self.looked.is_some_and(|looked| looked.elapsed() < self.interval) {
+            return Ok(());
+        }
+        self.looked = Some(Instant::now());
+        let free = free_bytes(folder)?;
+        match self.shared.state() {
+            StorageState::Ok if free < self.min_free_bytes => {
+                self.become_full(&format!("{free} bytes are free, the limit is {}", self.min_free_bytes));
+            }
+            StorageState::Full => {
+                let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
+                if free >= self.min_free_bytes + self.min_free_bytes / 4 + missing && self.refill() {
+                    tracing::info!(free, "there is space again: new messages are accepted");
+                    self.shared.set_state(StorageState::Ok);
+                }
+            }
+            StorageState::Ok => {}
+        }
+        Ok(())
+    }
+
+    /// Makes the reserve anew; `false` if that does not work yet.
+    fn refill(&mut self) -> bool {
+        self.reserve.as_mut().is_none_or(|reserve| reserve.make().is_ok())
+    }
+
+    /// One step of removing large ranges.
+    fn sweep(&mut self) -> Result<bool, DiskError> {
+        match self.engine.sweep() {
+            Ok(more) => {
+                self.sweeping = more;
+                Ok(more)
+            }
+            Err(DiskError::OutOfSpace(what)) => {
+                self.make_room(&what)?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether every ticket that was ever taken has been committed.
+    fn is_drained(&self) -> bool {
+        self.window.is_empty() && self.tickets.taken.load(Ordering::SeqCst) == self.next - 1
+    }
+
+    /// Waits for a batch. Idle with space on the device it sleeps without a time limit and costs nothing.
+    fn sleep(&mut self) {
+        self.tickets.parked.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let nothing = self.lanes.iter().all(|lane| lane.ring.is_empty());
+        if nothing && !self.tickets.stopping.load(Ordering::SeqCst) {
+            if self.shared.state() == StorageState::Full || self.sweeping {
+                thread::park_timeout(self.interval);
+            } else {
+                thread::park();
+            }
+        }
+        self.tickets.parked.store(false, Ordering::Release);
+    }
+}

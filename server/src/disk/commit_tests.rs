@@ -1,0 +1,255 @@
+//! The committer and the readers: one order over many threads, wakes, limits, reads that see the shard's writes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use throng_engine::id::Gate;
+use throng_engine::store::{Batch, Found, OpView, Query, Table};
+
+use super::testing::{get, no_wakes, panics, put, wait_until};
+use super::*;
+
+/// Notes the order in which batches are applied, and may be made to wait.
+#[derive(Default)]
+struct Noting {
+    inner: MemoryEngine,
+    order: Mutex<Vec<Vec<u8>>>,
+    groups: AtomicUsize,
+    blocked: AtomicBool,
+}
+
+impl Engine for Noting {
+    fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
+        while self.blocked.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.groups.fetch_add(1, Ordering::SeqCst);
+        let mut order = self.order.lock().unwrap();
+        for op in batches.iter().flat_map(Batch::iter) {
+            if let OpView::Put { value, .. } = op {
+                order.push(value.to_vec());
+            }
+        }
+        self.inner.commit(batches)
+    }
+    fn read(&self, query: &Query) -> Result<Found, DiskError> {
+        self.inner.read(query)
+    }
+    fn for_each_partition(
+        &self,
+        table: Table,
+        after: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8]) -> Visit,
+    ) -> Result<(), DiskError> {
+        self.inner.for_each_partition(table, after, visit)
+    }
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        self.inner.scan(visit)
+    }
+    fn sweep(&self) -> Result<bool, DiskError> {
+        Ok(false)
+    }
+    fn reopen(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn copy_to(&self, dir: &std::path::Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+        self.inner.copy_to(dir, progress)
+    }
+    fn figures(&self) -> Result<Figures, DiskError> {
+        self.inner.figures()
+    }
+    fn compact(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+}
+
+fn numbered(shard: usize, number: u64) -> Batch {
+    let value = format!("{shard} {number}");
+    put(Table::Archive, &format!("shard{shard}@x"), &number.to_be_bytes(), value.as_bytes())
+}
+
+#[test]
+fn gates_give_one_order_to_all_shards() {
+    const SHARDS: usize = 8;
+    const EACH: u64 = 3000;
+    let engine = Arc::new(Noting::default());
+    let options = Options { shard_queue_batches_max: 32, ..Options::default() };
+    let (committer, submitters) =
+        Committer::start(engine.clone(), None, SHARDS, no_wakes(SHARDS), &options, panics()).unwrap();
+    let gates: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = submitters
+            .into_iter()
+            .enumerate()
+            .map(|(shard, mut submitter)| {
+                scope.spawn(move || {
+                    (0..EACH)
+                        .map(|number| {
+                            while submitter.is_full() {
+                                std::thread::yield_now();
+                            }
+                            submitter.submit(numbered(shard, number)).0
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    committer.stop();
+    let order = engine.order.lock().unwrap();
+    assert_eq!(order.len(), SHARDS * EACH as usize);
+    for (shard, gates) in gates.iter().enumerate() {
+        for (number, gate) in gates.iter().enumerate() {
+            // A gate is the place in the one order.
+            assert_eq!(order[usize::try_from(*gate).unwrap() - 1], format!("{shard} {number}").into_bytes());
+        }
+    }
+    assert!(engine.groups.load(Ordering::SeqCst) < order.len(), "batches are grouped");
+}
+
+#[test]
+fn what_follows_from_a_batch_is_applied_after_it() {
+    // Shard 0 hands in a batch and mails shard 1, which then hands in its own: 0's comes first, every time.
+    let engine = Arc::new(Noting::default());
+    let (committer, submitters) =
+        Committer::start(engine.clone(), None, 2, no_wakes(2), &Options::default(), panics()).unwrap();
+    let [mut first, mut second] = <[Submitter; 2]>::try_from(submitters).unwrap();
+    let (mail, inbox) = mpsc::sync_channel::<(u64, Gate)>(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..5000 {
+                let gate = first.submit(numbered(0, number));
+                mail.send((number, gate)).unwrap();
+                if number % 7 == 0 {
+                    first.submit(numbered(7, number));
+                }
+            }
+        });
+        scope.spawn(move || {
+            for (number, before) in inbox {
+                assert!(second.submit(numbered(1, number)) > before);
+            }
+        });
+    });
+    committer.stop();
+    let order = engine.order.lock().unwrap();
+    let place = |value: String| order.iter().position(|v| *v == value.as_bytes()).unwrap();
+    for number in (0..5000).step_by(97) {
+        assert!(place(format!("0 {number}")) < place(format!("1 {number}")));
+    }
+}
+
+#[test]
+fn a_waiting_shard_is_woken_and_a_full_one_is_told() {
+    let engine = Arc::new(Noting::default());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let counter = woken.clone();
+    let wake: Arc<dyn Wake> = Arc::new(move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let options = Options { shard_queue_bytes_max: 1000, ..Options::default() };
+    let (committer, mut submitters) =
+        Committer::start(engine.clone(), None, 1, vec![wake], &options, panics()).unwrap();
+    let submitter = &mut submitters[0];
+    assert_eq!(submitter.submit(Batch::new()), Gate(0));
+    engine.blocked.store(true, Ordering::SeqCst);
+    let mut gate = Gate(0);
+    while !submitter.is_full() {
+        gate = submitter.submit(put(Table::Archive, "a@x", b"k", &[7; 100]));
+    }
+    assert_eq!(gate, Gate(10), "ten batches of about a hundred bytes fill a queue of a thousand");
+    assert!(!submitter.wake_at(gate));
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!((woken.load(Ordering::SeqCst), submitter.durable() < gate), (0, true));
+    engine.blocked.store(false, Ordering::SeqCst);
+    wait_until("the wake", || woken.load(Ordering::SeqCst) == 1);
+    assert_eq!(submitter.durable(), gate);
+    assert!(!submitter.is_full() && submitter.queued_bytes() == 0 && submitter.wake_at(gate));
+    assert!(submitter.spare().is_empty());
+    committer.stop();
+}
+
+#[test]
+fn an_idle_committer_uses_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { min_free_bytes: 0, ..super::testing::small() };
+    let (committer, mut submitters) = Committer::start(
+        Arc::new(MemoryEngine::new()),
+        Some(dir.path().to_owned()),
+        1,
+        no_wakes(1),
+        &options,
+        panics(),
+    )
+    .unwrap();
+    let gate = submitters[0].submit(numbered(0, 1));
+    wait_until("durable", || submitters[0].durable() >= gate);
+    let switches = || -> u64 {
+        std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
+            .filter(|status| status.starts_with("Name:\tthrong-commit"))
+            .flat_map(|status| status.lines().map(str::to_owned).collect::<Vec<_>>())
+            .filter(|line| line.contains("ctxt_switches"))
+            .map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap())
+            .sum()
+    };
+    // Other tests run committers, too: only a committer that never stops switching would fail every time.
+    let quiet = (0..20).any(|_| {
+        let before = switches();
+        std::thread::sleep(Duration::from_millis(100));
+        switches() == before
+    });
+    assert!(quiet, "the committer's thread sleeps without a time limit");
+    committer.stop();
+}
+
+#[test]
+fn a_read_sees_what_its_shard_wrote_before_and_answers_come_in_order() {
+    const SHARDS: usize = 3;
+    let noting = Arc::new(Noting::default());
+    let engine: Arc<dyn Engine> = noting.clone();
+    let options = Options { shard_reads_max: 16, ..Options::default() };
+    let sleepers = Readers::sleepers(&options);
+    let mut wakes = no_wakes(SHARDS);
+    wakes.extend(sleepers.iter().map(|sleeper| sleeper.clone() as Arc<dyn Wake>));
+    let (committer, mut submitters) =
+        Committer::start(engine.clone(), None, SHARDS, wakes, &options, panics()).unwrap();
+    let (readers, mut ports) = Readers::start(&engine, &committer, sleepers, SHARDS, &options, &panics()).unwrap();
+    let query = |number: u64| Query::Get {
+        table: Table::Archive,
+        partition: b"shard2@x"[..].into(),
+        sort: number.to_be_bytes().into(),
+    };
+    for round in 0..200_u64 {
+        noting.blocked.store(round % 20 == 0, Ordering::SeqCst);
+        for number in round * 16..(round + 1) * 16 {
+            let after = submitters[2].submit(numbered(2, number));
+            let request = ReadRequest { token: number, after, queries: vec![query(number), query(u64::MAX)] };
+            ports[2].submit(request).unwrap();
+        }
+        assert!(ports[2].is_full());
+        let one_more = ReadRequest { token: 0, after: Gate(0), queries: Vec::new() };
+        assert!(ports[2].submit(one_more).is_err(), "reads outstanding are bounded");
+        if round % 20 == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(ports[2].poll().is_none(), "no answer before the shard's writes are durable");
+            noting.blocked.store(false, Ordering::SeqCst);
+        }
+        for number in round * 16..(round + 1) * 16 {
+            let mut answer = None;
+            wait_until("an answer", || {
+                answer = ports[2].poll();
+                answer.is_some()
+            });
+            let answer = answer.unwrap();
+            assert_eq!(answer.token, number);
+            let value = format!("2 {number}").into_bytes().into_boxed_slice();
+            assert_eq!(answer.found, [Found::Value(Some(value)), Found::Value(None)]);
+        }
+    }
+    drop(readers);
+    committer.stop();
+    assert!(get(&noting.inner, Table::Archive, "shard2@x", &0_u64.to_be_bytes()).is_some());
+}

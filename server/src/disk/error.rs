@@ -1,0 +1,100 @@
+//! What can go wrong with the store, by what the caller can do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the store.
+#[derive(Debug)]
+pub enum DiskError {
+    /// No space on the device (or the quota is used up): nothing was promised, the call may be repeated later.
+    OutOfSpace(String),
+    /// Another process has the data folder open; its process id if it could be read.
+    Locked {
+        /// The data folder.
+        folder: PathBuf,
+        /// Who holds it.
+        pid: Option<u32>,
+    },
+    /// The store was written by a newer version.
+    Newer {
+        /// Format version found.
+        found: u32,
+        /// Newest format version known here.
+        known: u32,
+    },
+    /// A folder that has to be empty holds something.
+    NotEmpty(PathBuf),
+    /// A checksum does not match, or a structure cannot be read.
+    Corrupt(String),
+    /// The file system failed; never retried, because a failed sync leaves unknown what is on the disk.
+    Io {
+        /// What was being done.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl DiskError {
+    /// Sorts a system error: out of space, or final.
+    pub fn from_io(what: impl Into<String>, source: io::Error) -> DiskError {
+        let what = what.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                DiskError::OutOfSpace(format!("{what}: {source}"))
+            }
+            _ => DiskError::Io { what, source },
+        }
+    }
+
+    /// The same, with the path in the sentence.
+    pub fn at(path: &Path) -> impl FnOnce(io::Error) -> DiskError {
+        move |source| DiskError::from_io(path.display().to_string(), source)
+    }
+
+    /// Whether the call may be repeated when there is space again.
+    pub fn is_out_of_space(&self) -> bool {
+        matches!(self, DiskError::OutOfSpace(_))
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiskError::OutOfSpace(what) => write!(f, "no space left for the store: {what}"),
+            DiskError::Locked { folder, pid: Some(pid) } => {
+                write!(f, "the data folder {} is in use by process {pid}", folder.display())
+            }
+            DiskError::Locked { folder, pid: None } => {
+                write!(f, "the data folder {} is in use by another process", folder.display())
+            }
+            DiskError::Newer { found, known } => write!(
+                f,
+                "the store has format version {found}, this program knows versions up to {known}: use a newer program"
+            ),
+            DiskError::NotEmpty(path) => write!(f, "the folder {} is not empty", path.display()),
+            DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}"),
+            DiskError::Io { what, source } => write!(f, "the file system failed: {what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            DiskError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<fjall::Error> for DiskError {
+    fn from(error: fjall::Error) -> DiskError {
+        match error {
+            fjall::Error::Io(source) => DiskError::from_io("storage engine", source),
+            fjall::Error::Storage(fjall::LsmError::Io(source)) => DiskError::from_io("storage engine", source),
+            other => DiskError::Corrupt(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A full disk, on a small file system of its own (tmpfs; needs the right to mount).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use throng_engine::id::Gate;
+use throng_engine::store::{Batch, Table};
+
+use super::testing::{get, no_wakes, panics, rows, small, wait_until};
+use super::*;
+
+/// A mounted file system that goes when dropped.
+struct Small {
+    dir: tempfile::TempDir,
+}
+
+impl Small {
+    fn mount(megabytes: u64) -> Option<Small> {
+        let dir = tempfile::tempdir().unwrap();
+        let option = format!("size={megabytes}m");
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &option, "tmpfs"]).arg(dir.path()).output();
+        match done {
+            Ok(output) if output.status.success() => Some(Small { dir }),
+            _ => {
+                eprintln!("SKIPPED: mounting a small file system is not permitted here");
+                None
+            }
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Takes all space but `left` bytes; the store may be taking some at the same time.
+    fn fill(&self, left: u64) {
+        let path = self.dir.path().join("filler");
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let mut piece = u64::MAX;
+        while piece > 0 {
+            let have = file.metadata().unwrap().len();
+            piece = piece.min(space::free_bytes(self.dir.path()).unwrap().saturating_sub(left) & !4095);
+            if piece > 0 && rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), have, piece).is_err() {
+                piece /= 2;
+            }
+        }
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.dir.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+    }
+}
+
+fn numbered(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&[number as u8; 3000]]);
+    batch.put(Table::Mailbox, b"a@x", b"", &[&number.to_be_bytes()]);
+    batch
+}
+
+/// Checks that exactly the batches below `count` are there, whole.
+fn verify(dir: &Path, options: &Options, count: u64) {
+    let store = Store::open(dir, options).unwrap();
+    let engine = store.engine();
+    assert_eq!(get(&*engine, Table::Mailbox, "a@x", b""), Some((count - 1).to_be_bytes().to_vec()));
+    let found = rows(&*engine, Table::Archive, "a@x");
+    assert_eq!(found.len() as u64, count);
+    for (number, row) in found.iter().enumerate() {
+        assert!(row.value.len() == 3000 && row.value.iter().all(|byte| *byte == number as u8), "row {number}");
+    }
+    assert!(check::check(&*engine, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap().is_sound());
+}
+
+fn wait_durable(submitter: &Submitter, gate: Gate) {
+    wait_until("durable", || submitter.durable() >= gate);
+}
+
+#[test]
+fn a_full_disk_refuses_new_messages_and_loses_nothing() {
+    let Some(disk) = Small::mount(64) else { return };
+    let options = Options { reserve_bytes: 8 << 20, min_free_bytes: 8 << 20, ..small() };
+    let store = Store::open(&disk.data(), &options).unwrap();
+    let told = Arc::new(AtomicUsize::new(0));
+    let counter = told.clone();
+    let wake: Arc<dyn Wake> = Arc::new(move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    let (committer, mut submitters) =
+        Committer::start(store.engine(), Some(disk.data()), 1, vec![wake], &options, panics()).unwrap();
+    let submitter = &mut submitters[0];
+    let mut number = 0;
+    let mut write = |submitter: &mut Submitter, count: u64| {
+        for _ in 0..count {
+            let gate = submitter.submit(numbered(number));
+            number += 1;
+            wait_durable(submitter, gate);
+        }
+    };
+
+    // Messages are accepted until free space is below the limit.
+    while submitter.state() == StorageState::Ok {
+        write(submitter, 50);
+    }
+    assert!(told.load(Ordering::SeqCst) > 0, "the shards are told");
+    // What is in flight then gets through: first into the space that is left, then, with none, into the reserve.
+    write(submitter, 100);
+    // (Tables that are merged meanwhile give some space back, so it is taken again and again.)
+    for _ in 0..50 {
+        disk.fill(0);
+        write(submitter, 20);
+        if !disk.data().join("reserve").exists() {
+            break;
+        }
+    }
+    assert!(!disk.data().join("reserve").exists(), "the reserve was used");
+    assert_eq!(submitter.state(), StorageState::Full);
+
+    // With nothing left at all commits wait, and reads go on.
+    disk.fill(0);
+    let mut last = Gate(0);
+    for _ in 0..20 {
+        while !submitter.is_full() && submitter.durable() >= last {
+            last = submitter.submit(numbered(number));
+            number += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        disk.fill(0);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(submitter.durable() < last, "a commit waits for space");
+    wait_until("a read", || {
+        let query = throng_engine::store::Query::Get {
+            table: Table::Mailbox,
+            partition: b"a@x"[..].into(),
+            sort: Box::default(),
+        };
+        store.engine().read(&query).is_ok()
+    });
+
+    // Space is back: what waited is durable, the reserve is made anew, messages are accepted again.
+    disk.empty();
+    wait_durable(submitter, last);
+    wait_until("the state", || submitter.state() == StorageState::Ok || !big_enough(&disk));
+    if big_enough(&disk) {
+        assert!(disk.data().join("reserve").exists(), "the reserve is back");
+    }
+    let gate = submitter.submit(numbered(number));
+    wait_durable(submitter, gate);
+    committer.stop();
+    drop(submitters);
+    drop(store);
+    verify(&disk.data(), &options, number + 1);
+}
+
+/// Whether the store itself has left the space that the limit asks for.
+fn big_enough(disk: &Small) -> bool {
+    space::free_bytes(&disk.data()).unwrap() >= 20 << 20
+}
+
+#[test]
+fn a_disk_that_fills_again_and_again_loses_nothing() {
+    let Some(disk) = Small::mount(96) else { return };
+    // No limit of free space: it is the engine that runs into the wall, in the journal or in a table.
+    let options = Options { reserve_bytes: 0, min_free_bytes: 0, ..small() };
+    let store = Store::open(&disk.data(), &options).unwrap();
+    let (committer, mut submitters) =
+        Committer::start(store.engine(), Some(disk.data()), 1, no_wakes(1), &options, panics()).unwrap();
+    let submitter = &mut submitters[0];
+    let (mut number, mut full_rounds) = (0, 0);
+    for round in 0..12_u64 {
+        disk.fill((round % 5) * 70_000);
+        let mut gate = Gate(0);
+        for _ in 0..200 {
+            if submitter.is_full() {
+                break;
+            }
+            gate = submitter.submit(numbered(number));
+            number += 1;
+        }
+        let waited = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            submitter.state() == StorageState::Full
+        });
+        full_rounds += usize::from(waited);
+        disk.empty();
+        wait_durable(submitter, gate);
+    }
+    assert!(full_rounds >= 8, "the disk was full in {full_rounds} rounds of 12 only");
+    committer.stop();
+    drop(submitters);
+    drop(store);
+    verify(&disk.data(), &options, number);
+}

@@ -1,0 +1,192 @@
+//! The engine for tests: a sorted map. Nothing survives it, and nothing about it is fast; it says what is right.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Mutex;
+
+use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
+
+use super::{DiskError, Engine, Figures, Visit};
+
+/// Rows in a sorted map.
+#[derive(Debug, Default)]
+pub struct MemoryEngine {
+    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+/// Flat key of a row.
+pub(crate) fn flat(table: Table, partition: &[u8], sort: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(partition.len() + sort.len() + 2);
+    key::encode(&mut out, table, partition, sort);
+    out
+}
+
+/// First flat key behind all rows of a partition.
+pub(crate) fn partition_end(table: Table, partition: &[u8]) -> Vec<u8> {
+    let mut out = flat(table, partition, b"");
+    // The NUL after the partition key becomes 1: behind each of its rows, before any longer name's.
+    *out.last_mut().expect("a flat key ends in NUL here") = 1;
+    out
+}
+
+/// Flat bounds of a range inside a partition.
+pub(crate) fn range_bounds(table: Table, partition: &[u8], from: &[u8], until: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
+    let until = until.map_or_else(|| partition_end(table, partition), |until| flat(table, partition, until));
+    (flat(table, partition, from), until)
+}
+
+/// Bounds of the rows that a delete removes; `None` for other operations.
+pub(crate) fn delete_bounds(op: &OpView<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    match *op {
+        OpView::DeleteRange { table, partition, from, until } => {
+            Some(range_bounds(table, partition, from, Some(until)))
+        }
+        OpView::DeletePartition { table, partition } => Some(range_bounds(table, partition, b"", None)),
+        OpView::Put { .. } | OpView::Delete { .. } => None,
+    }
+}
+
+/// Collects rows up to a query's limits.
+pub(crate) struct Collector {
+    rows: Vec<Row>,
+    bytes: u64,
+    rows_max: u32,
+    bytes_max: u32,
+    more: bool,
+}
+
+impl Collector {
+    pub(crate) fn new(rows_max: u32, bytes_max: u32) -> Collector {
+        Collector { rows: Vec::new(), bytes: 0, rows_max, bytes_max, more: false }
+    }
+
+    /// Whether the limits let no further row in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= self.rows_max as usize || (!self.rows.is_empty() && self.bytes >= u64::from(self.bytes_max))
+    }
+
+    /// Takes the next row, or notes that there would be more.
+    pub(crate) fn take(&mut self, flat_key: &[u8], value: &[u8]) -> Visit {
+        if self.is_full() {
+            self.more = true;
+            return Visit::Break(());
+        }
+        if let Some((_, _, sort)) = key::decode(flat_key) {
+            self.bytes += value.len() as u64;
+            self.rows.push(Row { sort: sort.into(), value: value.into() });
+        }
+        Visit::Continue(())
+    }
+
+    pub(crate) fn finish(self) -> Found {
+        Found::Rows { rows: self.rows, more: self.more }
+    }
+}
+
+impl MemoryEngine {
+    /// An empty store.
+    pub fn new() -> MemoryEngine {
+        MemoryEngine::default()
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
+        let mut rows = self.rows.lock().expect("no panic while held");
+        for op in batches.iter().flat_map(Batch::iter) {
+            match op {
+                OpView::Put { table, partition, sort, value } => {
+                    rows.insert(flat(table, partition, sort), value.to_vec());
+                }
+                OpView::Delete { table, partition, sort } => {
+                    rows.remove(&flat(table, partition, sort));
+                }
+                OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => {
+                    let (from, until) = delete_bounds(&op).expect("a range");
+                    if from < until {
+                        let gone: Vec<_> = rows.range(from..until).map(|(key, _)| key.clone()).collect();
+                        for key in gone {
+                            rows.remove(&key);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, query: &Query) -> Result<Found, DiskError> {
+        let all = self.rows.lock().expect("no panic while held");
+        Ok(match query {
+            Query::Get { table, partition, sort } => {
+                Found::Value(all.get(&flat(*table, partition, sort)).map(|value| value.as_slice().into()))
+            }
+            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
+                let (from, until) = range_bounds(*table, partition, from, until.as_deref());
+                let mut found = Collector::new(*rows_max, *bytes_max);
+                if from < until {
+                    let range = all.range(from..until);
+                    let mut take = |(key, value): (&Vec<u8>, &Vec<u8>)| found.take(key, value);
+                    // Stopping early is no error here.
+                    let _: Visit =
+                        if *reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
+                }
+                found.finish()
+            }
+        })
+    }
+
+    fn for_each_partition(
+        &self,
+        table: Table,
+        after: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8]) -> Visit,
+    ) -> Result<(), DiskError> {
+        let rows = self.rows.lock().expect("no panic while held");
+        let mut from = after.map_or_else(|| vec![table as u8], |after| partition_end(table, after));
+        loop {
+            let next = rows.range::<[u8], _>((Bound::Included(&from[..]), Bound::Unbounded)).next();
+            match next.and_then(|(key, _)| key::decode(key)) {
+                Some((found, partition, _)) if found == table => {
+                    if visit(partition).is_break() {
+                        return Ok(());
+                    }
+                    from = partition_end(table, partition);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        let rows = self.rows.lock().expect("no panic while held");
+        let _: Visit = rows.iter().try_for_each(|(key, value)| visit(key, value));
+        Ok(())
+    }
+
+    fn sweep(&self) -> Result<bool, DiskError> {
+        Ok(false)
+    }
+
+    fn reopen(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    fn copy_to(&self, dir: &Path, _progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+        Err(DiskError::from_io(
+            format!("{}: the store in memory cannot be copied to a folder", dir.display()),
+            std::io::ErrorKind::Unsupported.into(),
+        ))
+    }
+
+    fn figures(&self) -> Result<Figures, DiskError> {
+        let rows = self.rows.lock().expect("no panic while held");
+        let buffer_bytes = rows.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+        Ok(Figures { buffer_bytes, ..Figures::default() })
+    }
+
+    fn compact(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+}

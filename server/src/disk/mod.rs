@@ -1,0 +1,185 @@
+//! The durable store: what must survive `kill -9`, a power cut and a full disk.
+//!
+//! One engine keeps the rows of `throng_engine::store`'s model; one thread, the [`Committer`], groups the batches of
+//! all shards into one sync; the [`Readers`] answer queries off the shards' threads. A shard hands in a batch, gets a
+//! [`Gate`](throng_engine::id::Gate), and lets nothing of that turn leave before [`Submitter::durable`] has reached it.
+//!
+//! ```text
+//! shard 0 --ring--+                                        +--> engine (journal, one fdatasync a group)
+//! shard 1 --ring--+--> committer: one order by tickets ----+--> durable gate, wakes
+//! shard n --ring--+          |
+//!                            +-- full disk: reserve released, StorageState::Full told, batch waits
+//! shard n --ring-----> readers (wait for the request's gate) --ring--> shard n
+//! ```
+//!
+//! This room never knows what a row means, who is connected, or what a stanza is.
+
+pub mod backup;
+pub mod bulk;
+pub mod check;
+pub mod commit;
+mod error;
+pub mod fjall;
+pub mod folder;
+pub mod journal;
+pub mod memory;
+pub mod read;
+pub mod space;
+mod sweep;
+pub mod watch;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use throng_engine::store::{Batch, Found, Query, Table};
+
+pub use commit::{Committer, Submitter};
+pub use error::DiskError;
+pub use folder::Store;
+pub use memory::MemoryEngine;
+pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
+pub use watch::{StorageState, Wake};
+
+/// What a visit of rows or partitions answers: go on, or that was enough.
+pub type Visit = ControlFlow<()>;
+
+/// A storage engine: rows in the order of their flat keys (`store::key`), batches applied all or none.
+///
+/// One thread commits at a time; any number of threads read meanwhile, and a read sees each group of batches whole or
+/// not at all.
+pub trait Engine: Send + Sync {
+    /// Applies the batches in order, all or none, durable on return.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfSpace`] if nothing was promised and the same call may be made again after [`Engine::reopen`];
+    /// any other error means that the engine must not be written to any more.
+    fn commit(&self, batches: &[Batch]) -> Result<(), DiskError>;
+
+    /// Answers one query from what is durable.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfSpace`] while the engine waits to be reopened; otherwise the file system's or a checksum's.
+    fn read(&self, query: &Query) -> Result<Found, DiskError>;
+
+    /// Visits the partition keys of a table in order, beginning with the first one after `after`.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    fn for_each_partition(
+        &self,
+        table: Table,
+        after: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8]) -> Visit,
+    ) -> Result<(), DiskError>;
+
+    /// Visits every row, flat key and value, in key order, from one consistent view; checksums are verified.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError>;
+
+    /// Carries on one bounded step of the removal of large ranges; `true` if there is more to remove. Called by the
+    /// committer's thread only.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn sweep(&self) -> Result<bool, DiskError>;
+
+    /// Brings an engine that ran out of space back: what was acknowledged is there again, what was not is not promised.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfSpace`] to try again later; otherwise final.
+    fn reopen(&self) -> Result<(), DiskError>;
+
+    /// Writes a consistent copy into an empty folder while commits go on; durable on return.
+    ///
+    /// # Errors
+    /// The file system's; a read error as in [`Engine::scan`].
+    fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError>;
+
+    /// Sizes, for the operator.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn figures(&self) -> Result<Figures, DiskError>;
+
+    /// Rewrites the tables so that removed rows give back their space. Blocks its caller, not commits.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    fn compact(&self) -> Result<(), DiskError>;
+}
+
+/// Sizes of an engine in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Tables on disk.
+    pub table_bytes: u64,
+    /// Journals on disk.
+    pub journal_bytes: u64,
+    /// Rows in memory that wait to be written to tables.
+    pub buffer_bytes: u64,
+    /// Blocks kept in memory.
+    pub cache_bytes: u64,
+    /// Large ranges whose rows are hidden and being removed.
+    pub pending_ranges: u64,
+}
+
+/// What an operator may turn. Defaults are the measured ones (docs/decisions/0001-storage-engine.md).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Block cache, bytes.
+    pub cache_bytes: u64,
+    /// Rows kept in memory before they go to a table, bytes; up to five times this while tables are being written.
+    pub buffer_bytes: u64,
+    /// All journals, bytes; bounds the time that recovery takes. At least 64 MiB.
+    pub journal_bytes_max: u64,
+    /// Size of the reserve file that is released when the disk is full, bytes; zero for none.
+    pub reserve_bytes: u64,
+    /// Free space below which new messages are refused, bytes.
+    pub min_free_bytes: u64,
+    /// Most bytes of batches that one shard may have waiting.
+    pub shard_queue_bytes_max: u64,
+    /// Most batches that one shard may have waiting.
+    pub shard_queue_batches_max: usize,
+    /// Most bytes of batches in one sync.
+    pub group_bytes_max: usize,
+    /// Most reads that one shard may have outstanding.
+    pub shard_reads_max: usize,
+    /// Threads that read.
+    pub read_threads: usize,
+    /// How often free space is looked at.
+    pub space_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            cache_bytes: 32 << 20,
+            buffer_bytes: 32 << 20,
+            journal_bytes_max: 192 << 20,
+            reserve_bytes: 64 << 20,
+            min_free_bytes: 256 << 20,
+            shard_queue_bytes_max: 8 << 20,
+            shard_queue_batches_max: 256,
+            group_bytes_max: 4 << 20,
+            shard_reads_max: 1024,
+            read_threads: 2,
+            space_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod folder_tests;
+#[cfg(test)]
+mod full_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod testing;

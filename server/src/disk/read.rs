@@ -1,0 +1,250 @@
+//! Reads off the shards' threads: what may touch the disk never stands in a shard's turn.
+//!
+//! Each shard has one ring to a reading thread and one back, so its answers come in the order of its requests. A
+//! request waits until its gate is durable, so that it sees all that its shard has written before. Both rings are as
+//! long as the number of reads that a shard may have outstanding; none can overflow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use throng_engine::id::Gate;
+use throng_engine::store::{Found, Query};
+
+use super::commit::Fatal;
+use super::watch::Shared;
+use super::{Committer, DiskError, Engine, Options, Wake};
+
+/// Pause before a read is tried again while the engine waits for space.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Queries of one shard, answered together.
+#[derive(Debug)]
+pub struct ReadRequest {
+    /// Comes back with the answer.
+    pub token: u64,
+    /// Read only once this gate is durable: the gate of the shard's last batch.
+    pub after: Gate,
+    /// The queries.
+    pub queries: Vec<Query>,
+}
+
+/// The answer to a [`ReadRequest`].
+#[derive(Debug)]
+pub struct ReadAnswer {
+    /// The request's.
+    pub token: u64,
+    /// One for each query, in their order.
+    pub found: Vec<Found>,
+}
+
+/// A shard's end. Belongs to one thread.
+#[derive(Debug)]
+pub struct ReadPort {
+    requests: rtrb::Producer<ReadRequest>,
+    answers: rtrb::Consumer<ReadAnswer>,
+    outstanding: usize,
+    outstanding_max: usize,
+    sleeper: Arc<Sleeper>,
+}
+
+impl ReadPort {
+    /// Asks. The shard is woken when the answer is there.
+    ///
+    /// # Errors
+    /// The request itself, if as many reads are outstanding as may be.
+    pub fn submit(&mut self, request: ReadRequest) -> Result<(), ReadRequest> {
+        if self.is_full() {
+            return Err(request);
+        }
+        self.requests.push(request).map_err(|rtrb::PushError::Full(request)| request)?;
+        self.outstanding += 1;
+        self.sleeper.wake();
+        Ok(())
+    }
+
+    /// The next answer, in the order of the requests.
+    pub fn poll(&mut self) -> Option<ReadAnswer> {
+        let answer = self.answers.pop().ok()?;
+        self.outstanding -= 1;
+        Some(answer)
+    }
+
+    /// Reads asked for and not polled yet.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// Whether no further read may be asked for now.
+    pub fn is_full(&self) -> bool {
+        self.outstanding >= self.outstanding_max
+    }
+}
+
+/// How a reading thread is woken; made before the thread, so that the committer can wake it, too.
+#[derive(Debug, Default)]
+pub struct Sleeper {
+    parked: AtomicBool,
+    stopping: AtomicBool,
+    thread: std::sync::OnceLock<Thread>,
+}
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        // Pairs with the fence in `Worker::sleep`.
+        fence(Ordering::SeqCst);
+        if self.parked.load(Ordering::Relaxed)
+            && self.parked.swap(false, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+/// The threads that read. Stop when dropped.
+#[derive(Debug)]
+pub struct Readers {
+    threads: Vec<(Arc<Sleeper>, JoinHandle<()>)>,
+}
+
+impl Readers {
+    /// The wakes of the reading threads, to be given to [`Committer::start`] behind those of the shards.
+    pub fn sleepers(options: &Options) -> Vec<Arc<Sleeper>> {
+        (0..options.read_threads.max(1)).map(|_| Arc::default()).collect()
+    }
+
+    /// Starts the threads; `sleepers` are those that the committer has got, and `shards` the number of shards.
+    ///
+    /// # Errors
+    /// The system's when there can be no thread.
+    pub fn start(
+        engine: &Arc<dyn Engine>,
+        committer: &Committer,
+        sleepers: Vec<Arc<Sleeper>>,
+        shards: usize,
+        options: &Options,
+        fatal: &Fatal,
+    ) -> Result<(Readers, Vec<ReadPort>), DiskError> {
+        let shared = committer.shared();
+        assert_eq!(shared.slots(), shards + sleepers.len(), "the committer can wake shards and readers");
+        let mut lanes: Vec<Vec<Lane>> = sleepers.iter().map(|_| Vec::new()).collect();
+        let mut ports = Vec::new();
+        for shard in 0..shards {
+            let outstanding_max = options.shard_reads_max.max(1);
+            let (requests, requests_out) = rtrb::RingBuffer::new(outstanding_max);
+            let (answers_in, answers) = rtrb::RingBuffer::new(outstanding_max);
+            let thread = shard % sleepers.len();
+            lanes[thread].push(Lane { shard, requests: requests_out, answers: answers_in });
+            let sleeper = sleepers[thread].clone();
+            ports.push(ReadPort { requests, answers, outstanding: 0, outstanding_max, sleeper });
+        }
+        let mut threads = Vec::new();
+        for (at, (sleeper, lanes)) in sleepers.into_iter().zip(lanes).enumerate() {
+            let worker = Worker {
+                engine: engine.clone(),
+                shared: shared.clone(),
+                slot: shards + at,
+                lanes,
+                sleeper: sleeper.clone(),
+                fatal: fatal.clone(),
+            };
+            let thread = thread::Builder::new()
+                .name(format!("throng-read-{at}"))
+                .spawn(move || worker.run())
+                .map_err(|e| DiskError::from_io("a reading thread", e))?;
+            sleeper.thread.set(thread.thread().clone()).expect("set once");
+            // It may have gone to sleep before its handle stood here.
+            thread.thread().unpark();
+            threads.push((sleeper, thread));
+        }
+        Ok((Readers { threads }, ports))
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        for (sleeper, thread) in self.threads.drain(..) {
+            sleeper.stopping.store(true, Ordering::SeqCst);
+            thread.thread().unpark();
+            // A panic of a reader has been reported as fatal by its own thread's end.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Lane {
+    shard: usize,
+    requests: rtrb::Consumer<ReadRequest>,
+    answers: rtrb::Producer<ReadAnswer>,
+}
+
+struct Worker {
+    engine: Arc<dyn Engine>,
+    shared: Arc<Shared>,
+    slot: usize,
+    lanes: Vec<Lane>,
+    sleeper: Arc<Sleeper>,
+    fatal: Fatal,
+}
+
+/// A reader that panics must take the process with it: its shards would wait for ever.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        let _guard = AbortOnPanic;
+        while !self.sleeper.stopping.load(Ordering::SeqCst) {
+            match self.pass() {
+                Ok(true) => {}
+                Ok(false) => self.sleep(),
+                Err(DiskError::OutOfSpace(_)) => thread::sleep(RETRY),
+                Err(error) => return (self.fatal)(&error),
+            }
+        }
+    }
+
+    /// Answers at most one request of each shard; `false` if there was none to answer.
+    fn pass(&mut self) -> Result<bool, DiskError> {
+        let mut answered = false;
+        let durable = self.shared.durable();
+        for lane in &mut self.lanes {
+            let Ok(request) = lane.requests.peek() else { continue };
+            if request.after > durable {
+                continue;
+            }
+            let found = request.queries.iter().map(|query| self.engine.read(query)).collect::<Result<_, _>>()?;
+            let token = lane.requests.pop().expect("just seen").token;
+            let pushed = lane.answers.push(ReadAnswer { token, found });
+            assert!(pushed.is_ok(), "answers are as many as requests outstanding");
+            self.shared.wake(lane.shard);
+            answered = true;
+        }
+        Ok(answered)
+    }
+
+    fn sleep(&mut self) {
+        self.sleeper.parked.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let mut earliest = None;
+        for lane in &self.lanes {
+            if let Ok(request) = lane.requests.peek() {
+                earliest = Some(earliest.map_or(request.after, |gate: Gate| gate.min(request.after)));
+            }
+        }
+        let ready = earliest.is_some_and(|gate| self.shared.wake_at(self.slot, gate));
+        if !ready && !self.sleeper.stopping.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        self.sleeper.parked.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,83 @@
+//! Helpers of this room's tests.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use throng_engine::store::{Batch, Found, Query, Row, Table};
+
+use super::{Engine, Options, Wake};
+
+/// Small buffers, so that tables are written and merged in a short test.
+pub(super) fn small() -> Options {
+    Options {
+        cache_bytes: 1 << 20,
+        buffer_bytes: 128 << 10,
+        journal_bytes_max: 64 << 20,
+        reserve_bytes: 1 << 20,
+        min_free_bytes: 1 << 20,
+        space_interval: Duration::from_millis(100),
+        ..Options::default()
+    }
+}
+
+pub(super) fn no_wakes(count: usize) -> Vec<Arc<dyn Wake>> {
+    (0..count).map(|_| Arc::new(|| {}) as Arc<dyn Wake>).collect()
+}
+
+pub(super) fn panics() -> super::commit::Fatal {
+    Arc::new(|error| panic!("{error}"))
+}
+
+pub(super) fn put(table: Table, partition: &str, sort: &[u8], value: &[u8]) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(table, partition.as_bytes(), sort, &[value]);
+    batch
+}
+
+pub(super) fn get(engine: &dyn Engine, table: Table, partition: &str, sort: &[u8]) -> Option<Vec<u8>> {
+    let query = Query::Get { table, partition: partition.as_bytes().into(), sort: sort.into() };
+    match engine.read(&query).unwrap() {
+        Found::Value(value) => value.map(Vec::from),
+        Found::Rows { .. } => panic!("a get finds a value"),
+    }
+}
+
+pub(super) fn rows(engine: &dyn Engine, table: Table, partition: &str) -> Vec<Row> {
+    let query = Query::Range {
+        table,
+        partition: partition.as_bytes().into(),
+        from: Box::default(),
+        until: None,
+        reverse: false,
+        rows_max: u32::MAX,
+        bytes_max: u32::MAX,
+    };
+    match engine.read(&query).unwrap() {
+        Found::Rows { rows, more } => {
+            assert!(!more);
+            rows
+        }
+        Found::Value(_) => panic!("a range finds rows"),
+    }
+}
+
+/// Everything in a store.
+pub(super) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    engine
+        .scan(&mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            super::Visit::Continue(())
+        })
+        .unwrap();
+    found
+}
+
+/// Waits until something holds; fails after ten seconds.
+pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(10), "waited ten seconds for: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

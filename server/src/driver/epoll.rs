@@ -1,0 +1,634 @@
+//! The driver on epoll, level-triggered: one read a readiness into the shared buffer, one write at once in `send`.
+//!
+//! Level-triggered because a message then costs one read: edge-triggered needs a second one that finds nothing. A
+//! connection that is paused, or whose end has been seen, is taken out of the interest only when it fires, so that a
+//! short pause costs no system call.
+
+use super::peer::{Door, arrivals, take_room};
+use super::sends::{NONE, Sends};
+use super::{
+    ACCEPT_RETRY, Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag,
+    Notice, Peer, Settings, sys,
+};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections taken from one listener in a row.
+const ACCEPTS_PER_EVENT: usize = 64;
+
+const LISTENER: u64 = 1 << 63;
+const WAKER: u64 = u64::MAX;
+
+const IN: u8 = 1;
+const OUT: u8 = 2;
+
+const PAUSED: u8 = 1;
+const ENDED: u8 = 2;
+const BROKEN: u8 = 4;
+/// All bytes of a send are with the kernel, `Sent` waits to be handed over.
+const UNTOLD: u8 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Open,
+    /// Close after the send in flight.
+    Finishing,
+    /// FIN sent, the peer's is awaited.
+    Lingering,
+    /// Move after the send in flight.
+    Departing,
+    /// `Closed` waits to be handed over.
+    Closed,
+    /// `Departed` waits to be handed over.
+    Departed,
+}
+
+struct Slot {
+    fd: Option<OwnedFd>,
+    generation: u32,
+    sending: u32,
+    state: State,
+    flags: u8,
+    armed: u8,
+}
+
+impl Slot {
+    fn raw(&self) -> RawFd {
+        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+struct Listener {
+    socket: TcpListener,
+    tag: ListenerTag,
+    resting: Option<Exhausted>,
+}
+
+/// See the module.
+pub(super) struct Epoll {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    buffer: Box<[u8]>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    sends: Sends,
+    listeners: Vec<Listener>,
+    departing: HashMap<u32, (u64, Peer)>,
+    lingering: VecDeque<(Instant, ConnId)>,
+    retry_at: Option<Instant>,
+    notices: VecDeque<Notice>,
+    linger: Duration,
+    peer: Peer,
+}
+
+impl Epoll {
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub(super) fn new(settings: &Settings) -> io::Result<Epoll> {
+        let epoll = sys::epoll_create()?;
+        let slots = u64::from(settings.slots).min(sys::descriptor_limit()).min(1 << 24);
+        let room = AtomicI64::new(slots as i64);
+        let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::default() })?;
+        let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
+        Ok(Epoll {
+            epoll,
+            events: Vec::with_capacity(EVENTS_PER_WAIT),
+            buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            sends: Sends::default(),
+            listeners: Vec::new(),
+            departing: HashMap::new(),
+            lingering: VecDeque::new(),
+            retry_at: None,
+            notices: VecDeque::new(),
+            linger: settings.linger,
+            peer,
+        })
+    }
+
+    fn room(&self) -> &AtomicI64 {
+        match self.peer.door() {
+            Door::Epoll { room, .. } => room,
+            Door::Uring(_) => unreachable!("an epoll driver has an epoll door"),
+        }
+    }
+
+    fn id(&self, index: u32) -> ConnId {
+        ConnId { slot: index, generation: self.slots[index as usize].generation }
+    }
+
+    /// The slot of a connection that still is.
+    fn find(&self, conn: ConnId) -> Option<u32> {
+        let slot = self.slots.get(conn.slot as usize)?;
+        (slot.generation == conn.generation && !matches!(slot.state, State::Free | State::Closed | State::Departed))
+            .then_some(conn.slot)
+    }
+
+    fn slot(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    /// Gives a socket a slot; its place has been taken from `room` already.
+    fn take_in(&mut self, fd: OwnedFd) -> (ConnId, io::Result<()>) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let fresh = Slot { fd: None, generation: 0, sending: NONE, state: State::Free, flags: 0, armed: 0 };
+            self.slots.push(fresh);
+            (self.slots.len() - 1) as u32
+        });
+        let raw = fd.as_raw_fd();
+        let slot = self.slot(index);
+        (slot.fd, slot.state, slot.flags, slot.armed, slot.sending) = (Some(fd), State::Open, 0, IN, NONE);
+        let conn = self.id(index);
+        (conn, sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN as u32, data(conn)))
+    }
+
+    /// Brings the kernel's interest in line with what the connection waits for.
+    fn arm(&mut self, index: u32, wanted: u8) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        if slot.armed == wanted || slot.has(BROKEN) {
+            return;
+        }
+        slot.armed = wanted;
+        let raw = slot.raw();
+        let mask =
+            if wanted & IN != 0 { libc::EPOLLIN } else { 0 } | if wanted & OUT != 0 { libc::EPOLLOUT } else { 0 };
+        if sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, raw, mask as u32, data(conn)).is_err() {
+            self.broken(index, Cause::Error(ErrorKind::OutOfMemory));
+        }
+    }
+
+    /// Something is wrong with the connection: nothing goes in or out any more.
+    fn broken(&mut self, index: u32, cause: Cause) {
+        let conn = self.id(index);
+        let (raw, state, sending) = {
+            let slot = self.slot(index);
+            if slot.has(BROKEN) {
+                return;
+            }
+            slot.flags |= BROKEN;
+            (slot.raw(), slot.state, std::mem::replace(&mut slot.sending, NONE))
+        };
+        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, raw, 0, 0);
+        if sending != NONE {
+            self.sends.remove(sending);
+        }
+        match state {
+            State::Finishing | State::Lingering => self.drop_socket(index),
+            State::Departing => {
+                self.stay(index, ErrorKind::NotConnected);
+                self.notices.push_back(Notice::Failed(conn, cause));
+            }
+            State::Open => self.notices.push_back(Notice::Failed(conn, cause)),
+            State::Free | State::Closed | State::Departed => {}
+        }
+    }
+
+    /// Closes the socket; the slot is freed when `Closed` is handed over.
+    fn drop_socket(&mut self, index: u32) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        slot.state = State::Closed;
+        slot.fd = None;
+        let sending = std::mem::replace(&mut slot.sending, NONE);
+        if sending != NONE {
+            self.sends.remove(sending);
+        }
+        self.notices.push_back(Notice::Closed(conn));
+    }
+
+    fn stay(&mut self, index: u32, error: ErrorKind) {
+        self.slot(index).state = State::Open;
+        if let Some((key, _)) = self.departing.remove(&index) {
+            self.notices.push_back(Notice::DepartureFailed(self.id(index), key, error));
+        }
+    }
+
+    fn release(&mut self, index: u32) {
+        let slot = self.slot(index);
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        self.room().fetch_add(1, Ordering::AcqRel);
+        self.wake_listeners(Exhausted::Slots);
+    }
+
+    /// What comes after the last byte of a send.
+    fn sent(&mut self, index: u32, bytes: Vec<u8>) {
+        let conn = self.id(index);
+        match self.slot(index).state {
+            State::Open => {
+                self.slot(index).flags |= UNTOLD;
+                self.notices.push_back(Notice::Sent(conn, bytes));
+            }
+            State::Departing => {
+                self.notices.push_back(Notice::Sent(conn, bytes));
+                self.go(index);
+            }
+            State::Finishing => self.say_goodbye(index),
+            State::Lingering | State::Free | State::Closed | State::Departed => {}
+        }
+    }
+
+    fn say_goodbye(&mut self, index: u32) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        if slot.has(ENDED | BROKEN) || self.linger.is_zero() {
+            return self.drop_socket(index);
+        }
+        let slot = self.slot(index);
+        slot.state = State::Lingering;
+        slot.flags &= !PAUSED;
+        sys::shutdown_write(slot.raw());
+        self.lingering.push_back((Instant::now() + self.linger, conn));
+        self.arm(index, IN);
+    }
+
+    /// Hands the socket over to the other thread.
+    fn go(&mut self, index: u32) {
+        let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
+            return;
+        };
+        let Door::Epoll { room, arrivals: queue } = to.door() else {
+            return self.stay(index, ErrorKind::Unsupported);
+        };
+        if !take_room(room) {
+            return self.stay(index, ErrorKind::StorageFull);
+        }
+        let conn = self.id(index);
+        let Some(fd) = self.slot(index).fd.take() else {
+            return;
+        };
+        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd.as_raw_fd(), 0, 0);
+        arrivals(queue).push((key, fd));
+        to.wake();
+        self.departing.remove(&index);
+        self.slot(index).state = State::Departed;
+        self.notices.push_back(Notice::Departed(conn, key));
+    }
+
+    fn arrive(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Door::Epoll { arrivals: queue, .. } = self.peer.door() else {
+            return;
+        };
+        let arrived = std::mem::take(&mut *arrivals(queue));
+        for (key, fd) in arrived {
+            let (conn, armed) = self.take_in(fd);
+            on_event(Event::Arrived { key, conn });
+            if armed.is_err() {
+                self.broken(conn.slot, Cause::Error(ErrorKind::OutOfMemory));
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize, on_event: &mut dyn FnMut(Event<'_>)) {
+        for _ in 0..ACCEPTS_PER_EVENT {
+            if !take_room(self.room()) {
+                return self.rest(listener, Exhausted::Slots);
+            }
+            let Listener { socket, tag, .. } = &self.listeners[listener];
+            let tag = *tag;
+            match sys::accept(socket.as_raw_fd()) {
+                Ok((fd, Some(peer))) => {
+                    let (conn, armed) = self.take_in(fd);
+                    on_event(Event::Accepted { conn, tag, peer });
+                    if armed.is_err() {
+                        self.broken(conn.slot, Cause::Error(ErrorKind::OutOfMemory));
+                    }
+                    continue;
+                }
+                Ok((_, None)) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => {
+                        self.room().fetch_add(1, Ordering::AcqRel);
+                        return;
+                    }
+                    // The connection was gone before it was taken, or its network is: the next may be fine.
+                    Some(
+                        libc::ECONNABORTED
+                        | libc::EINTR
+                        | libc::EPROTO
+                        | libc::EPERM
+                        | libc::ENETDOWN
+                        | libc::EHOSTUNREACH
+                        | libc::ENETUNREACH
+                        | libc::EHOSTDOWN
+                        | libc::ENONET
+                        | libc::ENOPROTOOPT,
+                    ) => {}
+                    _ => {
+                        self.room().fetch_add(1, Ordering::AcqRel);
+                        return self.rest(listener, Exhausted::Descriptors);
+                    }
+                },
+            }
+            self.room().fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn rest(&mut self, listener: usize, cause: Exhausted) {
+        let Listener { socket, tag, resting } = &mut self.listeners[listener];
+        *resting = Some(cause);
+        self.notices.push_back(Notice::AcceptPaused(*tag, cause));
+        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), 0, LISTENER | listener as u64);
+        if cause == Exhausted::Descriptors {
+            self.retry_at = Some(Instant::now() + ACCEPT_RETRY);
+        }
+    }
+
+    fn wake_listeners(&mut self, why: Exhausted) {
+        for (index, Listener { socket, resting, .. }) in self.listeners.iter_mut().enumerate() {
+            let events = libc::EPOLLIN as u32;
+            if *resting == Some(why)
+                && sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), events, LISTENER | index as u64)
+                    .is_ok()
+            {
+                *resting = None;
+            }
+        }
+    }
+
+    /// A connection fired.
+    fn ready(&mut self, conn: ConnId, events: u32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Some(index) = self.find(conn) else { return };
+        let hurt = events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+        let slot = self.slot(index);
+        if events & libc::EPOLLOUT as u32 != 0 && slot.sending != NONE {
+            self.write(index);
+        }
+        let slot = &self.slots[index as usize];
+        if slot.has(BROKEN) || matches!(slot.state, State::Free | State::Closed | State::Departed) {
+            return;
+        }
+        if slot.has(PAUSED | ENDED) || slot.state == State::Departing {
+            if hurt {
+                let error = slot.fd.as_ref().and_then(|fd| socket2::SockRef::from(fd).take_error().ok().flatten());
+                let cause = error.and_then(|e| e.raw_os_error()).map_or(Cause::Reset, Cause::from_errno);
+                self.broken(index, cause);
+            } else {
+                let keep = self.slot(index).armed & OUT;
+                self.arm(index, keep);
+            }
+        } else if hurt || events & libc::EPOLLIN as u32 != 0 {
+            self.read(index, on_event);
+        }
+    }
+
+    fn read(&mut self, index: u32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let conn = self.id(index);
+        let slot = &self.slots[index as usize];
+        let state = slot.state;
+        match sys::receive(slot.raw(), &mut self.buffer) {
+            Ok(0) if state == State::Lingering => self.drop_socket(index),
+            Ok(0) => {
+                let slot = self.slot(index);
+                slot.flags |= ENDED;
+                let keep = slot.armed & OUT;
+                self.arm(index, keep);
+                if state == State::Open {
+                    self.notices.push_back(Notice::Failed(conn, Cause::PeerClosed));
+                }
+            }
+            Ok(count) if state == State::Open => on_event(Event::Received { conn, bytes: &mut self.buffer[..count] }),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0))),
+        }
+    }
+
+    fn write(&mut self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let (raw, sending) = (slot.raw(), slot.sending);
+        match sys::send(raw, self.sends.get(sending).rest()) {
+            Ok(taken) => {
+                if self.sends.advance(sending, taken) {
+                    let bytes = self.sends.remove(sending);
+                    let slot = self.slot(index);
+                    slot.sending = NONE;
+                    let keep = slot.armed & IN;
+                    self.arm(index, keep);
+                    self.sent(index, bytes);
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0))),
+        }
+    }
+
+    fn deliver(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> bool {
+        let mut any = false;
+        while let Some(notice) = self.notices.pop_front() {
+            any = true;
+            match &notice {
+                Notice::Closed(conn) | Notice::Departed(conn, _) => self.release(conn.slot),
+                Notice::Sent(conn, _) | Notice::Failed(conn, _) => {
+                    let slot = self.slot(conn.slot);
+                    slot.flags &= !UNTOLD;
+                    // Closed meanwhile: nobody waits for it any more.
+                    if matches!(slot.state, State::Finishing | State::Lingering | State::Closed) {
+                        continue;
+                    }
+                }
+                Notice::DepartureFailed(..) | Notice::AcceptPaused(..) => {}
+            }
+            on_event(notice.event());
+        }
+        any
+    }
+
+    /// Ends what has waited long enough, and tells how long until the next.
+    fn expire(&mut self) -> Option<Duration> {
+        if self.lingering.is_empty() && self.retry_at.is_none() {
+            return None;
+        }
+        let now = Instant::now();
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.wake_listeners(Exhausted::Descriptors);
+        }
+        while let Some((until, conn)) = self.lingering.front().copied() {
+            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
+            if until > now && lingers.is_some() {
+                break;
+            }
+            self.lingering.pop_front();
+            if let Some(index) = lingers {
+                self.drop_socket(index);
+            }
+        }
+        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
+        next.map(|at| at.saturating_duration_since(now))
+    }
+}
+
+fn data(conn: ConnId) -> u64 {
+    u64::from(conn.slot) << 32 | u64::from(conn.generation)
+}
+
+/// Rounded up: waking early would make the caller spin until the time has come.
+fn milliseconds(timeout: Option<Duration>) -> i32 {
+    timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
+}
+
+impl Driver for Epoll {
+    fn kind(&self) -> Kind {
+        Kind::Epoll
+    }
+
+    fn listen(&mut self, listener: TcpListener, tag: ListenerTag) -> io::Result<()> {
+        if self.listeners.len() >= LISTENERS_MAX {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        listener.set_nonblocking(true)?;
+        let data = LISTENER | self.listeners.len() as u64;
+        sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, listener.as_raw_fd(), libc::EPOLLIN as u32, data)?;
+        self.listeners.push(Listener { socket: listener, tag, resting: None });
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        let next = self.expire();
+        let busy = self.deliver(on_event) || timeout == Some(Duration::ZERO);
+        let timeout = if !busy && self.peer.falls_asleep() {
+            next.into_iter().chain(timeout).min()
+        } else {
+            Some(Duration::ZERO)
+        };
+        let mut events = std::mem::take(&mut self.events);
+        let waited = sys::epoll_wait(&self.epoll, &mut events, milliseconds(timeout));
+        let woken = self.peer.wakes_up();
+        for event in &events {
+            let data = event.u64;
+            match data {
+                WAKER => {}
+                _ if data & LISTENER != 0 => self.accept((data & !LISTENER) as usize, on_event),
+                _ => {
+                    let conn = ConnId { slot: (data >> 32) as u32, generation: data as u32 };
+                    self.ready(conn, event.events, on_event);
+                }
+            }
+        }
+        self.events = events;
+        self.deliver(on_event);
+        if woken {
+            self.arrive(on_event);
+            on_event(Event::Woken);
+        }
+        waited
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
+        let Some(index) = self.find(conn) else { return };
+        let slot = &self.slots[index as usize];
+        if slot.state != State::Open || slot.has(BROKEN) {
+            return;
+        }
+        assert!(slot.sending == NONE && !slot.has(UNTOLD), "a second send of {conn:?} while one is in flight");
+        let taken = if bytes.is_empty() { Ok(0) } else { sys::send(slot.raw(), &bytes) };
+        match taken {
+            Ok(taken) if taken == bytes.len() => {
+                self.slot(index).flags |= UNTOLD;
+                self.notices.push_back(Notice::Sent(conn, bytes));
+            }
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                self.broken(index, Cause::from_errno(error.raw_os_error().unwrap_or(0)));
+            }
+            partly => {
+                let sending = self.sends.insert(bytes, partly.unwrap_or(0));
+                let slot = self.slot(index);
+                slot.sending = sending;
+                let wanted = slot.armed | OUT;
+                self.arm(index, wanted);
+            }
+        }
+    }
+
+    fn pause(&mut self, conn: ConnId) {
+        if let Some(index) = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Open) {
+            self.slot(index).flags |= PAUSED;
+        }
+    }
+
+    fn resume(&mut self, conn: ConnId) {
+        if let Some(index) = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Open) {
+            let slot = self.slot(index);
+            slot.flags &= !PAUSED;
+            if !slot.has(ENDED) {
+                let wanted = slot.armed | IN;
+                self.arm(index, wanted);
+            }
+        }
+    }
+
+    fn close(&mut self, conn: ConnId, how: Close) {
+        let Some(index) = self.find(conn) else { return };
+        self.departing.remove(&index);
+        let slot = self.slot(index);
+        match how {
+            Close::Now => {
+                if !slot.has(BROKEN) {
+                    sys::set_abort(slot.raw());
+                }
+                self.drop_socket(index);
+            }
+            Close::AfterSend if matches!(slot.state, State::Open | State::Departing) => {
+                if slot.sending == NONE {
+                    self.say_goodbye(index);
+                } else {
+                    slot.state = State::Finishing;
+                    let keep = slot.armed & OUT;
+                    self.arm(index, keep);
+                }
+            }
+            Close::AfterSend => {}
+        }
+    }
+
+    fn depart(&mut self, conn: ConnId, to: &Peer, key: u64) {
+        assert!(key <= super::KEY_MAX, "a departure's key has 56 bits");
+        let Some(index) = self.find(conn) else { return };
+        let slot = self.slot(index);
+        if slot.state != State::Open {
+            return;
+        }
+        let (broken, idle) = (slot.has(BROKEN), slot.sending == NONE);
+        slot.state = State::Departing;
+        self.departing.insert(index, (key, to.clone()));
+        if broken {
+            self.stay(index, ErrorKind::NotConnected);
+        } else if idle {
+            self.go(index);
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer.clone()
+    }
+
+    fn connections(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        let Door::Epoll { room, arrivals: queue } = self.peer.door() else {
+            return;
+        };
+        // Nobody finds room here any more; who took some a moment ago has its socket closed with the queue.
+        room.store(i64::MIN / 2, Ordering::Release);
+        arrivals(queue).clear();
+    }
+}

@@ -1,0 +1,299 @@
+//! One thread's network: sockets in, events out, the same over io_uring and over epoll.
+//!
+//! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between threads; it must never
+//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of Throng is in here.
+//!
+//! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...), [`Driver::wait`] takes events out.
+//! Orders never call back and never fail towards the caller: what goes wrong comes out as an event. They leave the process
+//! with the next `wait` at the latest.
+//!
+//! # Life of a connection
+//!
+//! ```text
+//!              Accepted                                   another thread's depart
+//!                 |                                                 | Arrived
+//!                 v                                                 v
+//!      .------- Open  <---- pause / resume (reading only) ----->  Open
+//!      |          |  \
+//!      |   Failed |   \ depart        (a send in flight is finished first: Sent)
+//!      |          v    v
+//!      |       Broken  Departing ------> Departed         slot free, the socket lives on at the other thread
+//!      |          |        `-----------> DepartureFailed  Open again, here
+//!      | close    | close
+//!      v          v
+//!     AfterSend: send in flight finished -> FIN -> rest of the peer's bytes thrown away until its FIN or `linger`
+//!     Now:       everything cancelled -> RST
+//!      |
+//!      v
+//!    Closed   slot free, generation counted up: no event carries this ConnId any more
+//! ```
+//!
+//! * [`Event::Failed`] with [`Cause::PeerClosed`] is a half-close: sending still works. After any other cause nothing works.
+//!   Either way the slot stays taken until [`Driver::close`].
+//! * After `close` the only event of a connection is `Closed`; after `depart` only `Sent` (for the send in flight),
+//!   `Failed` together with `DepartureFailed`, or `Departed`. Bytes that arrive during a move stay in the socket and are
+//!   received at the other thread: a driver never has a receive pending between two calls of `wait`.
+//! * An order for a connection that is gone (stale generation) or leaving is ignored: the peer may always be faster.
+//!
+//! # What a connection costs
+//!
+//! An idle connection has 16 bytes in the driver's table and no buffer: io_uring keeps one multishot poll in the kernel,
+//! epoll one entry. Received bytes go through one buffer a thread. A `Vec` given to `send` is held until the kernel has
+//! taken all of it and then handed back in [`Event::Sent`] for the next use.
+
+mod choose;
+mod epoll;
+mod listen;
+mod peer;
+mod sends;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod uring;
+
+pub use choose::{Choice, Preference, choose};
+pub use listen::{shared_listener, shared_listeners};
+pub use peer::Peer;
+pub use throng_engine::id::ConnId;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// Which of the owner's listeners a connection came in by (plain, TLS, component, ...); the driver only carries it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ListenerTag(pub u8);
+
+/// How to close, for [`Driver::close`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Close {
+    /// Finish the send in flight, then say goodbye (FIN) and throw away what the peer still sends until it closes too or
+    /// [`Settings::linger`] has passed. A send that never finishes is the caller's to end, with [`Close::Now`].
+    AfterSend,
+    /// Drop everything, what the kernel has not yet delivered too (RST): for peers that misbehave or do not read.
+    Now,
+}
+
+/// Why nothing more is received from a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The peer has closed its direction (FIN); it may still read.
+    PeerClosed,
+    /// The connection was reset (RST, or a send into a closed socket).
+    Reset,
+    /// Anything else the kernel says, such as a time-out of keepalive.
+    Error(io::ErrorKind),
+}
+
+/// Why accepting stands still for a moment, for [`Event::AcceptPaused`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exhausted {
+    /// This thread's table is full ([`Settings::slots`]). Accepting goes on when connections have gone.
+    Slots,
+    /// The process or the host has no descriptor or no memory left. Accepting is tried again after 100 ms.
+    Descriptors,
+}
+
+/// What [`Driver::wait`] hands over, in the order in which it happened for each connection.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A new connection; received bytes follow.
+    Accepted {
+        /// Its name from now on.
+        conn: ConnId,
+        /// The listener it came in by.
+        tag: ListenerTag,
+        /// The peer's address; an IPv4 peer of an IPv6 listener is given as IPv4.
+        peer: SocketAddr,
+    },
+    /// Bytes from the peer, at least one, in the thread's shared buffer: free to change, gone after the call.
+    Received {
+        /// From whom.
+        conn: ConnId,
+        /// At most [`Settings::receive_buffer_bytes`].
+        bytes: &'a mut [u8],
+    },
+    /// The kernel has taken all bytes of the send in flight: the next may go.
+    Sent {
+        /// To whom.
+        conn: ConnId,
+        /// The vector that was sent, emptied, for the next use.
+        buffer: Vec<u8>,
+    },
+    /// Nothing more is received; unless it is [`Cause::PeerClosed`], a send in flight is lost and nothing more is sent.
+    /// Waits for [`Driver::close`]. At most one `PeerClosed` and one other cause a connection.
+    Failed {
+        /// Which connection.
+        conn: ConnId,
+        /// Why.
+        cause: Cause,
+    },
+    /// The connection is gone and its slot free: its last event.
+    Closed {
+        /// Which connection.
+        conn: ConnId,
+    },
+    /// Another thread's connection has moved here; received bytes follow.
+    Arrived {
+        /// The key that was given to [`Driver::depart`].
+        key: u64,
+        /// Its name from now on.
+        conn: ConnId,
+    },
+    /// The connection lives at the other thread now and its slot here is free: its last event here.
+    Departed {
+        /// Its name here, until now.
+        conn: ConnId,
+        /// The key that was given to [`Driver::depart`].
+        key: u64,
+    },
+    /// The other thread had no room, or is gone: the connection stays, open as before.
+    DepartureFailed {
+        /// Its name, still valid.
+        conn: ConnId,
+        /// The key that was given to [`Driver::depart`].
+        key: u64,
+        /// What the kernel said.
+        error: io::ErrorKind,
+    },
+    /// Accepting stands still; it goes on by itself.
+    AcceptPaused {
+        /// The listener.
+        tag: ListenerTag,
+        /// What there is none of.
+        cause: Exhausted,
+    },
+    /// [`Peer::wake`] was called since the last `wait`; the last event of a `wait`.
+    Woken,
+}
+
+/// Bounds of one driver.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Connections at most, lowered to what the process may have (`RLIMIT_NOFILE`: it bounds each ring's table, too).
+    pub slots: u32,
+    /// The thread's shared buffer for received bytes, in bytes; at least 64 KiB.
+    pub receive_buffer_bytes: usize,
+    /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
+    pub linger: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { slots: 19_900, receive_buffer_bytes: 256 << 10, linger: Duration::from_secs(3) }
+    }
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// io_uring with direct descriptors: a connection takes no descriptor of the process. Linux 6.7 or newer.
+    Uring,
+    /// epoll: everywhere.
+    Epoll,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Uring => "io_uring",
+            Kind::Epoll => "epoll",
+        })
+    }
+}
+
+/// Largest key of [`Driver::depart`]: it shares a word with the kind of the message.
+pub const KEY_MAX: u64 = (1 << 56) - 1;
+
+/// One thread's network; see the module for the life of a connection. To be used on the thread that made it.
+pub trait Driver {
+    /// Which of the two it is.
+    fn kind(&self) -> Kind;
+
+    /// Accepts connections from `listener` (see [`shared_listener`]) until the driver is dropped. At most 256 listeners.
+    ///
+    /// # Errors
+    /// What the kernel says, or `InvalidInput` beyond 256 listeners.
+    fn listen(&mut self, listener: TcpListener, tag: ListenerTag) -> io::Result<()>;
+
+    /// Submits what is pending, waits at most `timeout` (`None`: for ever) for something to happen, and hands over each
+    /// event. Returns early when woken, and without any event when interrupted.
+    ///
+    /// # Errors
+    /// Only when the driver itself is broken; what concerns one connection is an event.
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
+
+    /// Sends all of `bytes`; completes with [`Event::Sent`], or [`Event::Failed`].
+    ///
+    /// # Panics
+    /// When a send of this connection is in flight: the caller lost count.
+    fn send(&mut self, conn: ConnId, bytes: Vec<u8>);
+
+    /// Stops receiving: the peer's bytes stay in the kernel and TCP holds the peer back. Costs no wake-ups.
+    fn pause(&mut self, conn: ConnId);
+
+    /// Goes on receiving after [`Driver::pause`].
+    fn resume(&mut self, conn: ConnId);
+
+    /// Closes; completes with [`Event::Closed`], and the slot is free only then. [`Close::Now`] may follow
+    /// [`Close::AfterSend`]. On a departing connection it wins if the socket has not gone yet: then `Closed` comes,
+    /// and `Departed` otherwise.
+    fn close(&mut self, conn: ConnId, how: Close);
+
+    /// Moves the connection to the thread of `to`, where [`Event::Arrived`] tells `key`. A send in flight is finished
+    /// first. What the peer sends meanwhile is received over there, in order. A pause is not carried over.
+    ///
+    /// # Panics
+    /// When `key` is over [`KEY_MAX`].
+    fn depart(&mut self, conn: ConnId, to: &Peer, key: u64);
+
+    /// This driver's address for other threads.
+    fn peer(&self) -> Peer;
+
+    /// Slots taken now.
+    fn connections(&self) -> u32;
+}
+
+impl Cause {
+    fn from_errno(errno: i32) -> Cause {
+        match errno {
+            libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => Cause::Reset,
+            other => Cause::Error(io::Error::from_raw_os_error(other).kind()),
+        }
+    }
+}
+
+/// How long accepting rests after the process ran out of descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Events handed over by one `wait` at most, roughly: a turn must end for the rest of the thread's work.
+const EVENTS_PER_WAIT: usize = 256;
+
+/// Listeners of one driver at most.
+const LISTENERS_MAX: usize = 256;
+
+/// An event made outside `wait`, or one that must wait for its turn.
+enum Notice {
+    Sent(ConnId, Vec<u8>),
+    Failed(ConnId, Cause),
+    Closed(ConnId),
+    Departed(ConnId, u64),
+    DepartureFailed(ConnId, u64, io::ErrorKind),
+    AcceptPaused(ListenerTag, Exhausted),
+}
+
+impl Notice {
+    fn event(self) -> Event<'static> {
+        match self {
+            Notice::Sent(conn, mut buffer) => {
+                buffer.clear();
+                Event::Sent { conn, buffer }
+            }
+            Notice::Failed(conn, cause) => Event::Failed { conn, cause },
+            Notice::Closed(conn) => Event::Closed { conn },
+            Notice::Departed(conn, key) => Event::Departed { conn, key },
+            Notice::DepartureFailed(conn, key, error) => Event::DepartureFailed { conn, key, error },
+            Notice::AcceptPaused(tag, cause) => Event::AcceptPaused { tag, cause },
+        }
+    }
+}

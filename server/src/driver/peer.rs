@@ -1,0 +1,85 @@
+//! A driver's address for other threads: wakes it, and is where departing sockets go.
+
+use super::sys;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
+#[derive(Clone)]
+pub struct Peer(Arc<Inner>);
+
+struct Inner {
+    state: AtomicU8,
+    event: OwnedFd,
+    door: Door,
+}
+
+/// How a socket gets in.
+pub(super) enum Door {
+    /// By a message from ring to ring; the descriptor is a duplicate, so that it never names another file.
+    Uring(OwnedFd),
+    /// Through a queue, once room has been taken.
+    Epoll { room: AtomicI64, arrivals: Mutex<Vec<(u64, OwnedFd)>> },
+}
+
+/// At work: it will look before it sleeps, no need for a system call.
+const AWAKE: u8 = 0;
+/// In the kernel: it has to be woken.
+const ASLEEP: u8 = 1;
+/// Told already.
+const NOTIFIED: u8 = 2;
+
+impl Peer {
+    pub(super) fn new(door: Door) -> io::Result<Peer> {
+        Ok(Peer(Arc::new(Inner { state: AtomicU8::new(AWAKE), event: sys::eventfd()?, door })))
+    }
+
+    /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next time. What was
+    /// written before this call is seen after that event. A system call only if the driver sleeps.
+    pub fn wake(&self) {
+        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+            sys::eventfd_signal(self.0.event.as_fd());
+        }
+    }
+
+    /// Whether both are the address of the same driver.
+    pub fn is(&self, other: &Peer) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The driver is about to wait; false when it was told meanwhile and must not sleep.
+    pub(super) fn falls_asleep(&self) -> bool {
+        self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The driver has waited; true when it was told since the last time.
+    pub(super) fn wakes_up(&self) -> bool {
+        self.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+
+    pub(super) fn event(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.0.door
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peer").finish_non_exhaustive()
+    }
+}
+
+/// Takes one place at an epoll driver, if there is one.
+pub(super) fn take_room(room: &AtomicI64) -> bool {
+    room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| (left > 0).then(|| left - 1)).is_ok()
+}
+
+/// The queue of arrivals; a thread that panicked holding it left it whole.
+pub(super) fn arrivals(queue: &Mutex<Vec<(u64, OwnedFd)>>) -> std::sync::MutexGuard<'_, Vec<(u64, OwnedFd)>> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,65 @@
+//! The sends in flight of a thread: only connections that are sending have an entry.
+
+/// No send in flight, in a slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One send: the bytes stay where they are until the kernel has taken them all.
+pub(super) struct Sending {
+    bytes: Vec<u8>,
+    done: usize,
+}
+
+impl Sending {
+    /// What the kernel has not taken yet.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.done..]
+    }
+}
+
+/// A slab of sends with stable indexes.
+#[derive(Default)]
+pub(super) struct Sends {
+    entries: Vec<Option<Sending>>,
+    free: Vec<u32>,
+}
+
+impl Sends {
+    /// Takes a send in, `done` bytes of which are with the kernel already.
+    pub(super) fn insert(&mut self, bytes: Vec<u8>, done: usize) -> u32 {
+        let sending = Some(Sending { bytes, done });
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = sending;
+                index
+            }
+            None => {
+                self.entries.push(sending);
+                (self.entries.len() - 1) as u32
+            }
+        }
+    }
+
+    /// The send at `index`.
+    pub(super) fn get(&self, index: u32) -> &Sending {
+        self.entries[index as usize].as_ref().expect("a send in flight has an entry")
+    }
+
+    /// Counts `taken` more bytes as with the kernel; true when that were all.
+    pub(super) fn advance(&mut self, index: u32, taken: usize) -> bool {
+        let sending = self.entries[index as usize].as_mut().expect("a send in flight has an entry");
+        sending.done += taken;
+        sending.done >= sending.bytes.len()
+    }
+
+    /// Ends the send and gives its bytes back.
+    pub(super) fn remove(&mut self, index: u32) -> Vec<u8> {
+        let sending = self.entries[index as usize].take().expect("a send in flight has an entry");
+        self.free.push(index);
+        sending.bytes
+    }
+
+    /// Forgets all entries without freeing their bytes, for when the kernel may still read them.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.entries));
+    }
+}

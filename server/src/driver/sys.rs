@@ -1,0 +1,153 @@
+//! The system calls of the epoll driver and a few that both need, each as a safe function.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A counter that wakes whoever waits for it; never read, so it only grows.
+pub(super) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Adds one to an eventfd. Cannot fail before 2^64 - 1 calls.
+pub(super) fn eventfd_signal(fd: BorrowedFd<'_>) {
+    let one = 1u64;
+    // SAFETY: eight readable bytes, as an eventfd wants them.
+    let _ = unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+
+/// The soft limit of open descriptors.
+pub(super) fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid structure to write into.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if result < 0 { 1024 } else { limit.rlim_cur }
+}
+
+pub(super) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(super) fn epoll_ctl(epoll: &OwnedFd, op: libc::c_int, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events, u64: data };
+    // SAFETY: a valid event structure, read by the kernel during the call only.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
+}
+
+/// Waits `timeout_ms` (-1: for ever) and fills `events` up to its capacity. Empty when interrupted.
+pub(super) fn epoll_wait(epoll: &OwnedFd, events: &mut Vec<libc::epoll_event>, timeout_ms: i32) -> io::Result<()> {
+    events.clear();
+    let most = i32::try_from(events.capacity()).unwrap_or(i32::MAX);
+    // SAFETY: the vector has room for `most` events.
+    let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), most, timeout_ms) };
+    match check(count) {
+        // SAFETY: the kernel has written `count` events.
+        Ok(count) => unsafe { events.set_len(count as usize) },
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Accepts one connection, non-blocking, with its address.
+pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
+    let mut name = Name::default();
+    let mut length = NAME_BYTES;
+    // SAFETY: `name` has room for `length` bytes.
+    let fd = check(unsafe {
+        libc::accept4(listener, name.as_mut_ptr(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
+    })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok((unsafe { OwnedFd::from_raw_fd(fd) }, name.address()))
+}
+
+/// Receives what is there; `WouldBlock` if nothing is.
+pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: a writable buffer of that length.
+    let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
+}
+
+/// Sends what the kernel takes now; `WouldBlock` if nothing.
+pub(super) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: a readable buffer of that length.
+    let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+    if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
+}
+
+/// Ends our direction with a FIN.
+pub(super) fn shutdown_write(fd: RawFd) {
+    // SAFETY: no memory is passed. It fails only if the connection is gone, which shows on reading.
+    let _ = unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// The value of `SO_LINGER` that makes a close a reset.
+pub(super) static ABORT: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
+
+/// Makes the close of `fd` a reset.
+pub(super) fn set_abort(fd: RawFd) {
+    // SAFETY: a readable `linger` of that size. It fails only on a socket that is no more.
+    let _ = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const ABORT).cast(),
+            size_of::<libc::linger>() as libc::socklen_t,
+        )
+    };
+}
+
+/// Room for a socket address of any family.
+#[derive(Clone, Copy)]
+pub(super) struct Name(libc::sockaddr_storage);
+
+/// Its size, in bytes.
+pub(super) const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+
+/// The size of an address of the family of `like`, in bytes: `SO_PEERNAME` gives no name to who asks for more.
+pub(super) fn name_bytes(like: SocketAddr) -> u32 {
+    (if like.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() }) as u32
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        // SAFETY: all zeros are a valid `sockaddr_storage` (family unspecified).
+        Name(unsafe { std::mem::zeroed() })
+    }
+}
+
+impl Name {
+    pub(super) fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
+        (&raw mut self.0).cast()
+    }
+
+    /// The address, if it is of the internet; IPv4 in IPv6 is given as IPv4.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match libc::c_int::from(self.0.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: the family says which structure it is; the storage is large enough and aligned for it.
+                let v4 = unsafe { &*(&raw const self.0).cast::<libc::sockaddr_in>() };
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Some(SocketAddr::from((ip, u16::from_be(v4.sin_port))))
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let v6 = unsafe { &*(&raw const self.0).cast::<libc::sockaddr_in6>() };
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr).to_canonical();
+                Some(SocketAddr::from((ip, u16::from_be(v6.sin6_port))))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The life of a connection: receiving, sending, closing, departing.
+
+use super::Uring;
+use super::ring::{Op, Word, door};
+use crate::driver::sends::NONE;
+use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice};
+use io_uring::cqueue;
+use std::io::{self, ErrorKind};
+use std::time::Instant;
+
+/// The multishot poll is in the kernel.
+pub(super) const POLLING: u8 = 1;
+/// It is being cancelled.
+pub(super) const CANCELLING: u8 = 1 << 1;
+/// The owner wants nothing.
+pub(super) const PAUSED: u8 = 1 << 2;
+/// It fired while nothing was wanted.
+pub(super) const READABLE: u8 = 1 << 3;
+/// In the list of those to receive from.
+pub(super) const QUEUED: u8 = 1 << 4;
+/// The peer has sent its FIN.
+pub(super) const ENDED: u8 = 1 << 5;
+pub(super) const BROKEN: u8 = 1 << 6;
+/// To be closed with a RST.
+pub(super) const ABORT: u8 = 1 << 7;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Free,
+    /// Accepted, its peer's address being asked for.
+    Naming,
+    Open,
+    /// Close after the send in flight.
+    Finishing,
+    /// FIN sent, the peer's is awaited.
+    Lingering,
+    /// Close as soon as nothing is pending.
+    Closing,
+    /// Close without telling: the owner has never heard of it.
+    Unseen,
+    /// Taken out of the table, the completion awaited; `true`: without telling.
+    Freeing(bool),
+    /// Move as soon as nothing is pending.
+    Departing,
+    /// Under way to the other ring.
+    Moving,
+}
+
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    /// The send in flight, or `NONE`.
+    pub(super) sending: u32,
+    pub(super) state: State,
+    pub(super) flags: u8,
+}
+
+impl Slot {
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() <= 12, "an idle connection costs this much");
+
+impl Uring {
+    pub(super) fn slot(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    pub(super) fn id(&self, index: u32) -> ConnId {
+        ConnId { slot: index, generation: self.slots[index as usize].generation }
+    }
+
+    /// The slot of a connection that the owner may still speak of.
+    pub(super) fn find(&self, conn: ConnId) -> Option<u32> {
+        let slot = self.slots.get(conn.slot as usize)?;
+        let known = matches!(slot.state, State::Open | State::Finishing | State::Lingering | State::Departing);
+        (slot.generation == conn.generation && known).then_some(conn.slot)
+    }
+
+    pub(super) fn word(&self, op: Op, index: u32) -> Word {
+        Word::new(op, index, self.slots[index as usize].generation)
+    }
+
+    /// Whether a completion is of the connection that is in the slot now.
+    fn current(&self, word: Word) -> Option<u32> {
+        let slot = self.slots.get(word.slot() as usize)?;
+        (slot.generation == word.low() && slot.state != State::Free).then_some(word.slot())
+    }
+
+    /// A socket has come into the table at `index`.
+    pub(super) fn occupy(&mut self, index: u32, state: State, on_event: &mut dyn FnMut(Event<'_>)) -> ConnId {
+        while self.slots.len() <= index as usize {
+            self.slots.push(Slot { generation: 0, sending: NONE, state: State::Free, flags: 0 });
+        }
+        if self.slot(index).state != State::Free {
+            // The kernel has freed the place, and filled it, before it told so.
+            self.release(index, on_event);
+        }
+        self.used += 1;
+        let slot = self.slot(index);
+        (slot.state, slot.flags, slot.sending) = (state, 0, NONE);
+        self.id(index)
+    }
+
+    /// The socket has left the table.
+    fn release(&mut self, index: u32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        let state = slot.state;
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.used -= 1;
+        match state {
+            State::Moving => {
+                if let Some((key, _)) = self.departing.remove(&index) {
+                    on_event(Event::Departed { conn, key });
+                }
+            }
+            State::Freeing(false) => on_event(Event::Closed { conn }),
+            _ => {}
+        }
+        if self.used < self.ceiling - self.ceiling / 64 {
+            self.wake_listeners(Exhausted::Slots);
+        }
+    }
+
+    /// Puts the poll into the kernel, unless it is there.
+    pub(super) fn watch(&mut self, index: u32) {
+        let word = self.word(Op::Poll, index);
+        let slot = self.slot(index);
+        if !slot.has(POLLING) {
+            slot.flags |= POLLING;
+            self.ring.watch(index, word);
+        }
+    }
+
+    fn unwatch(&mut self, index: u32) {
+        let word = self.word(Op::Poll, index);
+        let slot = self.slot(index);
+        if slot.has(POLLING) && !slot.has(CANCELLING) {
+            slot.flags |= CANCELLING;
+            self.ring.cancel(word);
+        }
+    }
+
+    pub(super) fn polled(&mut self, done: &cqueue::Entry) {
+        let Some(index) = self.current(Word(done.user_data())) else {
+            return;
+        };
+        let slot = self.slot(index);
+        if !cqueue::more(done.flags()) {
+            slot.flags &= !(POLLING | CANCELLING);
+        }
+        let slot = self.slot(index);
+        let receiving = matches!(slot.state, State::Open | State::Lingering);
+        if !receiving {
+            return self.settle(index);
+        }
+        if done.result() >= 0 {
+            if slot.has(PAUSED) {
+                slot.flags |= READABLE;
+                self.unwatch(index);
+            } else {
+                self.enqueue(index);
+            }
+        }
+        let slot = self.slot(index);
+        if !slot.has(POLLING | PAUSED | BROKEN) {
+            self.watch(index);
+        }
+    }
+
+    /// Receives from the connection in this `wait`, or the next.
+    pub(super) fn enqueue(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if !slot.has(QUEUED | BROKEN) {
+            slot.flags |= QUEUED;
+            let conn = self.id(index);
+            self.ready.push_back(conn);
+        }
+    }
+
+    /// Submits a receive for each connection that has something, as many as the buffer has room for.
+    pub(super) fn queue_receives(&mut self) {
+        const LEAST: usize = 2048;
+        const MOST: usize = 64 << 10;
+        let count = self.ready.len().min(self.buffer.len() / LEAST);
+        if count == 0 {
+            return;
+        }
+        self.chunk = (self.buffer.len() / count).min(MOST);
+        for place in 0..count {
+            let Some(conn) = self.ready.pop_front() else {
+                return;
+            };
+            let slot = &mut self.slots[conn.slot as usize];
+            if slot.generation != conn.generation || slot.state == State::Free {
+                continue;
+            }
+            slot.flags &= !QUEUED;
+            if slot.has(PAUSED) {
+                slot.flags |= READABLE;
+                continue;
+            }
+            if slot.has(BROKEN) || !matches!(slot.state, State::Open | State::Lingering) {
+                continue;
+            }
+            let word = Word::new(Op::Receive, conn.slot, place as u32);
+            let buffer = self.buffer[place * self.chunk..].as_mut_ptr();
+            self.receiving += 1;
+            // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
+            // submitted before all of these are done.
+            unsafe { self.ring.receive(conn.slot, buffer, self.chunk as u32, word) };
+        }
+    }
+
+    pub(super) fn received(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+        self.receiving -= 1;
+        let (index, result) = (Word(done.user_data()).slot(), done.result());
+        let start = Word(done.user_data()).low() as usize * self.chunk;
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        let state = slot.state;
+        match result {
+            _ if slot.has(BROKEN) => {}
+            0 if state == State::Lingering => self.end(index),
+            0 if !slot.has(ENDED) => {
+                slot.flags |= ENDED;
+                on_event(Event::Failed { conn, cause: Cause::PeerClosed });
+            }
+            0 => {}
+            1.. => {
+                let count = result as usize;
+                if count == self.chunk || cqueue::sock_nonempty(done.flags()) {
+                    self.enqueue(index);
+                }
+                if state == State::Open {
+                    on_event(Event::Received { conn, bytes: &mut self.buffer[start..start + count] });
+                }
+            }
+            _ if matches!(-result, libc::EAGAIN | libc::EINTR) => {}
+            _ => self.broken(index, Cause::from_errno(-result), on_event),
+        }
+    }
+
+    pub(super) fn submit_send(&mut self, index: u32) {
+        let word = self.word(Op::Send, index);
+        let bytes = self.sends.get(self.slots[index as usize].sending).rest();
+        // SAFETY: the bytes are on the heap and stay there until `sent` has seen the completion.
+        unsafe { self.ring.send(index, bytes, word) };
+    }
+
+    pub(super) fn sent(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Some(index) = self.current(Word(done.user_data())) else {
+            return;
+        };
+        let conn = self.id(index);
+        let sending = self.slot(index).sending;
+        let result = done.result();
+        let whole = result < 0 || self.sends.advance(sending, result as usize);
+        if !whole && self.slot(index).state != State::Closing {
+            return self.submit_send(index);
+        }
+        let buffer = self.sends.remove(sending);
+        let slot = self.slot(index);
+        slot.sending = NONE;
+        let state = slot.state;
+        if result < 0 {
+            self.broken(index, Cause::from_errno(-result), on_event);
+        } else if matches!(state, State::Open | State::Departing) {
+            on_event(Notice::Sent(conn, buffer).event());
+        }
+        self.settle(index);
+    }
+
+    /// Something is wrong with the connection: nothing goes in or out any more.
+    pub(super) fn broken(&mut self, index: u32, cause: Cause, on_event: &mut dyn FnMut(Event<'_>)) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        if slot.has(BROKEN) {
+            return;
+        }
+        slot.flags |= BROKEN;
+        match slot.state {
+            State::Open => on_event(Event::Failed { conn, cause }),
+            State::Departing => {
+                self.stay(index, ErrorKind::NotConnected);
+                self.notices.push_back(Notice::Failed(conn, cause));
+            }
+            _ => {}
+        }
+        self.settle(index);
+    }
+
+    /// Goes as far towards its end as a leaving connection can.
+    pub(super) fn settle(&mut self, index: u32) {
+        let slot = self.slot(index);
+        let (state, busy) = (slot.state, slot.sending != NONE);
+        match state {
+            State::Finishing if !busy => self.say_goodbye(index),
+            State::Finishing | State::Lingering if slot.has(BROKEN) => self.end(index),
+            State::Departing if !busy => {
+                if slot.has(POLLING) {
+                    self.unwatch(index)
+                } else {
+                    self.go(index)
+                }
+            }
+            State::Closing | State::Unseen => {
+                if slot.has(POLLING) || busy {
+                    return self.unwatch(index);
+                }
+                let abort = slot.has(ABORT) && !slot.has(BROKEN);
+                slot.state = State::Freeing(state == State::Unseen);
+                let word = self.word(Op::Close, index);
+                self.ring.close(index, abort, word);
+            }
+            _ => {}
+        }
+    }
+
+    fn say_goodbye(&mut self, index: u32) {
+        let conn = self.id(index);
+        let slot = self.slot(index);
+        if slot.has(ENDED | BROKEN) || self.linger.is_zero() {
+            return self.end(index);
+        }
+        let slot = self.slot(index);
+        slot.state = State::Lingering;
+        slot.flags &= !PAUSED;
+        self.ring.shutdown_write(index);
+        self.lingering.push_back((Instant::now() + self.linger, conn));
+        // What came before, while it was paused or finishing, must not hide the peer's FIN.
+        self.enqueue(index);
+        if !self.slot(index).has(CANCELLING) {
+            self.watch(index);
+        }
+    }
+
+    /// Closes as soon as nothing is pending.
+    pub(super) fn end(&mut self, index: u32) {
+        let word = self.word(Op::Send, index);
+        let slot = self.slot(index);
+        slot.state = State::Closing;
+        if slot.sending != NONE {
+            self.ring.cancel(word);
+        }
+        self.settle(index);
+    }
+
+    pub(super) fn close_how(&mut self, index: u32, how: Close) {
+        let slot = self.slot(index);
+        match (how, slot.state) {
+            (Close::Now, _) => {
+                slot.flags |= ABORT;
+                self.departing.remove(&index);
+                self.end(index);
+            }
+            (Close::AfterSend, State::Open | State::Departing) => {
+                slot.state = State::Finishing;
+                self.departing.remove(&index);
+                self.settle(index);
+            }
+            (Close::AfterSend, _) => {}
+        }
+    }
+
+    pub(super) fn closed(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Some(index) = self.current(Word(done.user_data())) else {
+            return;
+        };
+        // After a failed departure the close linked to it is cancelled, and the connection stays.
+        if matches!(self.slot(index).state, State::Freeing(_)) || done.result() >= 0 {
+            self.release(index, on_event);
+        }
+    }
+
+    /// Sends the socket to the other ring.
+    fn go(&mut self, index: u32) {
+        let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
+            return;
+        };
+        let Some(ring) = door(to.door()) else {
+            return self.stay(index, ErrorKind::Unsupported);
+        };
+        self.slot(index).state = State::Moving;
+        let (moved, closed) = (self.word(Op::Depart, index), self.word(Op::Close, index));
+        self.ring.depart(index, ring, key, moved, closed);
+    }
+
+    pub(super) fn departed(&mut self, done: &cqueue::Entry) {
+        let Some(index) = self.current(Word(done.user_data())) else {
+            return;
+        };
+        if done.result() < 0 {
+            self.stay(index, io::Error::from_raw_os_error(-done.result()).kind());
+        }
+    }
+
+    /// The departure has failed: the connection goes on here.
+    pub(super) fn stay(&mut self, index: u32, error: ErrorKind) {
+        let Some((key, _)) = self.departing.remove(&index) else {
+            return;
+        };
+        self.notices.push_back(Notice::DepartureFailed(self.id(index), key, error));
+        let slot = self.slot(index);
+        slot.state = State::Open;
+        if !slot.has(CANCELLING | PAUSED | BROKEN) {
+            self.watch(index);
+            self.enqueue(index);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The driver on io_uring: a ring a thread, sockets in the ring's own table ("direct descriptors"), which counts against
+//! no limit of the process but its own size.
+//!
+//! An idle connection has one multishot poll in the kernel and nothing else: a pending receive would hold 0.6 KB of kernel
+//! memory each. When polls fire, one batch of non-blocking receives goes into slices of the shared buffer; those are done
+//! when the submitting call returns, so that between two calls of `wait` no receive is ever pending, and a departure or a
+//! pause loses nothing. Sends leave with the next `wait`, all in one system call.
+//!
+//! A place in the table is given back only when no operation of its connection is pending, and each completion names the
+//! generation it belongs to.
+
+mod accept;
+mod conn;
+mod ring;
+
+use super::peer::Door;
+use super::sends::{NONE, Sends};
+use super::{
+    Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
+    sys,
+};
+use accept::{Listener, Names};
+use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
+use io_uring::cqueue;
+use ring::{Op, Ring, Word};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
+/// there may be more.
+const WORK_PER_ENTER: usize = 20;
+
+/// See the module.
+pub(super) struct Uring {
+    ring: Ring,
+    done: Vec<cqueue::Entry>,
+    /// Polls and accepts among the completions of this call.
+    fired: usize,
+    slots: Vec<Slot>,
+    used: u32,
+    /// No more is accepted from here on; the rest is for arrivals and for accepts on their way.
+    ceiling: u32,
+    sends: Sends,
+    listeners: Vec<Listener>,
+    names: Names,
+    ready: VecDeque<ConnId>,
+    buffer: Box<[u8]>,
+    /// Bytes of the buffer for each receive of the present batch.
+    chunk: usize,
+    /// Receives of the present batch that are not done.
+    receiving: usize,
+    departing: HashMap<u32, (u64, Peer)>,
+    lingering: VecDeque<(Instant, ConnId)>,
+    retry_at: Option<Instant>,
+    notices: VecDeque<Notice>,
+    linger: Duration,
+    peer: Peer,
+}
+
+impl Uring {
+    /// # Errors
+    /// A sentence saying what this kernel refuses.
+    pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
+        let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
+        let capacity = settings.slots.min(limit).clamp(2, 1 << 24);
+        let ring = Ring::new(capacity)?;
+        let peer = Peer::new(Door::Uring(ring.duplicate()?))?;
+        let mut driver = Uring {
+            ring,
+            done: Vec::new(),
+            fired: 0,
+            slots: Vec::new(),
+            used: 0,
+            ceiling: capacity - (capacity / 64).clamp(1, 256),
+            sends: Sends::default(),
+            listeners: Vec::new(),
+            names: Names::default(),
+            ready: VecDeque::new(),
+            buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
+            chunk: 0,
+            receiving: 0,
+            departing: HashMap::new(),
+            lingering: VecDeque::new(),
+            retry_at: None,
+            notices: VecDeque::new(),
+            linger: settings.linger,
+            peer,
+        };
+        driver.watch_peer();
+        Ok(driver)
+    }
+
+    fn watch_peer(&mut self) {
+        let event = self.peer.event().as_raw_fd();
+        self.ring.watch_descriptor(event, Word::new(Op::Wake, 0, 0));
+    }
+
+    /// Takes the completions there are and handles each.
+    fn reap(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
+        let mut done = std::mem::take(&mut self.done);
+        self.ring.collect(&mut done);
+        self.fired = 0;
+        for entry in &done {
+            let word = Word(entry.user_data());
+            match word.op() {
+                Op::Poll => {
+                    self.fired += 1;
+                    self.polled(entry);
+                }
+                Op::Receive => self.received(entry, on_event),
+                Op::Send => self.sent(entry, on_event),
+                Op::Accept => {
+                    self.fired += 1;
+                    self.accepted(entry, on_event);
+                }
+                Op::Name => self.named(entry, on_event),
+                Op::Close => self.closed(entry, on_event),
+                Op::Depart => self.departed(entry),
+                Op::Arrive if entry.result() >= 0 => {
+                    let conn = self.occupy(entry.result() as u32, State::Open, on_event);
+                    on_event(Event::Arrived { key: word.key(), conn });
+                    self.watch(conn.slot);
+                }
+                Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
+                Op::Arrive | Op::Wake | Op::None => {}
+            }
+        }
+        done.clear();
+        self.done = done;
+    }
+
+    /// Receives from all that have something, and learns the names of the accepted.
+    fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        let mut handed = 0;
+        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.names.is_waiting()) {
+            self.ask_names();
+            self.queue_receives();
+            handed += self.receiving.max(1);
+            self.ring.submit().or_else(|error| match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            })?;
+            self.reap(on_event);
+            while self.receiving > 0 {
+                // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
+                self.ring.sleep(Some(Duration::from_millis(1)))?;
+                self.reap(on_event);
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> bool {
+        let any = !self.notices.is_empty();
+        while let Some(notice) = self.notices.pop_front() {
+            if let Notice::Failed(conn, _) | Notice::DepartureFailed(conn, ..) = &notice {
+                // Closed meanwhile: nobody waits for it any more.
+                if self.find(*conn).is_none_or(|index| self.slot(index).state != State::Open) {
+                    continue;
+                }
+            }
+            on_event(notice.event());
+        }
+        any
+    }
+
+    /// Ends what has waited long enough, and tells how long until the next.
+    fn expire(&mut self) -> Option<Duration> {
+        if self.lingering.is_empty() && self.retry_at.is_none() {
+            return None;
+        }
+        let now = Instant::now();
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.wake_listeners(Exhausted::Descriptors);
+        }
+        while let Some((until, conn)) = self.lingering.front().copied() {
+            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
+            if until > now && lingers.is_some() {
+                break;
+            }
+            self.lingering.pop_front();
+            if let Some(index) = lingers {
+                self.end(index);
+            }
+        }
+        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
+        next.map(|at| at.saturating_duration_since(now))
+    }
+
+    /// An open connection.
+    fn open(&self, conn: ConnId) -> Option<u32> {
+        self.find(conn).filter(|index| self.slots[*index as usize].state == State::Open)
+    }
+}
+
+impl Driver for Uring {
+    fn kind(&self) -> Kind {
+        Kind::Uring
+    }
+
+    fn listen(&mut self, listener: TcpListener, tag: ListenerTag) -> io::Result<()> {
+        if self.listeners.len() >= LISTENERS_MAX {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        // The ring would answer at once, instead of waiting, for a socket that says not to block.
+        listener.set_nonblocking(false)?;
+        let name_bytes = sys::name_bytes(listener.local_addr()?);
+        self.listeners.push(Listener { socket: listener, tag, name_bytes, armed: false, resting: None });
+        self.arm_listener(self.listeners.len() - 1);
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        let next = self.expire();
+        let told = self.deliver(on_event);
+        let busy = told || !self.ready.is_empty() || self.names.is_waiting() || timeout == Some(Duration::ZERO);
+        if !busy && self.peer.falls_asleep() {
+            self.ring.sleep(next.into_iter().chain(timeout).min())?;
+        } else {
+            self.ring.poll()?;
+        }
+        let woken = self.peer.wakes_up();
+        self.reap(on_event);
+        while self.fired >= WORK_PER_ENTER && self.ready.len() < EVENTS_PER_WAIT {
+            self.ring.poll()?;
+            self.reap(on_event);
+        }
+        self.second_half(on_event)?;
+        self.deliver(on_event);
+        if woken {
+            on_event(Event::Woken);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
+        let Some(index) = self.open(conn) else { return };
+        let slot = &self.slots[index as usize];
+        if slot.has(BROKEN) {
+            return;
+        }
+        assert!(slot.sending == NONE, "a second send of {conn:?} while one is in flight");
+        self.slot(index).sending = self.sends.insert(bytes, 0);
+        self.submit_send(index);
+    }
+
+    fn pause(&mut self, conn: ConnId) {
+        if let Some(index) = self.open(conn) {
+            self.slot(index).flags |= PAUSED;
+        }
+    }
+
+    fn resume(&mut self, conn: ConnId) {
+        let Some(index) = self.open(conn) else { return };
+        let slot = self.slot(index);
+        slot.flags &= !PAUSED;
+        let readable = slot.has(READABLE);
+        slot.flags &= !READABLE;
+        if readable {
+            self.enqueue(index);
+        }
+        if !self.slot(index).has(CANCELLING | BROKEN) {
+            self.watch(index);
+        }
+    }
+
+    fn close(&mut self, conn: ConnId, how: Close) {
+        if let Some(index) = self.find(conn) {
+            self.close_how(index, how);
+        }
+    }
+
+    fn depart(&mut self, conn: ConnId, to: &Peer, key: u64) {
+        assert!(key <= super::KEY_MAX, "a departure's key has 56 bits");
+        let Some(index) = self.open(conn) else { return };
+        let slot = self.slot(index);
+        slot.state = State::Departing;
+        let broken = slot.has(BROKEN);
+        self.departing.insert(index, (key, to.clone()));
+        if broken {
+            self.stay(index, ErrorKind::NotConnected);
+        } else {
+            self.settle(index);
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer.clone()
+    }
+
+    fn connections(&self) -> u32 {
+        self.used
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if !self.ring.shut() {
+            self.sends.leak();
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The ring itself: each operation as a method, the word that names its completion, entering the kernel.
+
+use crate::driver::sys;
+use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+const SUBMISSIONS: u32 = 256;
+const COMPLETIONS: u32 = 4096;
+
+const ENTER_GETEVENTS: u32 = 1;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_NO_IOWAIT: u32 = 1 << 7;
+
+/// What a completion is of: the top byte of its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Op {
+    /// Nobody waits for it.
+    None = 0,
+    Accept = 1,
+    Name = 2,
+    Poll = 3,
+    Receive = 4,
+    Send = 5,
+    Close = 6,
+    Depart = 7,
+    /// Another ring's departure; the rest of the word is the key.
+    Arrive = 8,
+    Wake = 9,
+}
+
+/// The word of an operation: kind, slot (24 bits), generation or index (32 bits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Word(pub(super) u64);
+
+impl Word {
+    pub(super) fn new(op: Op, slot: u32, low: u32) -> Word {
+        debug_assert!(slot < 1 << 24);
+        Word((op as u64) << 56 | u64::from(slot) << 32 | u64::from(low))
+    }
+
+    pub(super) fn arrive(key: u64) -> Word {
+        Word((Op::Arrive as u64) << 56 | key)
+    }
+
+    pub(super) fn op(self) -> Op {
+        match (self.0 >> 56) as u8 {
+            1 => Op::Accept,
+            2 => Op::Name,
+            3 => Op::Poll,
+            4 => Op::Receive,
+            5 => Op::Send,
+            6 => Op::Close,
+            7 => Op::Depart,
+            8 => Op::Arrive,
+            9 => Op::Wake,
+            _ => Op::None,
+        }
+    }
+
+    pub(super) fn slot(self) -> u32 {
+        (self.0 >> 32) as u32 & 0x00ff_ffff
+    }
+
+    pub(super) fn low(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(super) fn key(self) -> u64 {
+        self.0 & crate::driver::KEY_MAX
+    }
+}
+
+/// A ring of one thread.
+pub(super) struct Ring {
+    ring: IoUring,
+    /// Completions taken early, because the kernel would not submit before.
+    early: Vec<cqueue::Entry>,
+    enter_flags: u32,
+}
+
+impl Ring {
+    /// A ring with a table of `slots` direct descriptors.
+    ///
+    /// # Errors
+    /// A sentence saying what this kernel refuses.
+    pub(super) fn new(slots: u32) -> io::Result<Ring> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .build(SUBMISSIONS)
+            .map_err(|error| explain("a ring cannot be made", error))?;
+        check_operations(&ring)?;
+        ring.submitter()
+            .register_files_sparse(slots)
+            .map_err(|error| explain("a table of direct descriptors cannot be made", error))?;
+        let enter_flags = if ring.params().is_feature_no_iowait() { ENTER_NO_IOWAIT } else { 0 };
+        let mut ring = Ring { ring, early: Vec::new(), enter_flags };
+        ring.check_names().map_err(|error| explain("the address of a peer cannot be asked for", error))?;
+        Ok(ring)
+    }
+
+    /// A second descriptor of the ring, for other threads to send to.
+    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the ring keeps its descriptor open for as long as it lives, which covers this call.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+    }
+
+    /// Asks for the address of a UDP socket, which answers as a TCP socket does and needs no peer.
+    fn check_names(&mut self) -> io::Result<()> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        let address = socket.local_addr()?;
+        socket.connect(address)?;
+        let mut name = Box::new(sys::Name::default());
+        let entry = opcode::SetSockOpt::new(
+            Fd(socket.as_raw_fd()),
+            libc::SOL_SOCKET as u32,
+            libc::SO_PEERNAME as u32,
+            name.as_mut_ptr().cast(),
+            sys::name_bytes(address),
+        );
+        let entry = into_getsockopt(entry.build());
+        // SAFETY: the room for the name outlives the completion that is waited for here.
+        unsafe { self.push(entry.user_data(Word::new(Op::Name, 0, 0).0)) };
+        let mut done = Vec::new();
+        while done.is_empty() {
+            self.sleep(None)?;
+            self.collect(&mut done);
+        }
+        let result = done[0].result();
+        if result < 0 {
+            return Err(io::Error::from_raw_os_error(-result));
+        }
+        if name.address() != Some(address) {
+            return Err(io::Error::other("the answer is wrong"));
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// Memory that the entry points to must stay until its completion.
+    unsafe fn push(&mut self, entry: squeue::Entry) {
+        // SAFETY: the caller's promise.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.make_room();
+        }
+    }
+
+    /// Leaves room for `count` entries that must be submitted together.
+    fn reserve(&mut self, count: usize) {
+        loop {
+            let queue = self.ring.submission();
+            if queue.capacity() - queue.len() >= count {
+                return;
+            }
+            drop(queue);
+            self.make_room();
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.submit().is_err() {
+            // Out of memory, or the completions are full: take those, and let others run.
+            let mut early = std::mem::take(&mut self.early);
+            early.extend(self.ring.completion());
+            self.early = early;
+            std::thread::yield_now();
+        }
+    }
+
+    fn enter(&mut self, want: u32, flags: u32, args: Option<&SubmitArgs<'_, '_>>) -> io::Result<()> {
+        let pending = self.ring.submission().len() as u32;
+        // SAFETY: `args` is what `EXT_ARG` announces, and outlives the call.
+        let entered = unsafe { self.ring.submitter().enter(pending, want, flags | self.enter_flags, args) };
+        match entered {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // Time is up, a signal came, or the completions are full and have to be taken first.
+                Some(libc::ETIME | libc::EINTR) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Submits what is pending; operations that need not wait are done afterwards.
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        self.enter(0, 0, None)
+    }
+
+    /// Submits what is pending and lets the kernel post what has happened.
+    pub(super) fn poll(&mut self) -> io::Result<()> {
+        busy_is_fine(self.enter(0, ENTER_GETEVENTS, None))
+    }
+
+    /// Submits what is pending and waits for one completion.
+    pub(super) fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if !self.early.is_empty() {
+            return self.poll();
+        }
+        let time = timeout.map(Timespec::from);
+        let args = match &time {
+            Some(time) => SubmitArgs::new().timespec(time),
+            None => SubmitArgs::new(),
+        };
+        busy_is_fine(self.enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
+    }
+
+    /// Moves the completions there are to the end of `into`.
+    pub(super) fn collect(&mut self, into: &mut Vec<cqueue::Entry>) {
+        into.append(&mut self.early);
+        into.extend(self.ring.completion());
+    }
+
+    /// Accepts into free slots of the table, again and again.
+    pub(super) fn accept(&mut self, listener: RawFd, word: Word) {
+        let entry = opcode::AcceptMulti::new(Fd(listener)).allocate_file_index(true).build();
+        // SAFETY: points to no memory.
+        unsafe { self.push(entry.user_data(word.0)) };
+    }
+
+    /// Asks for the peer's address, which has exactly `length` bytes.
+    ///
+    /// # Safety
+    /// `name` must stay until the completion.
+    pub(super) unsafe fn name(&mut self, slot: u32, name: *mut sys::Name, length: u32, word: Word) {
+        let entry = opcode::SetSockOpt::new(
+            Fixed(slot),
+            libc::SOL_SOCKET as u32,
+            libc::SO_PEERNAME as u32,
+            name.cast(),
+            length,
+        );
+        // SAFETY: the caller's promise.
+        unsafe { self.push(into_getsockopt(entry.build()).user_data(word.0)) };
+    }
+
+    /// Tells each time that bytes have arrived, or an end or an error.
+    pub(super) fn watch(&mut self, slot: u32, word: Word) {
+        let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
+        // SAFETY: points to no memory.
+        unsafe { self.push(opcode::PollAdd::new(Fixed(slot), events).multi(true).build().user_data(word.0)) };
+    }
+
+    /// The same for a descriptor of the process.
+    pub(super) fn watch_descriptor(&mut self, fd: RawFd, word: Word) {
+        let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true).build();
+        // SAFETY: points to no memory.
+        unsafe { self.push(entry.user_data(word.0)) };
+    }
+
+    /// Receives what is there, without waiting: done when `submit` returns.
+    ///
+    /// # Safety
+    /// `length` writable bytes at `buffer` must stay until the completion.
+    pub(super) unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
+        let entry = opcode::Recv::new(Fixed(slot), buffer, length).flags(libc::MSG_DONTWAIT).build();
+        // SAFETY: the caller's promise.
+        unsafe { self.push(entry.user_data(word.0)) };
+    }
+
+    /// Sends all bytes, however long the peer takes.
+    ///
+    /// # Safety
+    /// The bytes must stay until the completion.
+    pub(super) unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
+        let length = u32::try_from(bytes.len()).unwrap_or(1 << 30);
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length).flags(flags).build();
+        // SAFETY: the caller's promise.
+        unsafe { self.push(entry.user_data(word.0)) };
+    }
+
+    /// Ends the operation named `word`, which then completes with `ECANCELED`.
+    pub(super) fn cancel(&mut self, word: Word) {
+        let entry = opcode::AsyncCancel::new(word.0).build().flags(squeue::Flags::SKIP_SUCCESS);
+        // SAFETY: points to no memory.
+        unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
+    }
+
+    /// Ends our direction with a FIN.
+    pub(super) fn shutdown_write(&mut self, slot: u32) {
+        let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR).build().flags(squeue::Flags::SKIP_SUCCESS);
+        // SAFETY: points to no memory.
+        unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
+    }
+
+    /// Takes the socket out of the table, which closes it; with a RST if `abort`.
+    pub(super) fn close(&mut self, slot: u32, abort: bool, word: Word) {
+        if abort {
+            self.reserve(2);
+            let value = (&raw const sys::ABORT).cast();
+            let length = size_of::<libc::linger>() as u32;
+            let entry =
+                opcode::SetSockOpt::new(Fixed(slot), libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, length)
+                    .build()
+                    .flags(squeue::Flags::IO_HARDLINK);
+            // SAFETY: the value is static.
+            unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
+        }
+        // SAFETY: points to no memory.
+        unsafe { self.push(opcode::Close::new(Fixed(slot)).build().user_data(word.0)) };
+    }
+
+    /// Puts the socket into another ring's table, and then takes it out of this one. If the first fails, the second is
+    /// cancelled.
+    pub(super) fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, key: u64, moved: Word, closed: Word) {
+        self.reserve(2);
+        let there = DestinationSlot::auto_target();
+        let entry = opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(slot), there, Word::arrive(key).0)
+            .build()
+            .flags(squeue::Flags::IO_LINK);
+        // SAFETY: both point to no memory; the other ring's descriptor is kept until the completion.
+        unsafe {
+            self.push(entry.user_data(moved.0));
+            self.push(opcode::Close::new(Fixed(slot)).build().user_data(closed.0));
+        }
+    }
+
+    /// Ends all operations and closes all sockets of the table; false if the kernel may still be reading from sends.
+    pub(super) fn shut(&mut self) -> bool {
+        let submitter = self.ring.submitter();
+        let cancelled = match submitter.register_sync_cancel(None, CancelBuilder::any()) {
+            Ok(()) => true,
+            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+        };
+        let _ = submitter.unregister_files();
+        cancelled
+    }
+}
+
+/// `EBUSY` and `EAGAIN` ask to take completions first, which is what happens next.
+fn busy_is_fine(entered: io::Result<()>) -> io::Result<()> {
+    match entered {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => Ok(()),
+        other => other,
+    }
+}
+
+/// Turns a `setsockopt` of the ring into a `getsockopt` (Linux 6.7): they differ in one number, and the library has only
+/// the former. `SO_PEERNAME` this way is the one means to learn the peer's address of a direct descriptor that neither
+/// gives it a descriptor of the process for a moment nor takes an accept operation for each connection.
+fn into_getsockopt(mut entry: squeue::Entry) -> squeue::Entry {
+    /// From the kernel's `enum io_uring_socket_op`.
+    const GETSOCKOPT: u32 = 2;
+    /// Offset of `cmd_op` in the kernel's `struct io_uring_sqe`.
+    const CMD_OP_OFFSET: usize = 8;
+    const { assert!(size_of::<squeue::Entry>() == 64, "an entry is the kernel's 64 bytes") };
+    // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid there.
+    unsafe { (&raw mut entry).cast::<u8>().add(CMD_OP_OFFSET).cast::<u32>().write(GETSOCKOPT) };
+    entry
+}
+
+fn check_operations(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe).map_err(|error| explain("operations cannot be probed", error))?;
+    let needed: [(u8, &str); 9] = [
+        (opcode::AcceptMulti::CODE, "accept"),
+        (opcode::PollAdd::CODE, "poll"),
+        (opcode::Recv::CODE, "recv"),
+        (opcode::Send::CODE, "send"),
+        (opcode::Close::CODE, "close"),
+        (opcode::Shutdown::CODE, "shutdown"),
+        (opcode::AsyncCancel::CODE, "cancel"),
+        (opcode::MsgRingSendFd::CODE, "msg_ring"),
+        (opcode::SetSockOpt::CODE, "uring_cmd"),
+    ];
+    match needed.iter().find(|(code, _)| !probe.is_supported(*code)) {
+        Some((_, name)) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, format!("this kernel's io_uring has no {name} (Linux 6.7)")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Names the usual reasons.
+fn explain(what: &str, error: io::Error) -> io::Error {
+    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    let disabled = disabled.ok().filter(|value| value.trim() != "0");
+    let why = match (error.raw_os_error(), disabled) {
+        (Some(libc::EPERM), Some(value)) => format!("kernel.io_uring_disabled is {}", value.trim()),
+        (Some(libc::EPERM), None) => "not permitted, probably by a seccomp filter".to_owned(),
+        (Some(libc::ENOSYS), _) => "this kernel has no io_uring, or a seccomp filter hides it".to_owned(),
+        (Some(libc::EINVAL), _) => "this kernel is too old (6.7 is needed)".to_owned(),
+        (Some(libc::EOPNOTSUPP), _) => "this kernel is too old (6.7 is needed)".to_owned(),
+        (Some(libc::EMFILE), _) => "no descriptors left (RLIMIT_NOFILE)".to_owned(),
+        (Some(libc::ENOMEM), _) => "no memory left (RLIMIT_MEMLOCK or a control group)".to_owned(),
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("{what}: {why}"))
+}
+
+/// The descriptor to send departing sockets to.
+pub(super) fn door(door: &crate::driver::peer::Door) -> Option<BorrowedFd<'_>> {
+    match door {
+        crate::driver::peer::Door::Uring(fd) => Some(fd.as_fd()),
+        crate::driver::peer::Door::Epoll { .. } => None,
+    }
+}

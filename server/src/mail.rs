@@ -1,0 +1,147 @@
+//! Queues between shards: one bounded ring for each pair, one writer and one reader each, no lock.
+//!
+//! When a ring is full, the sender keeps what does not fit and stops reading from its clients until there is room; mail
+//! from others it goes on handling, so two full rings cannot block each other.
+
+use std::collections::VecDeque;
+
+use throng_engine::id::{Gate, ShardId};
+use throng_engine::mail::MailBatch;
+use throng_engine::session::moved::Moved;
+
+use crate::tls::TlsConnection;
+
+/// What goes through a ring.
+pub enum Envelope {
+    /// A turn's letters.
+    Batch(MailBatch),
+    /// The state of a connection whose socket has moved.
+    Moved(Box<MovedLink>),
+}
+
+/// State that goes with a socket.
+pub struct MovedLink {
+    /// What the driver tells the connection's arrival by.
+    pub key: u64,
+    /// What the state rests on.
+    pub after: Gate,
+    /// The shard's part.
+    pub moved: Box<Moved>,
+    /// The connection's TLS.
+    pub tls: Option<Box<TlsConnection>>,
+}
+
+/// All of a shard's ends.
+pub struct Mailbox {
+    incoming: Vec<rtrb::Consumer<Envelope>>,
+    outgoing: Vec<Outgoing>,
+}
+
+struct Outgoing {
+    ring: rtrb::Producer<Envelope>,
+    /// What the ring had no room for. Bounded, because nothing new is read from clients while there is any.
+    kept: VecDeque<Envelope>,
+}
+
+/// Makes the rings of `shards` shards, each of `slots` batches.
+pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
+    let count = usize::from(shards);
+    let mut boxes: Vec<Mailbox> = (0..count).map(|_| Mailbox { incoming: Vec::new(), outgoing: Vec::new() }).collect();
+    for from in 0..count {
+        for to in 0..count {
+            // A shard's mail to itself stays inside of it, but the ring keeps the indices plain.
+            let (ring, reader) = rtrb::RingBuffer::new(if from == to { 1 } else { slots });
+            boxes[from].outgoing.push(Outgoing { ring, kept: VecDeque::new() });
+            boxes[to].incoming.push(reader);
+        }
+    }
+    boxes
+}
+
+impl Mailbox {
+    /// Sends, or keeps what does not fit.
+    pub fn send(&mut self, to: ShardId, envelope: Envelope) {
+        let outgoing = &mut self.outgoing[to.index()];
+        if !outgoing.kept.is_empty() {
+            return outgoing.kept.push_back(envelope);
+        }
+        if let Err(rtrb::PushError::Full(envelope)) = outgoing.ring.push(envelope) {
+            outgoing.kept.push_back(envelope);
+        }
+    }
+
+    /// Tries again to send what was kept; calls `sent` for each shard that got something. Returns whether some is left.
+    pub fn push_on(&mut self, mut sent: impl FnMut(ShardId)) -> bool {
+        let mut left = false;
+        for (index, outgoing) in self.outgoing.iter_mut().enumerate() {
+            let before = outgoing.kept.len();
+            while let Some(envelope) = outgoing.kept.pop_front() {
+                if let Err(rtrb::PushError::Full(envelope)) = outgoing.ring.push(envelope) {
+                    outgoing.kept.push_front(envelope);
+                    break;
+                }
+            }
+            if outgoing.kept.len() < before {
+                sent(ShardId(index as u16));
+            }
+            left |= !outgoing.kept.is_empty();
+        }
+        left
+    }
+
+    /// Takes what has come, at most `most` envelopes from each sender.
+    pub fn receive(&mut self, most: usize, mut on_envelope: impl FnMut(Envelope)) -> bool {
+        let mut more = false;
+        for ring in &mut self.incoming {
+            for _ in 0..most {
+                match ring.pop() {
+                    Ok(envelope) => on_envelope(envelope),
+                    Err(_) => break,
+                }
+            }
+            more |= !ring.is_empty();
+        }
+        more
+    }
+
+    /// Whether something waits to be received.
+    pub fn has_mail(&self) -> bool {
+        self.incoming.iter().any(|ring| !ring.is_empty())
+    }
+
+    /// Envelopes that did not fit into rings.
+    pub fn kept(&self) -> usize {
+        self.outgoing.iter().map(|o| o.kept.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_kept_when_a_ring_is_full() {
+        let mut boxes = mailboxes(2, 2);
+        let mut receiver = boxes.pop().unwrap();
+        let mut sender = boxes.pop().unwrap();
+        let batch = |n: u64| {
+            let mut batch = MailBatch::new(ShardId(0));
+            batch.after = Gate(n);
+            Envelope::Batch(batch)
+        };
+        for n in 0..5 {
+            sender.send(ShardId(1), batch(n));
+        }
+        assert_eq!(sender.kept(), 3);
+        let mut seen = Vec::new();
+        while seen.len() < 5 {
+            receiver.receive(8, |e| match e {
+                Envelope::Batch(b) => seen.push(b.after.0),
+                Envelope::Moved(_) => unreachable!(),
+            });
+            sender.push_on(|to| assert_eq!(to, ShardId(1)));
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 4]);
+        assert_eq!(sender.kept(), 0);
+    }
+}

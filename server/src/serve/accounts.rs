@@ -1,0 +1,130 @@
+//! Accounts of a store at rest.
+
+use std::ops::ControlFlow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::wire::jid;
+
+use super::Rows;
+use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
+use crate::disk::{DiskError, Store};
+
+/// The accounts of a store that no server uses.
+pub(super) struct AtRest {
+    store: Store,
+    domain: String,
+}
+
+impl AtRest {
+    pub(super) fn new(store: Store, domain: &str) -> AtRest {
+        AtRest { store, domain: domain.to_owned() }
+    }
+}
+
+fn fault(error: &DiskError) -> Fault {
+    Fault::new(FaultKind::Internal, error.to_string())
+}
+
+/// A localpart as it is stored.
+///
+/// # Errors
+/// Why it cannot be one.
+pub(super) fn prepare(user: &str) -> Result<String, String> {
+    jid::normalise_local(user).map(std::borrow::Cow::into_owned).map_err(|error| error.to_string())
+}
+
+/// The row of an account with these keys.
+pub(super) fn row(keys: &ScramKeys) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    keys.record(now.as_micros() as u64)
+}
+
+/// Up to `limit` accounts after one, from the store.
+pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize, domain: &str) -> Result<Page<AccountRow>, Fault> {
+    let start = after.map(|user| format!("{user}@{domain}"));
+    let mut rows = Vec::new();
+    let mut next = None;
+    let mut visit = |partition: &[u8]| {
+        if rows.len() >= limit {
+            next = rows.last().map(|row: &AccountRow| row.user.clone());
+            return ControlFlow::Break(());
+        }
+        let bare = String::from_utf8_lossy(partition);
+        rows.push(AccountRow { user: bare.split('@').next().unwrap_or_default().to_owned() });
+        ControlFlow::Continue(())
+    };
+    let after = start.as_ref().map(|s| s.as_bytes());
+    engine.for_each_partition(Table::Accounts, after, &mut visit).map_err(|error| fault(&error))?;
+    Ok(Page { rows, next })
+}
+
+impl Accounts for AtRest {
+    fn domain(&self) -> Result<String, Fault> {
+        Ok(self.domain.clone())
+    }
+
+    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
+        let engine = self.store.engine();
+        let (mut writes, mut results) = (Batch::new(), Vec::with_capacity(batch.len()));
+        let mut written = std::collections::BTreeSet::new();
+        for account in batch {
+            let local = match prepare(&account.user) {
+                Ok(local) => local,
+                Err(why) => {
+                    results.push(Put::Invalid(why));
+                    continue;
+                }
+            };
+            let bare = format!("{local}@{}", self.domain);
+            let exists = written.contains(&bare) || exists(&*engine, &bare)?;
+            let result = decide(exists, existing);
+            if matches!(result, Put::Added | Put::Updated) {
+                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&row(&account.keys)]);
+                written.insert(bare);
+            }
+            results.push(result);
+        }
+        if !writes.is_empty() {
+            engine.commit(&[writes]).map_err(|error| fault(&error))?;
+        }
+        Ok(results)
+    }
+
+    fn delete(&self, user: &str) -> Result<(), Fault> {
+        let engine = self.store.engine();
+        let local = prepare(user).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
+        let bare = format!("{local}@{}", self.domain);
+        if !exists(&*engine, &bare)? {
+            return Err(Fault::new(FaultKind::NotFound, format!("there is no user {local}")));
+        }
+        let mut writes = Batch::new();
+        for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
+            writes.delete_partition(table, bare.as_bytes());
+        }
+        engine.commit(&[writes]).map_err(|error| fault(&error))
+    }
+
+    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        list(&*self.store.engine(), after, limit, &self.domain)
+    }
+}
+
+/// What becomes of an account, by whether there is one.
+pub(super) fn decide(exists: bool, existing: Existing) -> Put {
+    match (exists, existing) {
+        (false, Existing::Require) => Put::Missing,
+        (false, _) => Put::Added,
+        (true, Existing::Refuse) => Put::Exists,
+        (true, Existing::Skip) => Put::Skipped,
+        (true, Existing::Update | Existing::Require) => Put::Updated,
+    }
+}
+
+fn exists(engine: &Rows, bare: &str) -> Result<bool, Fault> {
+    let query = Query::Get { table: Table::Accounts, partition: bare.as_bytes().into(), sort: Box::default() };
+    match engine.read(&query).map_err(|error| fault(&error))? {
+        Found::Value(value) => Ok(value.is_some()),
+        Found::Rows { .. } => Ok(false),
+    }
+}

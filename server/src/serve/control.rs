@@ -1,0 +1,347 @@
+//! The running server, as the control socket asks it: questions go to shards as commands, figures come from counters.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use throng_engine::counters::Counters;
+use throng_engine::id::home;
+use throng_engine::io::{Command, PutMode, Reply};
+use throng_engine::wire::jid::Jid;
+
+use super::{Rows, Shared, accounts};
+use crate::admin::{
+    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, Listening, NewAccount, Page, Put,
+    Reloaded, SessionRow, Status,
+};
+use crate::config::Loaded;
+use crate::driver::Peer;
+use crate::log::LogHandle;
+use crate::thread::Ask;
+use crate::tls::Certificates;
+
+/// Longest wait for a shard's answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// What the serving thread is asked to do.
+pub(super) enum Wanted {
+    /// Stop, with this time for last words.
+    Stop(Option<Duration>),
+    /// Read certificates and knobs again.
+    Reload,
+}
+
+/// What the control needs of the server.
+pub(super) struct Links {
+    pub(super) loaded: Loaded,
+    pub(super) log: LogHandle,
+    pub(super) settings: Shared,
+    pub(super) engine: Arc<Rows>,
+    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) peers: Vec<Peer>,
+    pub(super) asks: Vec<SyncSender<Ask>>,
+    pub(super) counters: Vec<Arc<Counters>>,
+    pub(super) listening: Vec<Listening>,
+    pub(super) driver: String,
+    pub(super) wishes: SyncSender<Wanted>,
+}
+
+/// A backup under way, or ended and not yet told of.
+struct Backup {
+    to: PathBuf,
+    bytes: Arc<Mutex<(u64, Option<Result<u64, String>>)>>,
+}
+
+/// The running server.
+pub(super) struct Running {
+    links: Links,
+    started: Instant,
+    stopping: AtomicBool,
+    backup: Mutex<Option<Backup>>,
+}
+
+fn internal(text: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Internal, text)
+}
+
+impl Running {
+    pub(super) fn new(links: Links) -> Running {
+        Running { links, started: Instant::now(), stopping: AtomicBool::new(false), backup: Mutex::new(None) }
+    }
+
+    pub(super) fn listening(&self) -> &[Listening] {
+        &self.links.listening
+    }
+
+    pub(super) fn shards(&self) -> usize {
+        self.links.peers.len()
+    }
+
+    pub(super) fn driver(&self) -> &str {
+        &self.links.driver
+    }
+
+    pub(super) fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Puts a question to a shard without waiting for the answer.
+    fn put(&self, shard: usize, command: Command) -> Result<std::sync::mpsc::Receiver<Reply>, Fault> {
+        let (reply, answer) = sync_channel(1);
+        let busy = |_| Fault::new(FaultKind::Busy, "the shard has too many questions already");
+        self.links.asks[shard].try_send(Ask { command, reply }).map_err(busy)?;
+        self.links.peers[shard].wake();
+        Ok(answer)
+    }
+
+    /// Asks a shard and waits for the answer.
+    pub(super) fn ask(&self, shard: usize, command: Command) -> Result<Reply, Fault> {
+        let answer = self.put(shard, command)?;
+        answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
+    }
+
+    fn home(&self, local: &str) -> usize {
+        home(&format!("{local}@{}", self.links.settings.domain), self.links.settings.shards).index()
+    }
+
+    /// A JID of the served domain, normalised.
+    fn jid(&self, text: &str) -> Result<Jid, Fault> {
+        let full = if text.contains('@') { text.to_owned() } else { format!("{text}@{}", self.links.settings.domain) };
+        let jid = Jid::parse(&full).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
+        if jid.domain() != &*self.links.settings.domain || jid.local().is_none() {
+            let domain = &self.links.settings.domain;
+            return Err(Fault::new(FaultKind::Invalid, format!("{text} is not a user of {domain}")));
+        }
+        Ok(jid)
+    }
+
+    fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
+        self.links.counters.iter().map(|c| of(c)).sum()
+    }
+}
+
+fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
+    match reply {
+        Reply::Done(n) => Ok(u64::from(n)),
+        Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
+        Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("there is {what} already"))),
+        Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+        Reply::Sessions { .. } => Err(internal("an answer to another question")),
+    }
+}
+
+impl Accounts for Running {
+    fn domain(&self) -> Result<String, Fault> {
+        Ok(self.links.settings.domain.to_string())
+    }
+
+    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
+        let mut waits = Vec::with_capacity(batch.len());
+        for account in batch {
+            let row = accounts::row(&account.keys);
+            let local = match accounts::prepare(&account.user) {
+                Ok(local) => local,
+                Err(why) => {
+                    waits.push(Err(Put::Invalid(why)));
+                    continue;
+                }
+            };
+            let mode = match existing {
+                Existing::Refuse | Existing::Skip => PutMode::Add,
+                Existing::Update => PutMode::AddOrChange,
+                Existing::Require => PutMode::Change,
+            };
+            let shard = self.home(&local);
+            let command = Command::PutAccount { local: local.into(), credentials: row.into(), mode };
+            // The shard's queue is bounded: wait for the oldest answer when it is full.
+            let answer = loop {
+                match self.put(shard, command.clone()) {
+                    Ok(answer) => break answer,
+                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            waits.push(Ok(answer));
+        }
+        waits
+            .into_iter()
+            .map(|wait| match wait {
+                Err(put) => Ok(put),
+                Ok(answer) => match answer.recv_timeout(ANSWER_WAIT) {
+                    Ok(Reply::Done(0)) => Ok(Put::Updated),
+                    Ok(Reply::Done(_)) => Ok(Put::Added),
+                    Ok(Reply::Exists) if existing == Existing::Skip => Ok(Put::Skipped),
+                    Ok(Reply::Exists) => Ok(Put::Exists),
+                    Ok(Reply::NotFound) => Ok(Put::Missing),
+                    Ok(Reply::StoreFull) => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+                    Ok(Reply::Sessions { .. }) | Err(_) => Err(internal("the shard did not answer in time")),
+                },
+            })
+            .collect()
+    }
+
+    fn delete(&self, user: &str) -> Result<(), Fault> {
+        let jid = self.jid(user)?;
+        let local = jid.local().unwrap_or_default().to_owned();
+        let reply = self.ask(self.home(&local), Command::DeleteAccount { local: local.as_str().into() })?;
+        done(reply, &format!("user {local}")).map(drop)
+    }
+
+    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        accounts::list(&*self.links.engine, after, limit, &self.links.settings.domain)
+    }
+}
+
+impl Control for Running {
+    fn status(&self) -> Status {
+        let mut counters = BTreeMap::new();
+        for shard in &self.links.counters {
+            for (name, _, _, value) in shard.list() {
+                *counters.entry(name.to_owned()).or_insert(0) += value;
+            }
+        }
+        let (sessions, detached) = (self.sum(|c| c.sessions.get()), self.sum(|c| c.sessions_detached.get()));
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            domain: self.links.settings.domain.to_string(),
+            uptime_s: self.started.elapsed().as_secs(),
+            driver: self.links.driver.clone(),
+            shards: self.links.peers.len() as u32,
+            listeners: self.links.listening.clone(),
+            connections: self.sum(|c| c.connections.get()),
+            sessions: sessions.saturating_sub(detached),
+            resumable: detached,
+            storage_full: self.sum(|c| c.storage_full.get()) > 0,
+            stopping: self.stopping.load(Ordering::Acquire),
+            counters,
+        }
+    }
+
+    fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
+        let wanted = of.map(|of| self.jid(of)).transpose()?;
+        let place = |text: &str| {
+            Some(text.split_once(':')).flatten().and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+        };
+        let (mut shard, mut slot) = match after {
+            Some(after) => place(after).ok_or_else(|| Fault::new(FaultKind::Invalid, "not a place in a listing"))?,
+            None => (0usize, 0u32),
+        };
+        if let Some(jid) = wanted.as_ref().filter(|_| after.is_none()) {
+            shard = self.home(jid.local().unwrap_or_default());
+        }
+        let mut rows = Vec::new();
+        while shard < self.shards() && rows.len() < limit {
+            let most = u32::try_from(limit - rows.len()).unwrap_or(u32::MAX);
+            let Reply::Sessions { rows: page, next } = self.ask(shard, Command::Sessions { from_slot: slot, most })?
+            else {
+                return Err(internal("an answer to another question"));
+            };
+            let fits = |jid: &str| {
+                wanted.as_ref().is_none_or(|w| {
+                    jid == w.as_str()
+                        || (w.is_bare() && jid.strip_prefix(w.as_str()).is_some_and(|r| r.starts_with('/')))
+                })
+            };
+            rows.extend(page.into_iter().filter(|row| fits(&row.jid)).map(|row| SessionRow {
+                jid: row.jid,
+                address: None,
+                tls: row.tls.then(|| "yes".to_owned()),
+                shard: shard as u32,
+                age_s: 0,
+                idle_s: u64::from(row.idle_s),
+                priority: row.priority,
+                outbound_bytes: 0,
+            }));
+            match next {
+                Some(next) => slot = next,
+                None if wanted.is_some() => return Ok(Page { rows, next: None }),
+                None => (shard, slot) = (shard + 1, 0),
+            }
+        }
+        let next = (shard < self.shards()).then(|| format!("{shard}:{slot}"));
+        Ok(Page { rows, next })
+    }
+
+    fn kick(&self, jid: &str, _reason: Option<&str>) -> Result<u64, Fault> {
+        let jid = self.jid(jid)?;
+        let shard = self.home(jid.local().unwrap_or_default());
+        done(self.ask(shard, Command::Kick { jid: jid.as_str().into() })?, &format!("session of {jid}"))
+    }
+
+    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
+        let mut said = 0;
+        match to {
+            Audience::All => {
+                for shard in 0..self.shards() {
+                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into() })?, "session")?;
+                }
+            }
+            Audience::These(jids) => {
+                for jid in jids {
+                    let jid = self.jid(jid)?;
+                    let shard = self.home(jid.local().unwrap_or_default());
+                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into() };
+                    said += match self.ask(shard, say)? {
+                        Reply::NotFound => 0,
+                        reply => done(reply, "session")?,
+                    };
+                }
+            }
+        }
+        Ok(said)
+    }
+
+    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
+        self.stopping.store(true, Ordering::Release);
+        self.links.wishes.try_send(Wanted::Stop(grace)).map_err(|_| Fault::new(FaultKind::Busy, "stopping already"))
+    }
+
+    fn reload(&self) -> Result<Reloaded, Fault> {
+        let mut applied = Vec::new();
+        if let Some(certificates) = &self.links.certificates {
+            let reloaded = certificates.reload().map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
+            if reloaded == crate::tls::Reloaded::Changed {
+                applied.push("certificates".to_owned());
+            }
+        }
+        let new = self.links.loaded.again().map_err(|problems| Fault::new(FaultKind::Invalid, problems.to_string()))?;
+        let changes = self.links.loaded.changes(&new);
+        self.links.log.set_level(new.config.log_level);
+        applied.extend(changes.applied.into_iter().map(str::to_owned));
+        Ok(Reloaded { applied, waiting: changes.waiting.into_iter().map(str::to_owned).collect() })
+    }
+
+    fn backup(&self, to: &str) -> Result<BackupState, Fault> {
+        let mut slot = self.backup.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let to = PathBuf::from(to);
+        if let Some(backup) = slot.as_ref() {
+            if backup.to != to {
+                return Err(Fault::new(FaultKind::Busy, "another backup is under way"));
+            }
+            let mut state = backup.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let bytes = state.0;
+            return match state.1.take() {
+                None => Ok(BackupState { bytes, done: false }),
+                Some(result) => {
+                    drop(state);
+                    *slot = None;
+                    result.map(|bytes| BackupState { bytes, done: true }).map_err(internal)
+                }
+            };
+        }
+        let bytes = Arc::new(Mutex::new((0, None)));
+        let (engine, state, folder) = (self.links.engine.clone(), bytes.clone(), to.clone());
+        let work = move || {
+            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0 = n;
+            let result = crate::disk::backup::backup(&*engine, &folder, &mut progress);
+            let mut ended = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            ended.1 = Some(result.map_err(|error| error.to_string()));
+        };
+        std::thread::Builder::new().name("backup".into()).spawn(work).map_err(|e| internal(e.to_string()))?;
+        *slot = Some(Backup { to, bytes });
+        Ok(BackupState::default())
+    }
+}

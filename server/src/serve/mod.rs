@@ -1,0 +1,398 @@
+//! Puts the server together: store, threads, listeners, control socket; and takes it apart again in the right order.
+//!
+//! This is the one place that knows all rooms of the server. What it builds it hands out; it carries nothing out itself.
+
+mod accounts;
+mod control;
+mod settings;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use throng_engine::counters::Counters;
+use throng_engine::id::ShardId;
+use throng_engine::io::{Command, ListenerKind};
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+
+use crate::admin::lock::FolderLock;
+use crate::admin::socket::{AdminServer, Patience};
+use crate::admin::{Accounts, Listening};
+use crate::cli::signals::{Signals, Wish};
+use crate::cli::{Exit, Failure, Program, StoreReport};
+use crate::config::{Config, DriverChoice, Loaded};
+use crate::disk::{self, Committer, DiskError, Engine, ReadPort, Readers, Store, Submitter, Wake};
+use crate::driver::{self, Peer, Preference, shared_listeners};
+use crate::jobs::{self, JobPort};
+use crate::log::LogHandle;
+use crate::mail::{Mailbox, mailboxes};
+use crate::thread::{Ask, Clock, Parts, Thread};
+use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
+
+/// Questions of the operator that may wait for one shard.
+const ASKS_MAX: usize = 64;
+
+/// The program behind the command line.
+#[derive(Debug)]
+pub struct Throng;
+
+impl Program for Throng {
+    fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure> {
+        let result = serve(&loaded, log);
+        drop(lock);
+        result
+    }
+
+    fn accounts(&self, config: &Config) -> Result<Box<dyn Accounts>, Failure> {
+        let store = open(config)?;
+        settings::claim_domain(&*store.engine(), &config.domain)?;
+        Ok(Box::new(accounts::AtRest::new(store, &config.domain)))
+    }
+
+    fn check(&self, config: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        let store = open(config)?;
+        let mut told = 0;
+        let mut progress = |rows: u64| {
+            if rows / 1_000_000 > told {
+                told = rows / 1_000_000;
+                say(&format!("{rows} rows read"));
+            }
+        };
+        let report =
+            disk::check::check(&*store.engine(), &settings::check_value, &mut progress).map_err(disk_failure)?;
+        let counts = report.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
+        let wrong = report.first_problems;
+        store.close();
+        Ok(StoreReport { counts, wrong })
+    }
+
+    fn backup(&self, config: &Config, to: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        let store = open(config)?;
+        let mut told = Instant::now();
+        let mut progress = |bytes: u64| {
+            if told.elapsed() > Duration::from_secs(1) {
+                told = Instant::now();
+                say(&format!("{} MiB copied", bytes >> 20));
+            }
+        };
+        let bytes = disk::backup::backup(&*store.engine(), to, &mut progress).map_err(disk_failure)?;
+        store.close();
+        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
+    }
+
+    fn restore(&self, config: &Config, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        let mut told = Instant::now();
+        let mut progress = |bytes: u64| {
+            if told.elapsed() > Duration::from_secs(1) {
+                told = Instant::now();
+                say(&format!("{} MiB copied", bytes >> 20));
+            }
+        };
+        let bytes = disk::backup::restore(from, &config.data, &mut progress).map_err(disk_failure)?;
+        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
+    }
+}
+
+fn open(config: &Config) -> Result<Store, Failure> {
+    Store::open(&config.data, &settings::disk_options(config)).map_err(disk_failure)
+}
+
+fn disk_failure(error: DiskError) -> Failure {
+    let exit = if matches!(error, DiskError::Locked { .. }) { Exit::InUse } else { Exit::Failed };
+    Failure::new(exit, error.to_string())
+}
+
+/// What a shard's thread says when its driver is there.
+struct Ready {
+    peer: Peer,
+    kind: driver::Kind,
+    fallback: Option<String>,
+}
+
+/// What a shard's thread gets then.
+struct Rest {
+    shard: Shard,
+    submitter: Submitter,
+    reads: ReadPort,
+    jobs: JobPort,
+    mail: Mailbox,
+    peers: Vec<Peer>,
+    tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
+    asks: Receiver<Ask>,
+    sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
+    kinds: Vec<ListenerKind>,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+}
+
+fn spawn(
+    index: usize,
+    preference: Preference,
+    driver_settings: driver::Settings,
+    ready: SyncSender<Result<Ready, String>>,
+    rest: Receiver<Rest>,
+) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
+    std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
+        let choice = match driver::choose(preference, &driver_settings) {
+            Ok(choice) => choice,
+            Err(error) => {
+                let _ = ready.send(Err(error.to_string()));
+                return Ok(());
+            }
+        };
+        let mut driver = choice.driver;
+        let told = Ready { peer: driver.peer(), kind: driver.kind(), fallback: choice.fallback };
+        if ready.send(Ok(told)).is_err() {
+            return Ok(());
+        }
+        let Ok(rest) = rest.recv() else { return Ok(()) };
+        for (socket, tag) in rest.sockets {
+            driver.listen(socket, tag)?;
+        }
+        let parts = Parts {
+            shard: rest.shard,
+            driver,
+            submitter: rest.submitter,
+            reads: rest.reads,
+            jobs: rest.jobs,
+            mail: rest.mail,
+            peers: rest.peers,
+            listeners: rest.kinds,
+            tls: rest.tls,
+            asks: rest.asks,
+            clock: rest.clock,
+            stop: rest.stop,
+        };
+        Thread::new(parts).run()
+    })
+}
+
+/// A server that runs.
+struct Server {
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+    readers: Readers,
+    committer: Committer,
+    store: Store,
+    stop: Arc<AtomicBool>,
+    peers: Vec<Peer>,
+    counters: Vec<Arc<Counters>>,
+}
+
+fn serve(loaded: &Loaded, log: LogHandle) -> Result<(), Failure> {
+    let config = &loaded.config;
+    let (wishes_in, wishes) = sync_channel::<control::Wanted>(16);
+    let signal_wishes = wishes_in.clone();
+    let _signals = Signals::start(move |wish| {
+        let wanted = match wish {
+            Wish::Stop => control::Wanted::Stop(None),
+            Wish::StopNow => std::process::exit(1),
+            Wish::Reload => control::Wanted::Reload,
+        };
+        let _ = signal_wishes.try_send(wanted);
+    })
+    .map_err(Failure::failed)?;
+    let certificates = certificates(config)?;
+    let store = open(config)?;
+    let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log)?;
+    let running = Arc::new(running);
+    let control: Arc<dyn crate::admin::Control> = running.clone();
+    let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
+        .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
+    print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
+    tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
+    let mut grace = config.shutdown_grace_seconds;
+    while let Ok(wanted) = wishes.recv() {
+        match wanted {
+            control::Wanted::Stop(wished) => {
+                grace = wished.unwrap_or(grace);
+                break;
+            }
+            control::Wanted::Reload => match crate::admin::Control::reload(&*running) {
+                Ok(done) => tracing::info!(applied = ?done.applied, waiting = ?done.waiting, "reloaded"),
+                Err(fault) => tracing::error!(%fault, "not reloaded"),
+            },
+        }
+    }
+    tracing::info!("stopping");
+    running.begin_stop();
+    let result = stop(server, &running, grace);
+    drop(admin);
+    tracing::info!("stopped");
+    result
+}
+
+/// Ends all streams, waits for their last words and for the store, in this order.
+fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(), Failure> {
+    let Server { threads, readers, committer, store, stop, peers, counters } = server;
+    for shard in 0..peers.len() {
+        let _ = running.ask(shard, Command::Shutdown);
+    }
+    let end = Instant::now() + grace;
+    let connections = || counters.iter().map(|c| c.connections.get()).sum::<u64>();
+    while connections() > 0 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stop.store(true, Ordering::Release);
+    for peer in &peers {
+        peer.wake();
+    }
+    let mut failed = None;
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => failed = Some(error.to_string()),
+            Err(_) => failed = Some("a shard's thread panicked".to_owned()),
+        }
+    }
+    drop(readers);
+    committer.stop();
+    store.close();
+    failed.map_or(Ok(()), |why| Err(Failure::failed(why)))
+}
+
+fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
+    let source = match (&config.tls_certificate, &config.tls_key) {
+        (Some(chain), Some(key)) => CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() },
+        (None, None) => {
+            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)?
+        }
+        _ => return Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
+    };
+    let min_version = match config.tls_version_min {
+        crate::config::TlsVersion::V12 => TlsVersion::V1_2,
+        crate::config::TlsVersion::V13 => TlsVersion::V1_3,
+    };
+    let options = TlsOptions { min_version, ..TlsOptions::default() };
+    Certificates::load(vec![source], options).map(Some).map_err(Failure::failed)
+}
+
+fn start(
+    loaded: &Loaded,
+    store: Store,
+    certificates: Option<&Arc<Certificates>>,
+    wishes: SyncSender<control::Wanted>,
+    log: LogHandle,
+) -> Result<(Server, control::Running), Failure> {
+    let config = &loaded.config;
+    let engine = store.engine();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let shards = u16::try_from(config.shards.unwrap_or(cores as u64)).unwrap_or(u16::MAX);
+    let settings = Arc::new(settings::engine_settings(config, shards, &*engine)?);
+
+    // Drivers first: their addresses are what everything else wakes.
+    let preference = match config.driver {
+        DriverChoice::Auto => Preference::Auto,
+        DriverChoice::Uring => Preference::Uring,
+        DriverChoice::Epoll => Preference::Epoll,
+    };
+    let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..usize::from(shards) {
+        let (ready_in, ready) = sync_channel(1);
+        let (rest_in, rest) = sync_channel(1);
+        let thread = spawn(index, preference, settings::driver_settings(config), ready_in, rest);
+        threads.push(thread.map_err(Failure::failed)?);
+        rests.push(rest_in);
+        let ready = ready.recv().map_err(|_| Failure::failed("a shard's thread ended at once"))?;
+        readies.push(ready.map_err(Failure::failed)?);
+    }
+    if let Some(why) = &readies[0].fallback {
+        tracing::info!("epoll is used: {why}");
+    }
+    let driver_kind = readies[0].kind;
+    let peers: Vec<Peer> = readies.into_iter().map(|r| r.peer).collect();
+
+    // The store's threads.
+    let options = settings::disk_options(config);
+    let wakes: Vec<Arc<dyn Wake>> = peers
+        .iter()
+        .map(|peer| {
+            let peer = peer.clone();
+            Arc::new(move || peer.wake()) as Arc<dyn Wake>
+        })
+        .collect();
+    let sleepers = Readers::sleepers(&options);
+    let all_wakes = wakes.iter().cloned().chain(sleepers.iter().map(|s| s.clone() as Arc<dyn Wake>)).collect();
+    let fatal = disk::commit::stop_process();
+    let folder = Some(store.folder().to_owned());
+    let (committer, submitters) =
+        Committer::start(engine.clone(), folder, usize::from(shards), all_wakes, &options, fatal.clone())
+            .map_err(disk_failure)?;
+    let (readers, ports) =
+        Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal).map_err(disk_failure)?;
+    let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
+
+    // Listeners, one socket a shard each.
+    let (mut kinds, mut listening) = (Vec::new(), Vec::new());
+    let mut sockets: Vec<Vec<(std::net::TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
+    for listener in loaded.listeners() {
+        let opened = match shared_listeners(listener.address, usize::from(shards), config.backlog as u32) {
+            Ok(opened) => opened,
+            Err(error) if !listener.must => {
+                tracing::warn!(address = %listener.address, %error, "a default address is left out");
+                continue;
+            }
+            Err(error) => return Err(Failure::failed(format!("cannot listen on {}: {error}", listener.address))),
+        };
+        let address = opened[0].local_addr().map_err(Failure::failed)?;
+        let tag = driver::ListenerTag(u8::try_from(kinds.len()).map_err(|_| Failure::failed("too many listeners"))?);
+        kinds.push(settings::listener_kind(config, &listener, certificates.is_some()));
+        listening.push(Listening { address: address.to_string(), direct_tls: listener.direct_tls });
+        for (shard, socket) in opened.into_iter().enumerate() {
+            sockets[shard].push((socket, tag));
+        }
+    }
+    if listening.is_empty() {
+        return Err(Failure::failed("there is no address to listen on"));
+    }
+
+    let (clock, stop) = (Clock::start(), Arc::new(AtomicBool::new(false)));
+    let (mut counters, mut asks) = (Vec::new(), Vec::new());
+    let boxes = mailboxes(shards, config.mail_ring_slots as usize);
+    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(boxes).zip(sockets).zip(rests).enumerate();
+    for (index, (((((submitter, reads), jobs), mail), sockets), rest)) in parts {
+        let own = Arc::new(Counters::default());
+        counters.push(own.clone());
+        let (ask_in, ask) = sync_channel(ASKS_MAX);
+        asks.push(ask_in);
+        let shard = Shard::new(ShardId(index as u16), settings.clone(), own, settings::entropy()?);
+        let given = Rest {
+            shard,
+            submitter,
+            reads,
+            jobs,
+            mail,
+            peers: peers.clone(),
+            tls: certificates.map(|c| (c.starttls(), c.direct())),
+            asks: ask,
+            sockets,
+            kinds: kinds.clone(),
+            clock,
+            stop: stop.clone(),
+        };
+        rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
+    }
+    let running = control::Running::new(control::Links {
+        loaded: loaded.clone(),
+        log,
+        settings: settings.clone(),
+        engine: engine.clone(),
+        certificates: certificates.cloned(),
+        peers: peers.clone(),
+        asks,
+        counters: counters.clone(),
+        listening,
+        driver: driver_kind.to_string(),
+        wishes,
+    });
+    Ok((Server { threads, readers, committer, store, stop, peers, counters }, running))
+}
+
+/// Keeps the type of the engine's trait in one place for the parts of this room.
+type Rows = dyn Engine;
+
+/// Keeps the settings' type in one place for the parts of this room.
+type Shared = Arc<Settings>;

@@ -1,0 +1,169 @@
+//! From the operator's options to what each room takes.
+
+use std::io::Read;
+
+use throng_engine::io::ListenerKind;
+use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
+use throng_engine::shard::ID_FLOOR_PREFIX;
+use throng_engine::store::account::Credentials;
+use throng_engine::store::archive::{Entry, MailboxRow};
+use throng_engine::store::{Batch, Found, Query, Table};
+
+use super::Rows;
+use crate::cli::{Exit, Failure};
+use crate::config::{self, Config, Starttls};
+use crate::{disk, driver};
+
+/// Sort key of the row that names the store's domain.
+const DOMAIN_KEY: &[u8] = b"domain";
+/// Sort key of the secret from which salts of missing accounts are made up.
+const DECOY_KEY: &[u8] = b"decoy-key";
+
+/// 32 bytes of the system's randomness.
+pub(super) fn entropy() -> Result<[u8; 32], Failure> {
+    let mut bytes = [0u8; 32];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| Failure::failed(format!("/dev/urandom: {error}")))?;
+    Ok(bytes)
+}
+
+fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
+    let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: sort.into() };
+    match engine.read(&query).map_err(super::disk_failure)? {
+        Found::Value(value) => Ok(value),
+        Found::Rows { .. } => Ok(None),
+    }
+}
+
+fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
+    let mut batch = Batch::new();
+    batch.put(Table::Meta, b"", sort, &[value]);
+    engine.commit(&[batch]).map_err(super::disk_failure)
+}
+
+/// A store keeps the accounts of one domain: the first that it was used with.
+pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
+    match meta(engine, DOMAIN_KEY)? {
+        None => put_meta(engine, DOMAIN_KEY, domain.as_bytes()),
+        Some(own) if *own == *domain.as_bytes() => Ok(()),
+        Some(own) => {
+            let own = String::from_utf8_lossy(&own).into_owned();
+            Err(Failure::new(
+                Exit::Usage,
+                format!("the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}"),
+            ))
+        }
+    }
+}
+
+/// The highest archive id that may have been given out before.
+fn id_floor(engine: &Rows) -> Result<u64, Failure> {
+    let query = Query::Range {
+        table: Table::Meta,
+        partition: Box::default(),
+        from: ID_FLOOR_PREFIX.as_bytes().into(),
+        until: None,
+        reverse: false,
+        rows_max: u32::MAX,
+        bytes_max: u32::MAX,
+    };
+    let Found::Rows { rows, .. } = engine.read(&query).map_err(super::disk_failure)? else { return Ok(0) };
+    let floors = rows.iter().filter(|row| row.sort.starts_with(ID_FLOOR_PREFIX.as_bytes()));
+    Ok(floors.filter_map(|row| Some(u64::from_be_bytes((*row.value).try_into().ok()?))).max().unwrap_or(0))
+}
+
+fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
+    if let Some(key) = meta(engine, DECOY_KEY)?.and_then(|key| <[u8; 32]>::try_from(&*key).ok()) {
+        return Ok(key);
+    }
+    let key = entropy()?;
+    put_meta(engine, DECOY_KEY, &key)?;
+    Ok(key)
+}
+
+/// What the engine takes. Also claims the store for the domain.
+pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
+    claim_domain(engine, &config.domain)?;
+    let seconds = |d: std::time::Duration| u32::try_from(d.as_secs()).unwrap_or(u32::MAX);
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut s = Settings::new(&config.domain, shards, entropy()?, id_floor(engine)?);
+    s.decoy_key = decoy_key(engine)?;
+    s.facts.registration = config.open_registration;
+    s.stanza_bytes_max = bytes(config.stanza_bytes_max);
+    s.sessions_per_user_max = u16::try_from(config.sessions_per_user_max).unwrap_or(u16::MAX);
+    s.resource_conflict = match config.resource_conflict {
+        config::ResourceConflict::Replace => ResourceConflict::ReplaceOld,
+        config::ResourceConflict::Refuse => ResourceConflict::RefuseNew,
+    };
+    s.bare_delivery = match config.bare_delivery {
+        config::BareDelivery::All => BareDelivery::All,
+        config::BareDelivery::MostAvailable => BareDelivery::MostAvailable,
+    };
+    s.resume_s_max = seconds(config.sm_resume_seconds);
+    s.idle_s_max = seconds(config.idle_timeout_seconds);
+    s.preauth_s_max = seconds(config.preauth_timeout_seconds);
+    s.send_stall_s_max = seconds(config.send_timeout_seconds);
+    s.outbound_bytes_max = bytes(config.outbound_bytes_max);
+    s.outbound_bytes_soft = bytes(config.outbound_bytes_soft);
+    s.unacked_max = bytes(config.unacked_stanzas_max);
+    s.in_flight_max = u16::try_from(config.in_flight_stanzas_max).unwrap_or(u16::MAX);
+    s.archive = config.archive;
+    s.retention_s = config.archive_days * 86_400;
+    s.mailbox_messages_max = count(config.mailbox_messages_max);
+    s.mailbox_bytes_max = config.mailbox_bytes_max;
+    s.scram_iterations = count(config.scram_iterations);
+    s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
+    let window_ms = u64::try_from(config.login_failures_window_seconds.as_millis()).unwrap_or(u64::MAX);
+    let refill = |burst: u64| u32::try_from(window_ms / burst.max(1)).unwrap_or(u32::MAX).max(1);
+    s.throttle.account_burst = count(config.login_failures_per_account_max);
+    s.throttle.account_refill_ms = refill(config.login_failures_per_account_max);
+    s.throttle.address_burst = count(config.login_failures_per_address_max);
+    s.throttle.address_refill_ms = refill(config.login_failures_per_address_max);
+    s.registration_throttle.address_burst = count(config.registrations_hourly_max);
+    s.registration_throttle.address_refill_ms = count(3_600_000 / config.registrations_hourly_max.max(1)).max(1);
+    s.cache_s = seconds(config.cache_seconds);
+    s.cached_users_max = bytes(config.cached_users_max);
+    Ok(s)
+}
+
+/// What the store's engine and threads take.
+pub(super) fn disk_options(config: &Config) -> disk::Options {
+    disk::Options {
+        reserve_bytes: config.reserve_bytes,
+        min_free_bytes: config.free_bytes_min,
+        group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),
+        ..disk::Options::default()
+    }
+}
+
+/// What a driver takes.
+pub(super) fn driver_settings(config: &Config) -> driver::Settings {
+    let usual = driver::Settings::default();
+    let slots = config.shard_connections_max.and_then(|n| u32::try_from(n).ok()).unwrap_or(usual.slots);
+    driver::Settings { slots, ..usual }
+}
+
+/// What a listener promises and demands.
+pub(super) fn listener_kind(config: &Config, listener: &config::Listener, certificate: bool) -> ListenerKind {
+    ListenerKind {
+        direct_tls: listener.direct_tls,
+        starttls: !listener.direct_tls && certificate && config.starttls != Starttls::Off,
+        plain_auth: config.plain_auth,
+        registration: config.open_registration,
+    }
+}
+
+/// What each table's values must be, for `throng store check`.
+pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
+    let good = match table {
+        Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
+        Table::Archive => sort.len() == 8 && Entry::decode(value).is_some(),
+        Table::Mailbox if sort.is_empty() => MailboxRow::decode(value).is_some(),
+        Table::Mailbox => sort.len() == 8 && value.is_empty(),
+        Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),
+        Table::Roster => throng_engine::store::roster::ItemView::decode(value).is_some(),
+        Table::Meta | Table::Private => true,
+    };
+    if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
+}

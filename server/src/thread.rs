@@ -1,0 +1,530 @@
+//! One shard's thread: wait, handle, flush.
+//!
+//! ```text
+//! driver events, mail, answers of the store, finished jobs, commands
+//!        └──> shard.handle(now, input, &mut output) ... EndOfTurn
+//!                 writes ──> committer (one ticket a turn)      mail ──> rings, at once, with the gate
+//!                 sends, closes, moves, reads, replies ──> gate queue ──> out, once durable
+//! ```
+//!
+//! This room knows the order of a turn and nothing of what is said.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use throng_engine::gate::GateQueue;
+use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply, StorageState, TlsFacts};
+use throng_engine::session::moved::Moved;
+use throng_engine::shard::Shard;
+
+use crate::disk::{self, ReadPort, ReadRequest, Submitter};
+use crate::driver::{Cause, Close, Driver, Event, Peer};
+use crate::jobs::JobPort;
+use crate::links::Links;
+use crate::mail::{Envelope, Mailbox, MovedLink};
+use crate::tls::{TlsConfig, TlsConnection};
+
+/// Longest sleep: sweeps go on when nothing happens.
+const SLEEP_MAX: Duration = Duration::from_millis(250);
+/// Sleep while something waits for room elsewhere.
+const SLEEP_CONGESTED: Duration = Duration::from_micros(200);
+/// Envelopes taken from each other shard in one turn.
+const MAIL_A_TURN: usize = 64;
+/// Bytes that may wait in the gate queue before clients are no longer read from.
+const GATE_BYTES_MAX: usize = 32 << 20;
+
+/// An operator's question to one shard.
+pub struct Ask {
+    /// The question.
+    pub command: Command,
+    /// Where the answer goes.
+    pub reply: SyncSender<Reply>,
+}
+
+/// What a thread is started with.
+pub struct Parts {
+    /// The shard.
+    pub shard: Shard,
+    /// Its network.
+    pub driver: Box<dyn Driver>,
+    /// Way into the store.
+    pub submitter: Submitter,
+    /// Questions to the store.
+    pub reads: ReadPort,
+    /// Long work.
+    pub jobs: JobPort,
+    /// Mail.
+    pub mail: Mailbox,
+    /// All shards' drivers, by shard.
+    pub peers: Vec<Peer>,
+    /// What each listener's connections are, by tag.
+    pub listeners: Vec<ListenerKind>,
+    /// TLS of connections by STARTTLS and of direct ones.
+    pub tls: Option<(TlsConfig, TlsConfig)>,
+    /// Operator's questions.
+    pub asks: Receiver<Ask>,
+    /// The process's clock.
+    pub clock: Clock,
+    /// Ends the thread once all is out.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Time for shards: monotonic since the process started, and the wall's.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts now.
+    pub fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    /// The time.
+    pub fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { mono_ms: self.0.elapsed().as_millis() as u64, wall_us: wall.as_micros() as u64 }
+    }
+}
+
+/// A connection that has come before its state, or the other way round.
+enum Half {
+    Conn { conn: ConnId, bytes: Vec<u8> },
+    State(Box<MovedLink>),
+}
+
+/// One thread.
+pub struct Thread {
+    p: Parts,
+    links: Links,
+    out: Output,
+    gate: GateQueue,
+    halves: HashMap<u64, Half>,
+    /// Connections that have arrived and wait for their state, and their keys.
+    waiting_conns: HashMap<ConnId, u64>,
+    departing: HashMap<u64, Box<Moved>>,
+    departures: u64,
+    reads_kept: VecDeque<ReadRequest>,
+    replies: HashMap<u64, SyncSender<Reply>>,
+    asked: u64,
+    storage: StorageState,
+}
+
+impl Thread {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Thread {
+        Thread {
+            p: parts,
+            links: Links::default(),
+            out: Output::default(),
+            gate: GateQueue::default(),
+            halves: HashMap::new(),
+            waiting_conns: HashMap::new(),
+            departing: HashMap::new(),
+            departures: 0,
+            reads_kept: VecDeque::new(),
+            replies: HashMap::new(),
+            asked: 0,
+            storage: StorageState::Ok,
+        }
+    }
+
+    /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// When the driver itself breaks.
+    pub fn run(mut self) -> std::io::Result<()> {
+        loop {
+            let congested = self.is_congested();
+            if congested {
+                std::thread::sleep(SLEEP_CONGESTED);
+            } else {
+                self.network()?;
+            }
+            let now = self.p.clock.now();
+            self.mail(now);
+            self.answers(now);
+            self.commands(now);
+            self.end_turn(now);
+            self.release();
+            self.links.end_patience(&mut *self.p.driver, Instant::now());
+            if self.p.stop.load(Ordering::Acquire) && self.is_done() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn shard_id(&self) -> ShardId {
+        self.p.shard.id()
+    }
+
+    /// Whether so much waits elsewhere that clients must not be read from.
+    fn is_congested(&mut self) -> bool {
+        let peers = &self.p.peers;
+        let kept = self.p.mail.push_on(|to| peers[to.index()].wake());
+        kept || self.p.submitter.is_full() || self.gate.bytes() > GATE_BYTES_MAX
+    }
+
+    /// Whether the last words of all connections are out and nothing is under way.
+    fn is_done(&self) -> bool {
+        self.gate.is_empty() && self.p.driver.connections() == 0 && !self.p.mail.has_mail()
+    }
+
+    /// Time until the thread must look again by itself.
+    fn patience(&self) -> Duration {
+        let busy = self.p.shard.has_own_mail()
+            || self.p.mail.has_mail()
+            || !self.reads_kept.is_empty()
+            || self.p.jobs.kept() > 0;
+        // Asked last, so that the committer knows of the sleeper before it sleeps.
+        let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
+        if busy || gated { Duration::ZERO } else { SLEEP_MAX }
+    }
+
+    fn network(&mut self) -> std::io::Result<()> {
+        let timeout = self.patience();
+        let mut events = Events { thread: None };
+        let Thread { p, links, out, halves, waiting_conns, departing, .. } = self;
+        let Parts { driver, shard, clock, listeners, tls, .. } = p;
+        let mut now = None;
+        // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
+        driver.wait(Some(timeout), &mut |event| {
+            let now = *now.get_or_insert_with(|| clock.now());
+            events
+                .handle(&mut Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now }, event);
+        })?;
+        for order in events.thread.take().unwrap_or_default() {
+            self.carry_out(order);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        let driver = &mut *self.p.driver;
+        match order {
+            Order::Raw(conn, bytes) => self.links.raw(driver, conn, bytes, false),
+            Order::Close(conn) => self.links.close(driver, conn, Vec::new(), false),
+            Order::CloseRaw(conn, bytes) => {
+                self.links.raw(driver, conn, bytes, false);
+                driver.close(conn, Close::AfterSend);
+            }
+            Order::Abort(conn) => driver.close(conn, Close::Now),
+            Order::Pause(conn) => driver.pause(conn),
+            Order::Sent(conn) => {
+                let after = self.links.sent(driver, conn);
+                if after.sent {
+                    let now = self.p.clock.now();
+                    self.p.shard.handle(now, Input::Sent { conn }, &mut self.out);
+                }
+                if let Some((to, moved)) = after.depart {
+                    self.depart(conn, to, moved);
+                }
+            }
+            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes),
+            Order::Left { conn, key } => self.left(conn, key),
+        }
+    }
+
+    // Moving connections.
+
+    fn depart(&mut self, conn: ConnId, to: ShardId, moved: Box<Moved>) {
+        self.departures += 1;
+        let key = (u64::from(self.shard_id().0) << 40) | (self.departures & ((1 << 40) - 1));
+        self.departing.insert(key, moved);
+        // The destination is found again by the user's home when the socket has gone.
+        self.p.driver.depart(conn, &self.p.peers[to.index()], key);
+    }
+
+    /// The socket has gone: its state follows.
+    fn left(&mut self, conn: ConnId, key: u64) {
+        let tls = self.links.closed(conn);
+        let now = self.p.clock.now();
+        if let Some(moved) = self.departing.remove(&key) {
+            let to = self.p.shard.home_of(&moved.local);
+            let link = MovedLink { key, after: self.gate.gate(), moved, tls };
+            self.p.mail.send(to, Envelope::Moved(Box::new(link)));
+            self.p.peers[to.index()].wake();
+        }
+        self.p.shard.handle(now, Input::Closed { conn }, &mut self.out);
+    }
+
+    /// Socket and state are both here.
+    fn arrive(&mut self, link: MovedLink, conn: ConnId, mut bytes: Vec<u8>) {
+        let now = self.p.clock.now();
+        self.gate.rests_on(link.after);
+        self.waiting_conns.remove(&conn);
+        self.links.open(conn, link.tls);
+        self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
+        if !bytes.is_empty() {
+            let mut events = Events { thread: None };
+            let Thread { p, links, out, halves, waiting_conns, departing, .. } = self;
+            let Parts { shard, listeners, tls, .. } = p;
+            let mut hands = Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now };
+            events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
+            for order in events.thread.take().unwrap_or_default() {
+                self.carry_out(order);
+            }
+        }
+        self.p.driver.resume(conn);
+    }
+
+    // The rest of a turn.
+
+    fn mail(&mut self, now: Now) {
+        let mut arrived = Vec::new();
+        let Thread { p, out, gate, halves, .. } = self;
+        let Parts { mail, shard, .. } = p;
+        mail.receive(MAIL_A_TURN, |envelope| match envelope {
+            Envelope::Batch(batch) => {
+                gate.rests_on(batch.after);
+                shard.handle(now, Input::Mail(&batch), out);
+            }
+            Envelope::Moved(link) => match halves.remove(&link.key) {
+                Some(Half::Conn { conn, bytes }) => arrived.push((link, conn, bytes)),
+                _ => {
+                    halves.insert(link.key, Half::State(link));
+                }
+            },
+        });
+        for (link, conn, bytes) in arrived {
+            self.arrive(*link, conn, bytes);
+        }
+    }
+
+    fn answers(&mut self, now: Now) {
+        while let Some(answer) = self.p.reads.poll() {
+            let input = Input::Found { token: answer.token, found: answer.found };
+            self.p.shard.handle(now, input, &mut self.out);
+        }
+        while let Some(request) = self.reads_kept.pop_front() {
+            if let Err(request) = self.p.reads.submit(request) {
+                self.reads_kept.push_front(request);
+                break;
+            }
+        }
+        while let Some((token, done)) = self.p.jobs.poll() {
+            self.p.shard.handle(now, Input::Done { token, done }, &mut self.out);
+        }
+        self.p.jobs.push_on();
+        let storage = match self.p.submitter.state() {
+            disk::StorageState::Ok => StorageState::Ok,
+            disk::StorageState::Full => StorageState::Full,
+        };
+        if storage != self.storage {
+            self.storage = storage;
+            self.p.shard.handle(now, Input::Storage(storage), &mut self.out);
+        }
+    }
+
+    fn commands(&mut self, now: Now) {
+        while let Ok(Ask { command, reply }) = self.p.asks.try_recv() {
+            self.asked += 1;
+            self.replies.insert(self.asked, reply);
+            self.p.shard.handle(now, Input::Command { token: self.asked, command }, &mut self.out);
+        }
+    }
+
+    /// Ends the turn: writes go to the committer, mail to the rings, the rest behind the gate.
+    fn end_turn(&mut self, now: Now) {
+        self.p.shard.handle(now, Input::EndOfTurn, &mut self.out);
+        if !self.out.writes.is_empty() {
+            let batch = std::mem::replace(&mut self.out.writes, self.p.submitter.spare());
+            let ticket = self.p.submitter.submit(batch);
+            self.gate.rests_on(ticket);
+        }
+        let effects = std::mem::take(&mut self.out.effects);
+        for effect in effects {
+            match effect {
+                Effect::Mail { to, mut batch } => {
+                    batch.after = self.gate.gate();
+                    self.p.mail.send(to, Envelope::Batch(batch));
+                    self.p.peers[to.index()].wake();
+                }
+                Effect::Job { token, job } => self.p.jobs.submit(token, job),
+                Effect::Pause { conn } => self.p.driver.pause(conn),
+                Effect::Resume { conn } => self.p.driver.resume(conn),
+                other => self.gate.push(other),
+            }
+        }
+        let counters = self.p.shard.counters();
+        counters.gate_waiting.set(self.gate.len() as u64);
+        counters.gate_bytes.set(self.gate.bytes() as u64);
+        counters.mail_kept.set(self.p.mail.kept() as u64);
+        counters.reads_kept.set(self.reads_kept.len() as u64);
+        counters.jobs_kept.set(self.p.jobs.kept() as u64);
+    }
+
+    /// Lets out what is durable.
+    fn release(&mut self) {
+        let durable = self.p.submitter.durable();
+        while let Some(effect) = self.gate.pop(durable) {
+            let driver = &mut *self.p.driver;
+            match effect {
+                Effect::Send { conn, bytes } => self.links.send(driver, conn, bytes),
+                Effect::StartTls { conn, last } => match &self.p.tls {
+                    Some((starttls, _)) => self.links.start_tls(driver, conn, last, starttls),
+                    None => driver.close(conn, Close::Now),
+                },
+                Effect::Close { conn, last, abort } => self.links.close(driver, conn, last, abort),
+                Effect::Depart { conn, to, moved, last } => {
+                    if let Some((to, moved)) = self.links.depart(driver, conn, last, to, moved) {
+                        self.depart(conn, to, moved);
+                    }
+                }
+                Effect::Read { token, queries } => {
+                    // What is popped here is durable, so the read sees it.
+                    let request = ReadRequest { token, after: durable, queries };
+                    if !self.reads_kept.is_empty() {
+                        self.reads_kept.push_back(request);
+                    } else if let Err(request) = self.p.reads.submit(request) {
+                        self.reads_kept.push_back(request);
+                    }
+                }
+                Effect::Reply { token, reply } => {
+                    if let Some(sender) = self.replies.remove(&token) {
+                        // Whoever asked may have given up.
+                        let _ = sender.try_send(reply);
+                    }
+                }
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
+                    unreachable!("these do not wait at the gate");
+                }
+            }
+        }
+    }
+}
+
+/// What a driver's event leads to, carried out after the driver has handed over all events.
+enum Order {
+    Raw(ConnId, Vec<u8>),
+    Close(ConnId),
+    CloseRaw(ConnId, Vec<u8>),
+    Abort(ConnId),
+    Pause(ConnId),
+    Sent(ConnId),
+    Arrive(Box<MovedLink>, ConnId, Vec<u8>),
+    Left { conn: ConnId, key: u64 },
+}
+
+/// What an event may touch.
+struct Hands<'a> {
+    shard: &'a mut Shard,
+    links: &'a mut Links,
+    out: &'a mut Output,
+    halves: &'a mut HashMap<u64, Half>,
+    waiting_conns: &'a mut HashMap<ConnId, u64>,
+    departing: &'a mut HashMap<u64, Box<Moved>>,
+    listeners: &'a [ListenerKind],
+    tls: &'a Option<(TlsConfig, TlsConfig)>,
+    now: Now,
+}
+
+/// Orders of one wait.
+struct Events {
+    thread: Option<Vec<Order>>,
+}
+
+impl Events {
+    fn order(&mut self, order: Order) {
+        self.thread.get_or_insert_default().push(order);
+    }
+
+    fn handle(&mut self, h: &mut Hands<'_>, event: Event<'_>) {
+        match event {
+            Event::Accepted { conn, tag, peer } => {
+                let listener = h.listeners[usize::from(tag.0)];
+                let tls = match (listener.direct_tls, h.tls) {
+                    (true, Some((_, direct))) => Some(Box::new(TlsConnection::accept(direct))),
+                    _ => None,
+                };
+                h.links.open(conn, tls);
+                h.shard.handle(h.now, Input::Accepted { conn, listener, peer: peer.ip() }, h.out);
+            }
+            Event::Received { conn, bytes } => self.received(h, conn, bytes),
+            Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
+            // The peer has ended its direction: XMPP has no use for the other one.
+            Event::Failed { conn, cause: Cause::PeerClosed } => self.order(Order::Close(conn)),
+            Event::Failed { conn, cause: _ } => self.order(Order::Abort(conn)),
+            Event::Closed { conn } => {
+                h.links.closed(conn);
+                if let Some(key) = h.waiting_conns.remove(&conn) {
+                    h.halves.remove(&key);
+                    return;
+                }
+                h.shard.handle(h.now, Input::Closed { conn }, h.out);
+            }
+            Event::Arrived { key, conn } => match h.halves.remove(&key) {
+                Some(Half::State(link)) => self.order(Order::Arrive(link, conn, Vec::new())),
+                _ => {
+                    // No byte is looked at before the state is there.
+                    h.halves.insert(key, Half::Conn { conn, bytes: Vec::new() });
+                    h.waiting_conns.insert(conn, key);
+                    self.order(Order::Pause(conn));
+                }
+            },
+            Event::Departed { conn, key } => self.order(Order::Left { conn, key }),
+            Event::DepartureFailed { conn, key, error } => {
+                tracing::warn!(%error, "a connection could not move to its home");
+                h.departing.remove(&key);
+                self.order(Order::Abort(conn));
+            }
+            Event::AcceptPaused { tag, cause } => {
+                tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
+            }
+            Event::Woken => {}
+        }
+    }
+
+    fn received(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
+        if let Some(key) = h.waiting_conns.get(&conn) {
+            if let Some(Half::Conn { bytes: kept, .. }) = h.halves.get_mut(key) {
+                kept.extend_from_slice(bytes);
+            }
+            return;
+        }
+        // A connection that arrives in this very wait has its order ahead of its bytes.
+        if let Some(Order::Arrive(_, _, kept)) =
+            self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
+        {
+            kept.extend_from_slice(bytes);
+            return;
+        }
+        let mut plaintext = h.links.scratch();
+        let Some(tls) = h.links.tls(conn) else {
+            h.links.give_back(plaintext);
+            return h.shard.handle(h.now, Input::Received { conn, bytes }, h.out);
+        };
+        let mut to_send = Vec::new();
+        let result = tls.receive(bytes, &mut plaintext, &mut to_send);
+        if let Ok(received) = &result
+            && let Some(info) = &received.handshake_done
+        {
+            let tls = TlsFacts {
+                exporter: info.tls_exporter,
+                server_end_point: info.server_end_point.clone().unwrap_or_default(),
+            };
+            h.shard.handle(h.now, Input::Secured { conn, tls: Box::new(tls) }, h.out);
+        }
+        if !plaintext.is_empty() {
+            h.shard.handle(h.now, Input::Received { conn, bytes: &plaintext }, h.out);
+        }
+        h.links.give_back(plaintext);
+        match result {
+            Ok(received) => {
+                if !to_send.is_empty() {
+                    self.order(Order::Raw(conn, to_send));
+                }
+                if received.peer_closed {
+                    self.order(Order::Close(conn));
+                }
+            }
+            Err(fault) => {
+                tracing::debug!(?fault, "TLS ended a connection");
+                self.order(Order::CloseRaw(conn, to_send));
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Certificates and the configuration made of them, exchanged without a
+//! restart.
+//!
+//! All certificates and settings of one load are a *generation*. A connection
+//! takes the current generation when it is accepted and keeps it until its
+//! handshake is done, so the certificate it was shown is the one whose hash it
+//! reports. Tickets are bound to a generation: after a change of certificate
+//! old tickets are not accepted and the client shakes hands in full. So a
+//! resumed session, too, belongs to the certificate that its channel binding
+//! names (RFC 5929 4.1 has the client remember it).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::handshake::CapturedSecrets;
+use super::{TlsVersion, x509};
+
+/// XEP-0368 2 (8): the protocol of a client's stream.
+const ALPN_CLIENT: &[u8] = b"xmpp-client";
+/// The largest PEM file read, in bytes.
+const PEM_BYTES_MAX: u64 = 1 << 20;
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateSource {
+    /// The server names (SNI) it is shown for, in ASCII; `*.example.org`
+    /// covers one label. The first source is also shown for all other names.
+    pub names: Vec<String>,
+    /// PEM file: the server's certificate, then the intermediate ones.
+    pub chain: PathBuf,
+    /// PEM file: the private key (PKCS#8, PKCS#1 or SEC1).
+    pub key: PathBuf,
+}
+
+/// What an operator may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsOptions {
+    /// The oldest version accepted. Default: TLS 1.2.
+    pub min_version: TlsVersion,
+    /// Whether clients get tickets to resume their TLS session with (12 hours,
+    /// keys rotated every 6). Default: yes.
+    pub tickets: bool,
+}
+
+impl Default for TlsOptions {
+    fn default() -> Self {
+        Self { min_version: TlsVersion::V1_2, tickets: true }
+    }
+}
+
+/// The server's certificates, shared by all threads.
+pub struct Certificates {
+    sources: Vec<CertificateSource>,
+    options: TlsOptions,
+    current: ArcSwap<Generation>,
+}
+
+/// What a reload found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reloaded {
+    /// New connections are shown the new certificates.
+    Changed,
+    /// The files hold the certificates and keys already in use.
+    Unchanged,
+}
+
+impl Certificates {
+    /// Loads all certificates. There has to be one source at least.
+    ///
+    /// # Errors
+    /// A file cannot be read, holds no certificate or key, or the two do not
+    /// belong together.
+    pub fn load(sources: Vec<CertificateSource>, options: TlsOptions) -> Result<Arc<Self>, CertificateError> {
+        let generation = Generation::load(&sources, options)?;
+        Ok(Arc::new(Self { sources, options, current: ArcSwap::from_pointee(generation) }))
+    }
+
+    /// Reads the files again. Connections accepted from now on see what they
+    /// hold; established ones go on.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load); what was in use before stays in use.
+    pub fn reload(&self) -> Result<Reloaded, CertificateError> {
+        let next = Generation::load(&self.sources, self.options)?;
+        if next.set.same_as(&self.current.load().set) {
+            return Ok(Reloaded::Unchanged); // and the tickets stay good
+        }
+        self.current.store(Arc::new(next));
+        Ok(Reloaded::Changed)
+    }
+
+    /// When the first of the certificates in use ends, in seconds since 1970.
+    pub fn not_after(&self) -> i64 {
+        self.current.load().set.not_after()
+    }
+
+    /// For listeners with TLS from the first byte (XEP-0368): a client that
+    /// offers application protocols has to offer `xmpp-client`.
+    pub fn direct(self: &Arc<Self>) -> TlsConfig {
+        TlsConfig { certificates: Arc::clone(self), entry: Entry::Direct }
+    }
+
+    /// For connections that have been through STARTTLS (RFC 6120 5): whatever
+    /// application protocols a client offers are passed over.
+    pub fn starttls(self: &Arc<Self>) -> TlsConfig {
+        TlsConfig { certificates: Arc::clone(self), entry: Entry::Starttls }
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("sources", &self.sources).finish_non_exhaustive()
+    }
+}
+
+/// How connections of one kind come to TLS; always with the certificates that
+/// are current. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    certificates: Arc<Certificates>,
+    entry: Entry,
+}
+
+impl TlsConfig {
+    pub(super) fn current(&self) -> (Arc<Generation>, Entry) {
+        (self.certificates.current.load_full(), self.entry)
+    }
+}
+
+/// The way a connection came to TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Direct,
+    Starttls,
+}
+
+/// One load of all certificates and what the library makes of it.
+pub(super) struct Generation {
+    set: Arc<CertificateSet>,
+    direct: Arc<ServerConfig>,
+    starttls: Arc<ServerConfig>,
+}
+
+impl Generation {
+    fn load(sources: &[CertificateSource], options: TlsOptions) -> Result<Self, CertificateError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let set = Arc::new(CertificateSet::load(sources, &provider)?);
+        let versions: &[&rustls::SupportedProtocolVersion] = match options.min_version {
+            TlsVersion::V1_2 => &[&rustls::version::TLS12, &rustls::version::TLS13],
+            TlsVersion::V1_3 => &[&rustls::version::TLS13],
+        };
+        let library = |error: rustls::Error| CertificateError::Library(error.to_string());
+        let resolver: Arc<CertificateSet> = Arc::clone(&set);
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .map_err(library)?
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
+        // Tickets hold the whole state: no table of sessions, no lock for it.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        if options.tickets {
+            config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(library)?;
+            config.send_tls13_tickets = 1;
+        } else {
+            config.send_tls13_tickets = 0;
+        }
+        // RFC 9266 4.2: without it `tls-exporter` must not be used in TLS 1.2.
+        config.require_ems = true;
+        // The handshake's object is exchanged for its secrets.
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(CapturedSecrets);
+        let starttls = Arc::new(config.clone());
+        config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
+        Ok(Self { set, direct: Arc::new(config), starttls })
+    }
+
+    pub(super) fn config(&self, entry: Entry) -> Arc<ServerConfig> {
+        match entry {
+            Entry::Direct => Arc::clone(&self.direct),
+            Entry::Starttls => Arc::clone(&self.starttls),
+        }
+    }
+
+    /// The channel binding of the certificate shown for a name.
+    pub(super) fn end_point(&self, sni: Option<&str>) -> Option<Vec<u8>> {
+        self.set.choose(sni).end_point.clone()
+    }
+}
+
+/// The certificates of a generation, by server name.
+#[derive(Debug)]
+struct CertificateSet {
+    default: Arc<Served>,
+    by_name: BTreeMap<String, Arc<Served>>,
+}
+
+/// A certificate with its key, and its facts.
+#[derive(Debug)]
+struct Served {
+    key: Arc<CertifiedKey>,
+    /// The key's own bytes are not comparable; their hash is.
+    key_hash: [u8; 32],
+    end_point: Option<Vec<u8>>,
+    not_after: i64,
+}
+
+impl CertificateSet {
+    fn load(sources: &[CertificateSource], provider: &CryptoProvider) -> Result<Self, CertificateError> {
+        let mut default = None;
+        let mut by_name = BTreeMap::new();
+        for source in sources {
+            let served = Arc::new(Served::load(source, provider)?);
+            default.get_or_insert_with(|| Arc::clone(&served));
+            for name in &source.names {
+                by_name.insert(name.to_ascii_lowercase(), Arc::clone(&served));
+            }
+        }
+        let default = default.ok_or(CertificateError::None)?;
+        Ok(Self { default, by_name })
+    }
+
+    /// The certificate for a server name in lower case.
+    fn choose(&self, name: Option<&str>) -> &Arc<Served> {
+        let Some(name) = name else {
+            return &self.default;
+        };
+        self.by_name
+            .get(name)
+            .or_else(|| {
+                let (_, parent) = name.split_once('.')?;
+                self.by_name.get(&format!("*.{parent}"))
+            })
+            .unwrap_or(&self.default)
+    }
+
+    fn not_after(&self) -> i64 {
+        self.by_name.values().map(|served| served.not_after).fold(self.default.not_after, i64::min)
+    }
+
+    fn same_as(&self, other: &Self) -> bool {
+        let same = |a: &Served, b: &Served| a.key.cert == b.key.cert && a.key_hash == b.key_hash;
+        same(&self.default, &other.default)
+            && self.by_name.len() == other.by_name.len()
+            && self.by_name.iter().zip(&other.by_name).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
+    }
+}
+
+impl ResolvesServerCert for CertificateSet {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        Some(Arc::clone(&self.choose(name.as_deref()).key))
+    }
+}
+
+impl Served {
+    fn load(source: &CertificateSource, provider: &CryptoProvider) -> Result<Self, CertificateError> {
+        let unusable = |path: &Path, why: &dyn fmt::Display| CertificateError::Unusable(path.into(), why.to_string());
+        let chain = CertificateDer::pem_slice_iter(&read(&source.chain)?)
+            .collect::<Result<Vec<_>, pem::Error>>()
+            .map_err(|error| unusable(&source.chain, &error))?;
+        let first = chain.first().ok_or_else(|| unusable(&source.chain, &"it holds no certificate"))?;
+        let facts = x509::facts(first).ok_or_else(|| unusable(&source.chain, &"its first certificate is malformed"))?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&source.key)?).map_err(|error| unusable(&source.key, &error))?;
+        let mut key_hash = [0; 32];
+        key_hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, key.secret_der()).as_ref());
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| unusable(&source.key, &error))?;
+        Ok(Self { key: Arc::new(key), key_hash, end_point: facts.end_point, not_after: facts.not_after })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path)?;
+        io::Read::read_to_end(&mut io::Read::take(file, PEM_BYTES_MAX), &mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error| CertificateError::Read(path.into(), error))
+}
+
+/// Why certificates cannot be used: the operator's to mend.
+#[derive(Debug)]
+pub enum CertificateError {
+    /// There is no certificate source at all.
+    None,
+    /// A file cannot be read.
+    Read(PathBuf, io::Error),
+    /// A file or folder cannot be written.
+    Write(PathBuf, io::Error),
+    /// A file does not hold what it should.
+    Unusable(PathBuf, String),
+    /// A self-signed certificate cannot be made.
+    Make(String),
+    /// The TLS library refuses the configuration.
+    Library(String),
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no certificate is configured"),
+            Self::Read(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+            Self::Write(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Unusable(path, why) => write!(f, "cannot use {}: {why}", path.display()),
+            Self::Make(why) => write!(f, "cannot make a self-signed certificate: {why}"),
+            Self::Library(why) => write!(f, "cannot set up TLS: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read(_, error) | Self::Write(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! TLS between the driver (bytes of a socket) and a shard (plaintext).
+//!
+//! This room turns bytes into bytes: no socket, no thread and no timer in it.
+//! A [`TlsConnection`] belongs to one connection and moves between threads
+//! with it. It must never know what the plaintext means; it must never show a
+//! type of the TLS library to its callers, so that what happens inside can
+//! change.
+//!
+//! ```text
+//!            from the socket                       plaintext
+//!   driver ------------------> TlsConnection ------------------> shard
+//!          <------------------  (one a peer)  <------------------
+//!             to the socket                        plaintext
+//! ```
+//!
+//! Inside there are two states. During the handshake `rustls` does the work.
+//! When it is done, the library's object is dropped and only the traffic keys,
+//! their sequence numbers and a few counters stay (248 bytes, see
+//! [`TlsConnection::heap_bytes`]); the records are then sealed and opened by the AEADs of
+//! `ring`. The figures are in `docs/decisions/0002-tls.md`.
+//!
+//! # What the caller owes
+//!
+//! * **Nothing of the plaintext crosses STARTTLS** (RFC 6120 5.3.1, 5.4.3.3).
+//!   A peer may send nothing between `<starttls/>` and the `ClientHello` that
+//!   follows our `<proceed/>`. So bytes that came in the same read *after* the
+//!   `<starttls/>` element are an attempt at injecting plaintext: close the
+//!   stream with `<policy-violation/>`, do not hand them to this room, and do
+//!   not keep them for the stream after the handshake. The stream's state is
+//!   made new when [`Received::handshake_done`] is reported.
+//! * `<proceed/>` is sent in the clear, ordered before everything that this
+//!   room puts into `to_send`.
+//! * What is in `to_send` is sent even when a call returned a [`TlsFault`]: it
+//!   is the alert that tells the peer why. After that the socket is closed.
+//! * The socket's end without [`Received::peer_closed`] before it is a
+//!   truncation (RFC 8446 6.1). XMPP closes its own streams, so the session
+//!   layer sees a missing `</stream:stream>` and treats it as an abrupt close.
+//! * A peer that does not get on with its handshake is closed by the
+//!   pre-authentication sweep; this room has no timer.
+
+mod certificate;
+mod cipher;
+mod connection;
+mod fault;
+mod handshake;
+mod record;
+mod self_signed;
+#[cfg(test)]
+mod tests;
+mod traffic;
+mod x509;
+
+pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
+pub use connection::{Received, TlsConnection};
+pub use fault::TlsFault;
+pub use self_signed::ensure_self_signed;
+
+/// A version of TLS that Throng speaks. 1.1 and older are refused (RFC 8996).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsVersion {
+    /// RFC 5246, only with the extended master secret (RFC 7627) and AEAD.
+    V1_2,
+    /// RFC 8446.
+    V1_3,
+}
+
+impl TlsVersion {
+    /// The name that is shown to people: `TLSv1.2` or `TLSv1.3`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1_2 => "TLSv1.2",
+            Self::V1_3 => "TLSv1.3",
+        }
+    }
+}
+
+/// What a finished handshake agreed on. Reported once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsInfo {
+    /// The version agreed on.
+    pub version: TlsVersion,
+    /// The cipher suite's name in the IANA registry.
+    pub cipher_suite: &'static str,
+    /// Channel binding `tls-exporter` (RFC 9266): always there, because TLS 1.2
+    /// is only accepted with the extended master secret.
+    pub tls_exporter: Option<[u8; 32]>,
+    /// Channel binding `tls-server-end-point` (RFC 5929 4.1): the hash of the
+    /// certificate sent, 32, 48 or 64 bytes. `None` where the RFC leaves it
+    /// undefined (a signature without a hash function, e.g. Ed25519).
+    pub server_end_point: Option<Vec<u8>>,
+    /// The application protocol agreed on by ALPN, if the client offered one.
+    pub alpn: Option<Vec<u8>>,
+    /// The server name that the client asked for, in lower case.
+    pub sni: Option<String>,
+    /// Whether the session was resumed by a ticket.
+    pub resumed: bool,
+}

@@ -1,0 +1,96 @@
+//! A certificate for the first start, when the operator has none yet.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::certificate::{CertificateError, CertificateSource};
+use super::x509;
+
+/// Life of a certificate made here, in years.
+const YEARS: i32 = 10;
+
+/// Makes `cert.pem` and `key.pem` in `dir` if there is no `cert.pem`, and
+/// returns where they are.
+///
+/// The certificate is self-signed, for `localhost` and `domain` (an A-label or
+/// an address, not a U-label), ECDSA P-256, `CA:FALSE`, valid from the day
+/// before `now` for ten years. A `key.pem` that is there already is kept and
+/// used. Each file appears whole and with mode 0600, the key first, so that a
+/// crash in between leaves a state that the next start completes; `dir` is
+/// made with mode 0700.
+///
+/// # Errors
+/// The folder or a file cannot be written, an existing key cannot be used, or
+/// `domain` is not ASCII.
+pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<CertificateSource, CertificateError> {
+    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
+    if source.chain.exists() {
+        return Ok(source);
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| CertificateError::Write(dir.into(), error))?;
+    let key = if source.key.exists() {
+        let pem = fs::read_to_string(&source.key).map_err(|error| CertificateError::Read(source.key.clone(), error))?;
+        rcgen::KeyPair::from_pem(&pem)
+            .map_err(|error| CertificateError::Unusable(source.key.clone(), error.to_string()))?
+    } else {
+        let key = rcgen::KeyPair::generate().map_err(cannot_make)?;
+        write_whole(&source.key, key.serialize_pem().as_bytes())?;
+        key
+    };
+    let certificate = parameters(domain, now)?.self_signed(&key).map_err(cannot_make)?;
+    write_whole(&source.chain, certificate.pem().as_bytes())?;
+    Ok(source)
+}
+
+fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams, CertificateError> {
+    let mut names = vec!["localhost".to_owned()];
+    let domain = domain.to_ascii_lowercase();
+    if domain != "localhost" {
+        names.push(domain.clone());
+    }
+    let mut parameters = rcgen::CertificateParams::new(names).map_err(cannot_make)?;
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, domain);
+    parameters.is_ca = rcgen::IsCa::ExplicitNoCa;
+    parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    // From yesterday on: a client's clock may be behind.
+    let yesterday = i64::try_from(seconds / 86_400).unwrap_or(0) - 1;
+    let (year, month, day) = x509::civil(yesterday);
+    parameters.not_before = rcgen::date_time_ymd(year, month, day);
+    // The 28th is in every month of every year.
+    parameters.not_after = rcgen::date_time_ymd(year + YEARS, month, day.min(28));
+    Ok(parameters)
+}
+
+fn cannot_make(error: rcgen::Error) -> CertificateError {
+    CertificateError::Make(error.to_string())
+}
+
+/// Writes a file so that it is there with all its bytes or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let write = || {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        fs::File::open(dir)?.sync_all()
+    };
+    write().map_err(|error| {
+        // What is left of it is of no use to anyone.
+        let _ = fs::remove_file(&temporary);
+        CertificateError::Write(path.into(), error)
+    })
+}

@@ -1,0 +1,206 @@
+//! What a handshake agrees on.
+
+use ring::digest;
+use rustls::crypto::ring::cipher_suite;
+
+use super::*;
+
+/// The client's own view of `tls-exporter` (RFC 9266).
+fn exporter_of_client(pair: &Pair) -> [u8; 32] {
+    pair.client.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).unwrap()
+}
+
+#[test]
+fn both_versions_shake_hands_and_exchange_data() {
+    let scene = Scene::new();
+    for (version, expected) in [(V12, TlsVersion::V1_2), (V13, TlsVersion::V1_3)] {
+        let mut pair = scene.pair(version);
+        assert_eq!(pair.info.as_ref().unwrap().version, expected);
+        assert!(pair.server.is_established());
+        for round in 0..10 {
+            let (ping, pong) = (format!("ping {round}"), format!("pong {round}"));
+            pair.client_says(ping.as_bytes());
+            pair.pump().unwrap();
+            pair.server_says(pong.as_bytes());
+            assert_eq!(std::mem::take(&mut pair.got), ping.as_bytes());
+            assert_eq!(pair.client_read(), pong.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn every_cipher_suite_of_the_library_goes_on_after_the_handshake() {
+    // Two certificates, so that both kinds of TLS 1.2 suite can be had.
+    let ecdsa = Scene::new();
+    let rsa = Scene::with_openssl(&["-newkey", "rsa:2048", "-sha256"]);
+    for suite in cipher_suite_list() {
+        let name = format!("{:?}", suite.suite());
+        let scene = if name.contains("RSA") { &rsa } else { &ecdsa };
+        let mut provider = rustls::crypto::ring::default_provider();
+        provider.cipher_suites = vec![suite];
+        let mut roots = RootCertStore::empty();
+        roots.add(scene.certificate()).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[suite.version()])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut pair = Pair::new(client, &scene.certificates.starttls());
+        pair.pump().unwrap();
+        let told = pair.info.as_ref().unwrap().cipher_suite;
+        assert_eq!(told.replace("TLS_", "").replace("TLS13_", ""), name.replace("TLS13_", "").replace("TLS_", ""));
+        pair.client_says(b"one");
+        pair.client_says(b"two");
+        pair.pump().unwrap();
+        pair.server_says(b"three");
+        pair.server_says(b"four");
+        assert_eq!(pair.got, b"onetwo", "{name}");
+        assert_eq!(pair.client_read(), b"threefour", "{name}");
+    }
+}
+
+fn cipher_suite_list() -> Vec<rustls::SupportedCipherSuite> {
+    vec![
+        cipher_suite::TLS13_AES_128_GCM_SHA256,
+        cipher_suite::TLS13_AES_256_GCM_SHA384,
+        cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ]
+}
+
+#[test]
+fn the_exporter_is_the_clients_rfc_9266() {
+    let scene = Scene::new();
+    for version in [V12, V13] {
+        let first = scene.pair(version);
+        let second = scene.pair(version);
+        let binding = |pair: &Pair| pair.info.as_ref().unwrap().tls_exporter.unwrap();
+        assert_eq!(binding(&first), exporter_of_client(&first));
+        assert_eq!(binding(&second), exporter_of_client(&second));
+        assert_ne!(binding(&first), binding(&second));
+    }
+}
+
+#[test]
+fn the_end_point_is_the_certificates_hash_rfc_5929_4_1() {
+    let ec = |curve| format!("ec_paramgen_curve:{curve}");
+    let (p256, p384) = (ec("P-256"), ec("P-384"));
+    let cases: [(&[&str], &digest::Algorithm); 6] = [
+        (&["-newkey", "ec", "-pkeyopt", &p256, "-sha256"], &digest::SHA256),
+        (&["-newkey", "ec", "-pkeyopt", &p384, "-sha384"], &digest::SHA384),
+        (&["-newkey", "ec", "-pkeyopt", &p384, "-sha512"], &digest::SHA512),
+        (&["-newkey", "rsa:2048", "-sha256"], &digest::SHA256),
+        (&["-newkey", "rsa:2048", "-sha512"], &digest::SHA512),
+        (&["-newkey", "rsa:2048", "-sha384", "-sigopt", "rsa_padding_mode:pss"], &digest::SHA384),
+    ];
+    for (arguments, hash) in cases {
+        let scene = Scene::with_openssl(arguments);
+        // The client's root check does not know every signature: only the
+        // server's report is looked at, against the client's copy.
+        let mut config = scene.client_config();
+        config.dangerous().set_certificate_verifier(Arc::new(openssl::AnyCertificate));
+        let mut pair = Pair::new(config, &scene.certificates.direct());
+        pair.pump().unwrap();
+        let seen = &pair.client.peer_certificates().unwrap()[0];
+        let expected = digest::digest(hash, seen).as_ref().to_vec();
+        let told = pair.info.unwrap().server_end_point;
+        assert_eq!(told, Some(expected), "{arguments:?}");
+    }
+}
+
+#[test]
+fn sha_1_signatures_bind_with_sha_256_and_ed25519_not_at_all_rfc_5929_4_1() {
+    let scene = Scene::with_openssl(&["-newkey", "rsa:2048", "-sha1"]);
+    let der = scene.certificate();
+    let expected = digest::digest(&digest::SHA256, &der).as_ref().to_vec();
+    assert_eq!(x509::facts(&der).unwrap().end_point, Some(expected));
+    let scene = Scene::with_openssl(&["-newkey", "ed25519"]);
+    assert_eq!(x509::facts(&scene.certificate()).unwrap().end_point, None);
+}
+
+#[test]
+fn alpn_is_agreed_absent_or_refused_xep_0368_2() {
+    let scene = Scene::new();
+    let offer = |protocols: &[&str], config: &TlsConfig| {
+        let mut client = scene.client_config();
+        client.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
+        let mut pair = Pair::new(client, config);
+        pair.pump().map(|()| pair.info.unwrap().alpn)
+    };
+    let direct = scene.certificates.direct();
+    let agreed = Ok(Some(b"xmpp-client".to_vec()));
+    assert_eq!(offer(&["xmpp-client"], &direct), agreed);
+    assert_eq!(offer(&["h2", "xmpp-client"], &direct), agreed);
+    assert_eq!(offer(&[], &direct), Ok(None));
+    let refused = offer(&["h2", "xmpp-server"], &direct).unwrap_err();
+    assert!(matches!(refused, TlsFault::PeerIncompatible(_)), "{refused}");
+    // After STARTTLS the protocol is known.
+    assert_eq!(offer(&["h2"], &scene.certificates.starttls()), Ok(None));
+}
+
+#[test]
+fn the_server_name_is_reported() {
+    let scene = Scene::new();
+    let mut pair = Pair::named(scene.client_config(), &scene.certificates.direct(), "EXAMPLE.org");
+    pair.pump().unwrap();
+    assert_eq!(pair.info.unwrap().sni.as_deref(), Some("example.org"));
+}
+
+#[test]
+fn tickets_resume_in_both_versions() {
+    let scene = Scene::new();
+    for version in [V12, V13] {
+        let client = scene.client_config_for(&[version]);
+        let mut resumed = Vec::new();
+        let mut end_points = Vec::new();
+        for _ in 0..3 {
+            let mut pair = Pair::new(client.clone(), &scene.certificates.direct());
+            pair.pump().unwrap();
+            let exporter = exporter_of_client(&pair);
+            let info = pair.info.clone().unwrap();
+            assert_eq!(info.tls_exporter, Some(exporter));
+            resumed.push(info.resumed);
+            end_points.push(info.server_end_point);
+            pair.client_says(b"again");
+            pair.pump().unwrap();
+            assert_eq!(pair.got, b"again");
+        }
+        assert_eq!(resumed, [false, true, true]);
+        assert_eq!(end_points[0], end_points[1]);
+    }
+}
+
+#[test]
+fn tickets_can_be_switched_off() {
+    let scene = Scene::with_options(TlsOptions { tickets: false, ..TlsOptions::default() });
+    for version in [V12, V13] {
+        let client = scene.client_config_for(&[version]);
+        for _ in 0..2 {
+            let mut pair = Pair::new(client.clone(), &scene.certificates.direct());
+            pair.pump().unwrap();
+            assert!(!pair.info.unwrap().resumed);
+        }
+    }
+}
+
+#[test]
+fn the_oldest_version_is_an_option() {
+    let scene = Scene::with_options(TlsOptions { min_version: TlsVersion::V1_3, ..TlsOptions::default() });
+    let mut pair = Pair::new(scene.client_config_for(&[V12]), &scene.certificates.direct());
+    assert!(matches!(pair.pump(), Err(TlsFault::PeerIncompatible(_))));
+    assert!(pair.server.receive(&mut [], &mut vec![], &mut vec![]).is_err());
+}
+
+#[test]
+fn nothing_is_sent_before_the_handshake_is_done() {
+    let scene = Scene::new();
+    let mut server = TlsConnection::accept(&scene.certificates.direct());
+    let mut to_send = Vec::new();
+    assert_eq!(server.send(b"<stream:stream>", &mut to_send), Err(TlsFault::NotEstablished));
+    assert!(to_send.is_empty());
+}

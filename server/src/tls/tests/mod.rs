@@ -1,0 +1,216 @@
+//! A client and this room's server, joined in memory.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tempfile::TempDir;
+
+use super::traffic::Traffic;
+use super::*;
+
+mod certificates;
+mod handshakes;
+mod hostile;
+mod memory;
+mod openssl;
+mod streams;
+
+/// Certificates in a folder of their own.
+struct Scene {
+    dir: TempDir,
+    certificates: Arc<Certificates>,
+}
+
+impl Scene {
+    /// A self-signed certificate for `localhost` and `example.org`.
+    fn new() -> Self {
+        Self::with_options(TlsOptions::default())
+    }
+
+    fn with_options(options: TlsOptions) -> Self {
+        let dir = TempDir::new().unwrap();
+        let source = ensure_self_signed(dir.path(), "example.org", SystemTime::now()).unwrap();
+        let certificates = Certificates::load(vec![source], options).unwrap();
+        Self { dir, certificates }
+    }
+
+    /// A certificate made by `openssl req` with these arguments.
+    fn with_openssl(arguments: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let source = openssl_certificate(dir.path(), arguments);
+        let certificates = Certificates::load(vec![source], TlsOptions::default()).unwrap();
+        Self { dir, certificates }
+    }
+
+    fn certificate(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(self.dir.path().join("cert.pem")).unwrap()
+    }
+
+    /// A client that trusts the scene's certificate.
+    fn client_config(&self) -> ClientConfig {
+        self.client_config_for(rustls::ALL_VERSIONS)
+    }
+
+    fn client_config_for(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+        client_config(self.certificate(), versions)
+    }
+
+    /// A client that has shaken hands over direct TLS.
+    fn pair(&self, version: &'static rustls::SupportedProtocolVersion) -> Pair {
+        let mut pair = Pair::new(self.client_config_for(&[version]), &self.certificates.direct());
+        pair.pump().unwrap();
+        assert!(pair.info.is_some());
+        pair
+    }
+}
+
+fn client_config(
+    root: CertificateDer<'static>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(root).unwrap();
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+fn openssl_certificate(dir: &Path, arguments: &[&str]) -> CertificateSource {
+    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-nodes", "-subj", "/CN=example.org"])
+        .args(["-addext", "subjectAltName=DNS:localhost,DNS:example.org"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(arguments)
+        .arg("-keyout")
+        .arg(&source.key)
+        .arg("-out")
+        .arg(&source.chain)
+        .output()
+        .expect("openssl is installed");
+    assert!(made.status.success(), "{made:?}");
+    source
+}
+
+/// Both ends of one connection.
+struct Pair {
+    client: ClientConnection,
+    server: TlsConnection,
+    info: Option<TlsInfo>,
+    /// What the server got as plaintext.
+    got: Vec<u8>,
+    peer_closed: bool,
+}
+
+impl Pair {
+    fn new(client: ClientConfig, server: &TlsConfig) -> Self {
+        Self::named(client, server, "localhost")
+    }
+
+    fn named(client: ClientConfig, server: &TlsConfig, name: &'static str) -> Self {
+        let name = ServerName::try_from(name).unwrap();
+        Self {
+            client: ClientConnection::new(Arc::new(client), name).unwrap(),
+            server: TlsConnection::accept(server),
+            info: None,
+            got: Vec::new(),
+            peer_closed: false,
+        }
+    }
+
+    /// All that the client wants to send.
+    fn client_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while self.client.wants_write() {
+            self.client.write_tls(&mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    /// Gives the server one read.
+    fn serve(&mut self, bytes: &mut [u8]) -> Result<Vec<u8>, TlsFault> {
+        let mut to_send = Vec::new();
+        let outcome = self.server.receive(bytes, &mut self.got, &mut to_send);
+        match outcome {
+            Ok(received) => {
+                if let Some(info) = received.handshake_done {
+                    assert!(self.info.is_none(), "reported once");
+                    self.info = Some(*info);
+                }
+                self.peer_closed = received.peer_closed;
+                Ok(to_send)
+            }
+            Err(fault) => {
+                // The client hears why.
+                let _ = self.deliver(&to_send);
+                Err(fault)
+            }
+        }
+    }
+
+    fn deliver(&mut self, mut bytes: &[u8]) -> Result<(), rustls::Error> {
+        while !bytes.is_empty() {
+            if self.client.read_tls(&mut bytes).unwrap() == 0 {
+                break;
+            }
+            self.client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    /// Carries bytes both ways until neither has more to say.
+    fn pump(&mut self) -> Result<(), TlsFault> {
+        loop {
+            let mut bytes = self.client_bytes();
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let back = self.serve(&mut bytes)?;
+            self.deliver(&back).map_err(|error| TlsFault::Internal(format!("client: {error}").into()))?;
+        }
+    }
+
+    fn client_says(&mut self, text: &[u8]) {
+        use std::io::Write;
+        assert_eq!(self.client.writer().write(text).unwrap(), text.len());
+    }
+
+    fn client_read(&mut self) -> Vec<u8> {
+        use std::io::Read;
+        let mut all = Vec::new();
+        let mut some = [0; 4096];
+        while let Ok(n @ 1..) = self.client.reader().read(&mut some) {
+            all.extend_from_slice(&some[..n]);
+        }
+        all
+    }
+
+    fn server_says(&mut self, text: &[u8]) {
+        let mut to_send = Vec::new();
+        self.server.send(text, &mut to_send).unwrap();
+        self.deliver(&to_send).unwrap();
+    }
+
+    /// An end that has the client's keys and no manners: whatever records a
+    /// test wants, sealed as the client would.
+    fn rogue(&mut self) -> Traffic {
+        let server = self.server.traffic_mut();
+        Traffic::new(server.suite, server.send.copy(), server.receive.copy())
+    }
+}
+
+/// One record sealed by a rogue end.
+fn seal(rogue: &mut Traffic, kind: u8, content: &[u8], out: &mut Vec<u8>) {
+    let key = rogue.send.expand(rogue.suite);
+    cipher::seal(rogue.suite, &mut rogue.send, &key, kind, content, out);
+}
+
+const V12: &rustls::SupportedProtocolVersion = &rustls::version::TLS12;
+const V13: &rustls::SupportedProtocolVersion = &rustls::version::TLS13;

@@ -1,0 +1,204 @@
+//! Reads two facts off a certificate: when it ends, and which hash signed it.
+//!
+//! Not a validator: it reads the server's own certificate, which the TLS
+//! library has accepted. A walk over DER (X.690) that never goes out of
+//! bounds.
+
+use ring::digest;
+
+const SEQUENCE: u8 = 0x30;
+const CONTEXT_0: u8 = 0xa0;
+const OID: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// The facts of a certificate.
+pub(super) struct Facts {
+    /// `notAfter`, in seconds since 1970-01-01T00:00:00Z.
+    pub(super) not_after: i64,
+    /// The hash for `tls-server-end-point` (RFC 5929 4.1), where defined.
+    pub(super) end_point: Option<Vec<u8>>,
+}
+
+/// Reads the facts, or `None` if this is no X.509 certificate.
+pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
+    let mut outer = Der(certificate);
+    let mut fields = Der(outer.expect(SEQUENCE)?);
+    let mut tbs = Der(fields.expect(SEQUENCE)?);
+    let mut algorithm = Der(fields.expect(SEQUENCE)?);
+
+    let (tag, _) = tbs.next()?;
+    if tag == CONTEXT_0 {
+        tbs.next()?; // the version came first, this was the serial number
+    }
+    tbs.expect(SEQUENCE)?; // signature algorithm
+    tbs.expect(SEQUENCE)?; // issuer
+    let mut validity = Der(tbs.expect(SEQUENCE)?);
+    validity.next()?; // notBefore
+    let (tag, time) = validity.next()?;
+
+    let oid = algorithm.expect(OID)?;
+    let hash = hash_of_signature(oid, algorithm);
+    Some(Facts {
+        not_after: seconds(tag, time)?,
+        end_point: hash.map(|hash| digest::digest(hash, certificate).as_ref().to_vec()),
+    })
+}
+
+/// The hash function of a signature algorithm; SHA-256 in the place of MD5 and
+/// SHA-1 (RFC 5929 4.1).
+fn hash_of_signature(oid: &[u8], parameters: Der<'_>) -> Option<&'static digest::Algorithm> {
+    /// 1.2.840.113549.1.1
+    const PKCS1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+    /// 1.2.840.10045.4
+    const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
+    if let Some(which) = oid.strip_prefix(PKCS1) {
+        return match which {
+            [4 | 5 | 11] => Some(&digest::SHA256),
+            [12] => Some(&digest::SHA384),
+            [13] => Some(&digest::SHA512),
+            [10] => pss_hash(parameters),
+            _ => None,
+        };
+    }
+    match oid.strip_prefix(ECDSA)? {
+        [1] | [3, 2] => Some(&digest::SHA256),
+        [3, 3] => Some(&digest::SHA384),
+        [3, 4] => Some(&digest::SHA512),
+        _ => None,
+    }
+}
+
+/// RFC 4055 3.1: the hash is the first parameter, SHA-1 when left out.
+fn pss_hash(mut parameters: Der<'_>) -> Option<&'static digest::Algorithm> {
+    /// 2.16.840.1.101.3.4.2
+    const NIST: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
+    let mut parameters = Der(parameters.expect(SEQUENCE)?);
+    let Some((CONTEXT_0, hash)) = parameters.next() else {
+        return Some(&digest::SHA256);
+    };
+    let oid = Der(Der(hash).expect(SEQUENCE)?).expect(OID)?;
+    match oid.strip_prefix(NIST) {
+        Some([1]) => Some(&digest::SHA256),
+        Some([2]) => Some(&digest::SHA384),
+        Some([3]) => Some(&digest::SHA512),
+        Some(_) => None,
+        None => Some(&digest::SHA256), // SHA-1, the only other one in use
+    }
+}
+
+/// The values that follow each other in a piece of DER.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&[tag, first], rest) = self.0.split_first_chunk::<2>()?;
+        let (len, rest) = if first < 0x80 {
+            (usize::from(first), rest)
+        } else {
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            if bytes.is_empty() || bytes.len() > 3 {
+                return None;
+            }
+            let len = bytes.iter().fold(0, |len, &b| len << 8 | usize::from(b));
+            (len, rest)
+        };
+        let (value, rest) = rest.split_at_checked(len)?;
+        self.0 = rest;
+        Some((tag, value))
+    }
+
+    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let (found, value) = self.next()?;
+        (found == tag).then_some(value)
+    }
+}
+
+/// `UTCTime` and `GeneralizedTime` as RFC 5280 4.1.2.5 allows them.
+fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
+    let digits = text.strip_suffix(b"Z")?;
+    let number = |digits: &[u8]| {
+        digits.iter().try_fold(0i64, |n, &digit| digit.is_ascii_digit().then(|| n * 10 + i64::from(digit - b'0')))
+    };
+    let (year, rest) = match (tag, digits.len()) {
+        (UTC_TIME, 12) => {
+            let year = number(&digits[..2])?;
+            (if year < 50 { 2000 } else { 1900 } + year, &digits[2..])
+        }
+        (GENERALIZED_TIME, 14) => (number(&digits[..4])?, &digits[4..]),
+        _ => return None,
+    };
+    let mut parts = rest.chunks(2).map(number);
+    let mut part = || parts.next().flatten();
+    let (month, day, hour, minute, second) = (part()?, part()?, part()?, part()?, part()?);
+    if !(1..=12).contains(&month) {
+        return None;
+    }
+    Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years that start in March put the leap day last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+pub(super) fn civil(day: i64) -> (i32, u8, u8) {
+    let mut year = 1970 + day.div_euclid(366);
+    while days(year + 1, 1, 1) <= day {
+        year += 1;
+    }
+    let mut month = 12;
+    while days(year, month, 1) > day {
+        month -= 1;
+    }
+    let in_month = day - days(year, month, 1) + 1;
+    (year as i32, month as u8, in_month as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_rfc_5280_4_1_2_5_are_read() {
+        assert_eq!(seconds(UTC_TIME, b"700101000000Z"), Some(0));
+        assert_eq!(seconds(UTC_TIME, b"491231235959Z"), Some(2_524_607_999));
+        assert_eq!(seconds(GENERALIZED_TIME, b"20500101000000Z"), Some(2_524_608_000));
+        assert_eq!(seconds(UTC_TIME, b"000229120000Z"), Some(951_825_600));
+        for bad in [&b"700101000000"[..], b"7001010000Z", b"70010100000xZ", b"Z"] {
+            assert_eq!(seconds(UTC_TIME, bad), None);
+        }
+        assert_eq!(seconds(UTC_TIME, b"701301000000Z"), None);
+    }
+
+    #[test]
+    fn dates_go_there_and_back() {
+        for day in -1_000..60_000 {
+            let (year, month, in_month) = civil(day);
+            assert_eq!(days(year.into(), month.into(), in_month.into()), day);
+        }
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(19_782), (2024, 2, 29));
+    }
+
+    #[test]
+    fn no_piece_of_a_certificate_reads_past_its_end() {
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let der = pair.cert.der();
+        assert!(facts(der).is_some());
+        for end in 0..der.len() {
+            assert!(facts(&der[..end]).is_none());
+        }
+        for at in 0..der.len() {
+            for value in [0, 0x7f, 0x80, 0x83, 0xff] {
+                let mut altered = der.to_vec();
+                altered[at] = value;
+                let _ = facts(&altered);
+            }
+        }
+    }
+}

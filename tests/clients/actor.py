@@ -1,0 +1,171 @@
+"""One client session as the tests see it: what every client can be asked for.
+
+A subclass drives one client library through that library's own interface.
+The scenarios know only this class and the events.
+"""
+
+import itertools
+
+from events import EventLog, Message, Presence, RosterItem, bare
+
+_ids = itertools.count(1)
+
+
+class Actor:
+    """A session of one account with one client.
+
+    `capabilities` names what the client can do beyond the common part:
+    "register", "plus" (SCRAM with channel binding), "scram-sha-256",
+    "resume", "resend" (sends unacknowledged stanzas again after a resume).
+    """
+
+    kind = "?"
+    capabilities = frozenset()
+
+    def __init__(self, server, tls, account, resource, port, priority=0):
+        self.server = server
+        self.tls = tls
+        self.account = account
+        self.resource = resource
+        self.port = port
+        self.priority = priority
+        self.log = EventLog(f"{self.kind} {account.jid}/{resource}")
+        #: The full address the server bound.
+        self.jid = None
+
+    @property
+    def bare(self):
+        """The account's address."""
+        return self.account.jid
+
+    # What a client library has to provide.
+
+    async def connect(self, mechanism=None, register=False):
+        """Log in up to the bound resource, with stream management where the
+        client has it. Raises `LoginFailed`."""
+        raise NotImplementedError
+
+    async def close(self):
+        """End the stream in order; a second call does nothing."""
+        raise NotImplementedError
+
+    def hold(self):
+        """Do not connect again until `resume` is called."""
+
+    def drop(self):
+        """Abort the client's transport: no stream end, no TLS alert."""
+        raise NotImplementedError
+
+    async def resume(self):
+        """Connect again; True if the stream was resumed (XEP-0198 5)."""
+        raise NotImplementedError
+
+    def send_message(self, to, body, type="chat", id=None):
+        """Send a message."""
+        raise NotImplementedError
+
+    def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
+        """Send a presence stanza."""
+        raise NotImplementedError
+
+    async def roster(self):
+        """The roster as {bare JID: RosterItem}."""
+        raise NotImplementedError
+
+    async def roster_set(self, jid, name=None, groups=()):
+        """Add or change an item (RFC 6121 2.3, 2.4)."""
+        raise NotImplementedError
+
+    async def roster_remove(self, jid):
+        """Remove an item (RFC 6121 2.5)."""
+        raise NotImplementedError
+
+    async def ping(self, to=None):
+        """XEP-0199; raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def disco_info(self, to):
+        """({(category, type)}, {feature}) by XEP-0030."""
+        raise NotImplementedError
+
+    async def version(self, to):
+        """The name of the software by XEP-0092."""
+        raise NotImplementedError
+
+    async def flush(self):
+        """Wait until the client has written all that it was told to send."""
+        raise NotImplementedError
+
+    # What follows from it.
+
+    async def online(self):
+        """Fetch the roster (so that pushes come) and send initial presence,
+        then wait until the server has reflected it (RFC 6121 4.2.2)."""
+        await self.roster()
+        since = self.log.mark()
+        self.send_presence(priority=self.priority)
+        await self.wait_presence(self.jid, since=since)
+        return self
+
+    async def wait_message(self, body, sender=None, since=0):
+        """The message with this body."""
+        return await self.log.wait(
+            f"message {body!r}",
+            lambda e: isinstance(e, Message)
+            and e.body == body
+            and e.type != "error"
+            and (sender is None or e.sender == sender or bare(e.sender) == sender),
+            since,
+        )
+
+    async def wait_error(self, sender, since=0):
+        """The error message from this address."""
+        return await self.log.wait(
+            f"error from {sender}",
+            lambda e: isinstance(e, Message) and e.type == "error" and e.sender == sender,
+            since,
+        )
+
+    async def wait_presence(self, sender, type="available", show=None, since=0):
+        """The presence of this type from this full or bare address."""
+        return await self.log.wait(
+            f"presence {type} {show} from {sender}",
+            lambda e: isinstance(e, Presence)
+            and e.type == type
+            and e.show == show
+            and sender in (e.sender, bare(e.sender)),
+            since,
+        )
+
+    async def wait_push(self, jid, subscription, ask=False, since=0):
+        """The roster push that leaves the item in this state."""
+        return await self.log.wait(
+            f"push {jid} {subscription} ask={ask}",
+            lambda e: isinstance(e, RosterItem)
+            and (e.jid, e.subscription, e.ask) == (jid, subscription, ask),
+            since,
+        )
+
+    def bodies(self, since=0):
+        """Bodies of all messages received, errors left out, in order."""
+        return [
+            e.body
+            for e in self.log.of(Message, since)
+            if e.body is not None and e.type != "error"
+        ]
+
+    def presences(self, sender, since=0):
+        """Types of the presence stanzas from this bare or full address."""
+        return [
+            e.type
+            for e in self.log.of(Presence, since)
+            if sender in (e.sender, bare(e.sender))
+        ]
+
+    async def settle(self, peer, since=None):
+        """A marker from `peer` has arrived here: all that `peer` sent to this
+        session before has arrived, too (RFC 6120 10.1 keeps the order)."""
+        body = f"marker {next(_ids)}"
+        peer.send_message(self.jid, body)
+        await self.wait_message(body)
+        return body

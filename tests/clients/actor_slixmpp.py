@@ -1,0 +1,281 @@
+"""slixmpp (PyPI) as an actor."""
+
+import asyncio
+import ctypes
+import ssl
+
+import slixmpp
+from slixmpp.exceptions import IqError, IqTimeout
+from slixmpp.xmlstream import ElementBase, register_stanza_plugin
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
+
+from actor import Actor
+from events import WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+
+
+class Note(ElementBase):
+    """What the tests keep in private XML storage (XEP-0049)."""
+
+    name = "note"
+    namespace = "urn:throng:test:note"
+    plugin_attrib = "note"
+    interfaces = {"text"}
+    sub_interfaces = {"text"}
+
+
+def tls_exporter(ssl_object):
+    """The channel binding "tls-exporter" (RFC 9266) of a standard library TLS
+    object. Python 3.11 keeps it from its users, so ask libssl for it: the
+    `SSL *` is the third word of the C object (`PySSLSocket`)."""
+    inner = ssl_object._sslobj
+    handle = ctypes.c_void_p.from_address(id(inner) + 3 * ctypes.sizeof(ctypes.c_void_p))
+    out = ctypes.create_string_buffer(32)
+    label = b"EXPORTER-Channel-Binding"
+    done = ctypes.CDLL("libssl.so.3").SSL_export_keying_material(
+        handle, out, ctypes.c_size_t(32), label, ctypes.c_size_t(len(label)),
+        b"", ctypes.c_size_t(0), ctypes.c_int(1),
+    )
+    assert done == 1, "SSL_export_keying_material"
+    return out.raw
+
+
+def _failure(error):
+    if isinstance(error, IqTimeout):
+        return AssertionError("no answer to an IQ")
+    return StanzaError(error.condition, error.etype)
+
+
+class SlixmppActor(Actor):
+    """One `slixmpp.ClientXMPP`."""
+
+    kind = "slixmpp"
+    capabilities = frozenset(
+        {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
+         "private", "time", "last"}
+    )
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        context = ssl.create_default_context(cafile=self.server.cafile)
+        self.client = client = slixmpp.ClientXMPP(
+            f"{self.bare}/{self.resource}",
+            self.account.password,
+            plugin_config={
+                "feature_mechanisms": {"unencrypted_plain": True, "unencrypted_scram": True}
+            },
+            ssl_context=context,
+        )
+        client.enable_direct_tls = self.tls == "direct"
+        client.enable_starttls = self.tls == "starttls"
+        client.enable_plaintext = self.tls == "plain"
+        client.auto_authorize = None
+        client.auto_subscribe = False
+        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0092", "xep_0198",
+                       "xep_0199", "xep_0202", "xep_0203"):
+            client.register_plugin(plugin)
+        register_stanza_plugin(client.plugin["xep_0049"].stanza.PrivateXML, Note)
+        ns = client.default_ns
+        client.register_handler(
+            Callback("log message", MatchXPath(f"{{{ns}}}message"), self._on_message)
+        )
+        client.register_handler(
+            Callback("log presence", MatchXPath(f"{{{ns}}}presence"), self._on_presence)
+        )
+        client.add_event_handler("roster_update", self._on_roster)
+        client.add_event_handler("stream_negotiated", lambda e: self._settle("bound"))
+        client.add_event_handler("session_resumed", lambda e: self._settle("resumed"))
+        client.add_event_handler("failed_auth", self._on_failed_auth)
+        client.add_event_handler("failed_all_auth", lambda e: self._settle("failed"))
+        client.add_event_handler("connection_failed", lambda e: self._settle(f"no: {e}"))
+        client.add_event_handler("disconnected", self._on_disconnected)
+        self._outcome = None
+        self._refused = None
+        self.disconnected = asyncio.Event()
+
+    def _settle(self, outcome):
+        if self._outcome is not None and not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+    def _on_failed_auth(self, stanza):
+        self._refused = stanza["condition"]
+
+    def _on_disconnected(self, reason):
+        self.disconnected.set()
+        self._settle(f"disconnected: {reason}")
+
+    def _on_message(self, stanza):
+        delay = stanza["delay"]["stamp"] if "delay" in stanza else None
+        self.log.add(
+            Message(
+                str(stanza["from"]), stanza["type"], stanza["body"] or None,
+                stanza["id"] or None, delay.isoformat() if delay else None,
+                stanza["error"]["condition"] if stanza["type"] == "error" else None,
+            )
+        )
+
+    def _on_presence(self, stanza):
+        kind = stanza.xml.get("type", "available")
+        show = stanza["show"] or None
+        self.log.add(
+            Presence(str(stanza["from"]), kind, show, stanza["status"] or None,
+                     int(stanza["priority"] or 0))
+        )
+
+    def _on_roster(self, stanza):
+        if stanza["type"] == "set":
+            for item in self._items(stanza):
+                self.log.add(item)
+
+    def _items(self, stanza):
+        for item in stanza.xml.iterfind("{jabber:iq:roster}query/{jabber:iq:roster}item"):
+            groups = item.iterfind("{jabber:iq:roster}group")
+            yield RosterItem(
+                item.get("jid"), item.get("subscription", "none"),
+                item.get("ask") == "subscribe", item.get("name"),
+                frozenset(g.text for g in groups),
+            )
+
+    async def _attempt(self):
+        self._outcome = asyncio.get_running_loop().create_future()
+        self.disconnected.clear()
+        self.client.connect("127.0.0.1", self.port)
+        outcome = await asyncio.wait_for(self._outcome, WAIT)
+        if outcome == "failed":
+            raise LoginFailed(self._refused)
+        if outcome not in ("bound", "resumed"):
+            raise LoginFailed(self._refused or outcome)
+        secure = isinstance(self.client.socket, (ssl.SSLSocket, ssl.SSLObject))
+        assert secure == (self.tls != "plain"), "the stream is not in the mode asked for"
+        self.jid = str(self.client.boundjid)
+        return outcome
+
+    async def connect(self, mechanism=None, register=False):
+        mechanisms = self.client.plugin["feature_mechanisms"]
+        if mechanism:
+            mechanisms.use_mech = mechanism
+        if mechanism and mechanism.endswith("-PLUS"):
+            default = mechanisms.sasl_callback
+
+            def with_binding(required, optional):
+                found = default(required, optional)
+                if "channel_binding" in required | optional:
+                    found["channel_binding"] = tls_exporter(self.client.socket)
+                return found
+
+            mechanisms.sasl_callback = with_binding
+        if register:
+            self.client.register_plugin("xep_0077")
+            self.client.add_event_handler("register", self._register)
+        self._registered = not register
+        await self._attempt()
+        assert self._registered, "the server did not offer registration (XEP-0077)"
+
+    async def _register(self, form):
+        iq = self.client.Iq()
+        iq["type"] = "set"
+        iq["register"]["username"] = self.account.name
+        iq["register"]["password"] = self.account.password
+        try:
+            await iq.send()
+            self._registered = True
+        except IqError as error:
+            self._refused = error.condition
+            self._settle("failed")
+
+    async def close(self):
+        if self.client.transport is not None:
+            await self.client.disconnect(wait=2.0)
+        self.client.cancel_connection_attempt()
+        if self.client._run_out_filters is not None:
+            self.client._run_out_filters.cancel()
+
+    def drop(self):
+        self.client.transport.abort()
+
+    async def resume(self):
+        await asyncio.wait_for(self.disconnected.wait(), WAIT)
+        return await self._attempt() == "resumed"
+
+    def send_message(self, to, body, type="chat", id=None):
+        message = self.client.make_message(mto=to, mbody=body, mtype=type)
+        if id:
+            message["id"] = id
+        message.send()
+
+    def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
+        stanza = self.client.Presence()
+        if to:
+            stanza["to"] = to
+        if type or show:
+            stanza["type"] = type or show
+        if status:
+            stanza["status"] = status
+        if priority is not None:
+            stanza["priority"] = priority
+        stanza.send()
+
+    async def flush(self):
+        await asyncio.wait_for(self.client.waiting_queue.join(), WAIT)
+
+    async def _iq(self, future):
+        try:
+            return await asyncio.wait_for(future, WAIT)
+        except (IqError, IqTimeout) as error:
+            raise _failure(error) from None
+
+    async def roster(self):
+        # Without a known version the server sends all of it (RFC 6121 2.6).
+        self.client.client_roster.version = ""
+        result = await self._iq(self.client.get_roster())
+        return {item.jid: item for item in self._items(result)}
+
+    async def roster_set(self, jid, name=None, groups=()):
+        iq = self.client.Iq()
+        iq["type"] = "set"
+        iq["roster"]["items"] = {jid: {"name": name or "", "groups": list(groups)}}
+        await self._iq(iq.send())
+
+    async def roster_remove(self, jid):
+        await self._iq(self.client.del_roster_item(jid))
+
+    async def ping(self, to=None):
+        await self._iq(self.client.plugin["xep_0199"].send_ping(to or self.server_jid))
+
+    @property
+    def server_jid(self):
+        """The address of the server itself."""
+        return slixmpp.JID(self.bare).domain
+
+    async def disco_info(self, to):
+        result = await self._iq(
+            self.client.plugin["xep_0030"].get_info(jid=to, local=False, cached=False)
+        )
+        info = result["disco_info"]
+        return {(i[0], i[1]) for i in info["identities"]}, set(info["features"])
+
+    async def version(self, to):
+        result = await self._iq(self.client.plugin["xep_0092"].get_version(to))
+        return result["software_version"]["name"]
+
+    async def time(self, to):
+        """The entity's time (XEP-0202) as text; the library's own reading of
+        it fails (1.17.0 appends a second "Z")."""
+        result = await self._iq(self.client.plugin["xep_0202"].get_entity_time(to))
+        return result.xml.findtext("{urn:xmpp:time}time/{urn:xmpp:time}utc")
+
+    async def last(self, to):
+        """(seconds, text) of last activity (XEP-0012)."""
+        result = await self._iq(self.client.plugin["xep_0012"].get_last_activity(to))
+        return result["last_activity"]["seconds"], result["last_activity"]["status"]
+
+    async def private_set(self, text):
+        """Keep a text in private XML storage (XEP-0049)."""
+        note = Note()
+        note["text"] = text
+        await self._iq(self.client.plugin["xep_0049"].store(note))
+
+    async def private_get(self):
+        """The text kept by `private_set`, or None."""
+        result = await self._iq(self.client.plugin["xep_0049"].retrieve("note"))
+        return result["private"]["note"]["text"] or None

@@ -1,0 +1,261 @@
+"""`@xmpp/client` (npm) as an actor: `agent.mjs` runs it, one node process a
+server, commands and events as lines of JSON."""
+
+import asyncio
+import itertools
+import json
+import os
+from pathlib import Path
+
+from actor import Actor
+from events import WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from servers import DOMAIN
+
+HERE = Path(__file__).parent
+
+
+class Agent:
+    """The node process."""
+
+    def __init__(self):
+        self.process = None
+        self._answers = {}
+        self._ids = itertools.count(1)
+        self._sessions = {}
+        self._reader = None
+        self.problem = None
+
+    async def start(self, cafile):
+        """Run node with the server's certificate as its only extra root."""
+        self.process = await asyncio.create_subprocess_exec(
+            "node", str(HERE / "agent.mjs"), cwd=HERE,
+            env={**os.environ, "NODE_EXTRA_CA_CERTS": str(cafile)},
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            limit=1 << 22,
+        )
+        self._reader = asyncio.ensure_future(self._read())
+        return self
+
+    async def _read(self):
+        while line := await self.process.stdout.readline():
+            report = json.loads(line)
+            if "id" in report:
+                answer = self._answers.pop(report["id"], None)
+                if answer is not None and not answer.done():
+                    answer.set_result(report)
+            elif report.get("session") in self._sessions:
+                self._sessions[report["session"]].on_report(report)
+
+    def listen(self, actor):
+        """A number for a new session of this actor."""
+        number = next(self._ids)
+        self._sessions[number] = actor
+        return number
+
+    def order(self, do, **arguments):
+        """Send a command; the result is a future of its answer."""
+        number = next(self._ids)
+        self._answers[number] = answer = asyncio.get_running_loop().create_future()
+        line = json.dumps({"id": number, "do": do, **arguments})
+        self.process.stdin.write(line.encode() + b"\n")
+        return answer
+
+    async def close(self):
+        """End the process by closing its input."""
+        self.process.stdin.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), 5)
+        except asyncio.TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        await self._reader
+
+
+def child(tree, name, xmlns=None):
+    """The first child element by name, and by namespace if one is given."""
+    for node in tree[2:]:
+        if isinstance(node, list) and node[0] == name:
+            if xmlns is None or node[1].get("xmlns") == xmlns:
+                return node
+    return None
+
+
+def text(tree):
+    """The text in an element, or None."""
+    if tree is None:
+        return None
+    return "".join(node for node in tree[2:] if isinstance(node, str)) or None
+
+
+def roster_items(tree):
+    """The items of an IQ with a roster query."""
+    query = child(tree, "query", "jabber:iq:roster")
+    for item in query[2:] if query else ():
+        attributes = item[1]
+        yield RosterItem(
+            attributes["jid"], attributes.get("subscription", "none"),
+            attributes.get("ask") == "subscribe", attributes.get("name"),
+            frozenset(text(g) for g in item[2:] if g[0] == "group"),
+        )
+
+
+class XmppjsActor(Actor):
+    """One session of `@xmpp/client`."""
+
+    kind = "xmppjs"
+    capabilities = frozenset({"resume", "resend", "private", "time", "last"})
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._agent = None
+        self._session = None
+        self._writing = set()
+
+    def on_report(self, report):
+        """One event of the session."""
+        if "stanza" not in report:
+            return
+        tree = report["stanza"]
+        name, attributes = tree[0], tree[1]
+        sender = attributes.get("from", self.bare)
+        if name == "message":
+            delay = child(tree, "delay", "urn:xmpp:delay")
+            self.log.add(
+                Message(
+                    sender, attributes.get("type", "normal"), text(child(tree, "body")),
+                    attributes.get("id"), delay[1]["stamp"] if delay else None,
+                    self._condition(tree),
+                )
+            )
+        elif name == "presence":
+            self.log.add(
+                Presence(
+                    sender, attributes.get("type", "available"), text(child(tree, "show")),
+                    text(child(tree, "status")), int(text(child(tree, "priority")) or 0),
+                )
+            )
+        elif name == "iq" and attributes.get("type") == "set":
+            for item in roster_items(tree):
+                self.log.add(item)
+
+    @staticmethod
+    def _condition(tree):
+        error = child(tree, "error")
+        if error is None:
+            return None
+        return next(
+            (c[0] for c in error[2:] if isinstance(c, list) and c[0] != "text"
+             and c[1].get("xmlns") == "urn:ietf:params:xml:ns:xmpp-stanzas"), "?"
+        )
+
+    async def _order(self, do, **arguments):
+        answer = await asyncio.wait_for(
+            self._agent.order(do, session=self._session, **arguments), WAIT
+        )
+        if "failed" not in answer:
+            return answer["value"]
+        if answer["name"] == "StanzaError":
+            raise StanzaError(answer["condition"], answer["type"])
+        if answer["name"] == "SASLError":
+            raise LoginFailed(answer["condition"])
+        raise AssertionError(f"{do}: {answer['failed']}")
+
+    async def connect(self, mechanism=None, register=False):
+        assert not register, "the client has no in-band registration"
+        if self.server.agent is None:
+            self.server.agent = await Agent().start(self.server.cafile)
+        self._agent = self.server.agent
+        self._session = self._agent.listen(self)
+        scheme, host = ("xmpps", DOMAIN) if self.tls == "direct" else ("xmpp", "127.0.0.1")
+        answer = await self._order(
+            "login", service=f"{scheme}://{host}:{self.port}", domain=DOMAIN,
+            username=self.account.name, password=self.account.password,
+            resource=self.resource, mechanism=mechanism, starttls=self.tls == "starttls",
+        )
+        assert answer["secure"] == (self.tls != "plain"), "the stream is not in the mode asked for"
+        self.managed = answer["managed"]
+        self.jid = answer["jid"]
+
+    async def close(self):
+        if self._session is not None:
+            session, self._session = self._session, None
+            await asyncio.wait_for(self._agent.order("close", session=session), WAIT)
+
+    def drop(self):
+        self._agent.order("drop", session=self._session)
+
+    async def resume(self):
+        return await self._order("resume")
+
+    def _send(self, *tree):
+        answer = self._agent.order("send", session=self._session, tree=tree)
+        self._writing.add(answer)
+        answer.add_done_callback(self._writing.discard)
+
+    async def flush(self):
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=WAIT)
+
+    def send_message(self, to, body, type="chat", id=None):
+        attributes = {"to": to, "type": type} | ({"id": id} if id else {})
+        self._send("message", attributes, ["body", {}, body])
+
+    def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
+        attributes = ({"to": to} if to else {}) | ({"type": type} if type else {})
+        children = {"show": show, "status": status, "priority": priority}
+        self._send(
+            "presence", attributes,
+            *([name, {}, str(value)] for name, value in children.items() if value is not None),
+        )
+
+    async def _iq(self, type, to, *payload):
+        attributes = {"type": type} | ({"to": to} if to else {})
+        return await self._order("iq", tree=["iq", attributes, list(payload)])
+
+    async def roster(self):
+        result = await self._iq("get", None, "query", {"xmlns": "jabber:iq:roster"})
+        return {item.jid: item for item in roster_items(result)}
+
+    async def roster_set(self, jid, name=None, groups=()):
+        item = ["item", {"jid": jid} | ({"name": name} if name else {})]
+        item += [["group", {}, group] for group in groups]
+        await self._iq("set", None, "query", {"xmlns": "jabber:iq:roster"}, item)
+
+    async def roster_remove(self, jid):
+        item = ["item", {"jid": jid, "subscription": "remove"}]
+        await self._iq("set", None, "query", {"xmlns": "jabber:iq:roster"}, item)
+
+    async def ping(self, to=None):
+        await self._iq("get", to or DOMAIN, "ping", {"xmlns": "urn:xmpp:ping"})
+
+    async def disco_info(self, to):
+        ns = "http://jabber.org/protocol/disco#info"
+        query = child(await self._iq("get", to, "query", {"xmlns": ns}), "query", ns)
+        identities = {(n[1]["category"], n[1]["type"]) for n in query[2:] if n[0] == "identity"}
+        return identities, {n[1]["var"] for n in query[2:] if n[0] == "feature"}
+
+    async def version(self, to):
+        result = await self._iq("get", to, "query", {"xmlns": "jabber:iq:version"})
+        return text(child(child(result, "query"), "name"))
+
+    async def time(self, to):
+        """The entity's time (XEP-0202) as text."""
+        result = await self._iq("get", to, "time", {"xmlns": "urn:xmpp:time"})
+        return text(child(child(result, "time"), "utc"))
+
+    async def last(self, to):
+        """(seconds, text) of last activity (XEP-0012)."""
+        result = await self._iq("get", to, "query", {"xmlns": "jabber:iq:last"})
+        query = child(result, "query")
+        return int(query[1]["seconds"]), text(query)
+
+    async def private_set(self, note):
+        """Keep a text in private XML storage (XEP-0049)."""
+        payload = ["note", {"xmlns": "urn:throng:test:note"}, ["text", {}, note]]
+        await self._iq("set", None, "query", {"xmlns": "jabber:iq:private"}, payload)
+
+    async def private_get(self):
+        """The text kept by `private_set`, or None."""
+        payload = ["note", {"xmlns": "urn:throng:test:note"}]
+        result = await self._iq("get", None, "query", {"xmlns": "jabber:iq:private"}, payload)
+        return text(child(child(child(result, "query"), "note") or ["", {}], "text"))

@@ -1,0 +1,108 @@
+"""The matrix: driver x TLS mode x client, one server per driver for all tests."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from actors import KINDS
+from servers import Prosody, Throng
+from world import World
+
+#: Seconds one test may take in all.
+TEST_TIMEOUT = 60
+
+
+def pytest_addoption(parser):
+    parser.addoption("--server", choices=["throng", "prosody"], default="throng")
+    parser.addoption("--driver", choices=["uring", "epoll"])
+    parser.addoption("--tls", choices=["starttls", "direct", "plain"])
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "needs(capability): only for clients that have the capability"
+    )
+    config.addinivalue_line("markers", "secure: only over TLS")
+
+
+def pytest_generate_tests(metafunc):
+    option = metafunc.config.getoption
+    names = metafunc.fixturenames
+    if "server" in names:
+        if option("--server") == "prosody":
+            drivers = ["prosody"]
+        else:
+            drivers = [option("--driver")] if option("--driver") else ["uring", "epoll"]
+        metafunc.parametrize("server", drivers, indirect=True, scope="session")
+    if "tls" in names:
+        modes = [option("--tls")] if option("--tls") else ["plain", "starttls", "direct"]
+        if metafunc.definition.get_closest_marker("secure"):
+            modes = [m for m in modes if m != "plain"]
+        metafunc.parametrize("tls", modes)
+    if "kind" in names:
+        needs = {m.args[0] for m in metafunc.definition.iter_markers("needs")}
+        metafunc.parametrize(
+            "kind", [k for k, actor in KINDS.items() if needs <= actor.capabilities]
+        )
+
+
+@pytest.fixture(scope="session")
+def loop():
+    """One loop for all tests, so that the node process can serve all of them."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="session")
+def server(request, loop):
+    """The running server under test."""
+    server = Prosody() if request.param == "prosody" else Throng(request.param)
+    try:
+        server.start()
+        server.agent = None
+        yield server
+        if server.agent:
+            loop.run_until_complete(server.agent.close())
+        server.stop()
+    finally:
+        if server.process and server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+        server.remove()
+
+
+@pytest.fixture
+def world(server, tls, loop, request):
+    """The clients of one test."""
+    world = World(server, tls)
+    world.log_since = server.log_size()
+    request.node.world = world
+    yield world
+    loop.run_until_complete(world.close())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run coroutine tests on the session's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    loop = pyfuncitem.funcargs.get("loop") or pyfuncitem._request.getfixturevalue("loop")
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames
+    }
+    loop.run_until_complete(asyncio.wait_for(pyfuncitem.obj(**arguments), TEST_TIMEOUT))
+    return True
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """On failure print what the clients saw and what the server logged."""
+    outcome = yield
+    report = outcome.get_result()
+    world = getattr(item, "world", None)
+    if report.failed and world is not None:
+        report.sections.append(("clients", world.describe()))
+        report.sections.append(("server log", world.server.log(world.log_since)))

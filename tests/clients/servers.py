@@ -1,0 +1,225 @@
+"""The servers under test: Throng, and Prosody to know that the tests are right.
+
+Each runs as a child process on free loopback ports with its data, its
+certificate and its log in one temporary folder.
+"""
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+DOMAIN = "localhost"
+#: Accounts made before the start; each test takes fresh ones.
+ACCOUNTS = 1500
+#: Seconds until a server must accept connections, or have ended.
+START = 30.0
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of the server under test."""
+
+    name: str
+    password: str
+
+    @property
+    def jid(self):
+        """The bare address."""
+        return f"{self.name}@{DOMAIN}"
+
+
+def free_port():
+    """A loopback port that nothing listens on at this moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """What the two servers have in common."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="throng-clients-"))
+        self.log_path = self.folder / "server.log"
+        self.c2s = free_port()
+        self.c2s_tls = free_port()
+        self.cafile = self.folder / "trusted.pem"
+        self.process = None
+        self._next = 0
+
+    def prepared(self):
+        """The accounts made before the start."""
+        return [Account(f"user{n:04}", f"pass-{n:04}") for n in range(ACCOUNTS)]
+
+    def fresh(self):
+        """A prepared account that no test has used."""
+        account = Account(f"user{self._next:04}", f"pass-{self._next:04}")
+        self._next += 1
+        assert self._next <= ACCOUNTS, "raise ACCOUNTS in servers.py"
+        return account
+
+    def unregistered(self):
+        """An account that does not exist yet."""
+        self._next += 1
+        return Account(f"new{self._next:04}", f"pass-new{self._next:04}")
+
+    def start(self):
+        """Start the process and wait until it listens; learn its certificate."""
+        self.prepare()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.folder,
+            )
+        for port in (self.c2s, self.c2s_tls):
+            self._wait_port(port)
+        # The certificate is self-signed: trust exactly the one it shows.
+        self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls)))
+        return self
+
+    def _wait_port(self, port):
+        deadline = time.monotonic() + START
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    code = self.process.poll()
+                    self.stop()
+                    raise RuntimeError(
+                        f"{self.name} does not listen on {port} (exit {code}):\n{self.log()}"
+                    ) from None
+                time.sleep(0.05)
+
+    def stop(self):
+        """Stop the process by its id, hard if it does not end in ten seconds."""
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise RuntimeError(f"{self.name} did not stop on SIGTERM in 10 s") from None
+
+    def remove(self):
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log_size(self):
+        """Bytes of log so far."""
+        return self.log_path.stat().st_size if self.log_path.exists() else 0
+
+    def log(self, since=0, limit=20_000):
+        """The log from byte `since` on, its last `limit` characters."""
+        if not self.log_path.exists():
+            return ""
+        with open(self.log_path, "rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")[-limit:]
+
+
+class Throng(Server):
+    """`throng serve` with one driver."""
+
+    def __init__(self, driver):
+        super().__init__()
+        self.driver = driver
+        self.name = f"throng ({driver})"
+        self.binary = os.environ["THRONG_BIN"]
+        self.data = self.folder / "data"
+
+    def prepare(self):
+        """Import the accounts while the server is stopped."""
+        csv = self.folder / "users.csv"
+        csv.write_text("".join(f"{a.name},{a.password}\n" for a in self.prepared()))
+        self._user("import", str(csv), "--domain", DOMAIN)
+
+    def _user(self, verb, *rest):
+        done = subprocess.run(
+            [self.binary, "user", verb, *rest, "--data", str(self.data)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+        )
+        if done.returncode:
+            raise RuntimeError(f"throng user {verb}: {done.stdout}{done.stderr}")
+
+    def add_account(self, account):
+        """`throng user add` while the server runs."""
+        self._user("add", account.jid, "--password", account.password)
+
+    def command(self):
+        """The command line of the server."""
+        return [
+            self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
+            "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
+            "--shards", "3", "--driver", self.driver,
+            "--plain-auth", "--open-registration",
+        ]
+
+
+PROSODY_CONFIG = """
+run_as_root = true
+pidfile = "{folder}/prosody.pid"
+data_path = "{folder}/data"
+certificates = "{folder}"
+log = {{ {{ levels = {{ min = "debug" }}, to = "console" }} }}
+interfaces = {{ "127.0.0.1" }}
+c2s_ports = {{ {c2s} }}
+c2s_direct_tls_ports = {{ {c2s_tls} }}
+s2s_ports = {{ }}
+http_ports = {{ }}
+https_ports = {{ }}
+c2s_require_encryption = false
+allow_unencrypted_plain_auth = true
+authentication = "internal_plain"
+allow_registration = true
+smacks_hibernation_time = 300
+modules_enabled = {{
+  "roster", "saslauth", "tls", "disco", "private", "version", "uptime", "time",
+  "ping", "register", "lastactivity", "offline", "smacks"
+}}
+modules_disabled = {{ "s2s" }}
+ssl = {{ certificate = "{folder}/localhost.crt", key = "{folder}/localhost.key" }}
+VirtualHost "localhost"
+"""
+
+
+class Prosody(Server):
+    """Debian's Prosody."""
+
+    driver = "prosody"
+    name = "prosody"
+
+    def prepare(self):
+        """Write configuration, certificate and the accounts' files."""
+        # The same kind of certificate as Throng makes.
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-days", "2", "-keyout", "localhost.key", "-out", "localhost.crt",
+             "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=DNS:localhost",
+             "-addext", "basicConstraints=critical,CA:FALSE",
+             "-addext", "keyUsage=critical,digitalSignature",
+             "-addext", "extendedKeyUsage=serverAuth"],
+            cwd=self.folder, check=True, capture_output=True,
+        )
+        accounts = self.folder / "data" / DOMAIN / "accounts"
+        accounts.mkdir(parents=True)
+        for account in self.prepared():
+            (accounts / f"{account.name}.dat").write_text(
+                f'return {{ ["password"] = "{account.password}"; }};\n'
+            )
+        (self.folder / "prosody.cfg.lua").write_text(
+            PROSODY_CONFIG.format(folder=self.folder, c2s=self.c2s, c2s_tls=self.c2s_tls)
+        )
+
+    def command(self):
+        """The command line of the server."""
+        return ["prosody", "-F", "--config", str(self.folder / "prosody.cfg.lua")]

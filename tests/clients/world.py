@@ -1,0 +1,97 @@
+"""All clients of one test on one server: makes them, and closes them after it."""
+
+from actor_profanity import Profanity
+from actors import KINDS
+from proxy import Proxy
+
+
+class World:
+    """Hands out sessions with fresh accounts."""
+
+    def __init__(self, server, tls):
+        self.server = server
+        self.tls = tls
+        self.actors = []
+        self.terminals = []
+        self.proxies = []
+        self.log_since = 0
+
+    @property
+    def port(self):
+        """The port for this TLS mode."""
+        return self.server.c2s_tls if self.tls == "direct" else self.server.c2s
+
+    async def proxy(self):
+        """A relay to the server that can break connections."""
+        proxy = await Proxy(self.port).start()
+        self.proxies.append(proxy)
+        return proxy
+
+    def make(self, kind, account=None, resource="first", priority=0, proxy=None):
+        """A session that has not connected yet."""
+        actor = KINDS[kind](
+            self.server, self.tls, account or self.server.fresh(), resource,
+            proxy.port if proxy else self.port, priority,
+        )
+        self.actors.append(actor)
+        return actor
+
+    async def terminal(self, account=None, proxy=None):
+        """Profanity in a terminal, not connected yet."""
+        client = Profanity(
+            self.server, self.tls, account or self.server.fresh(),
+            proxy.port if proxy else self.port,
+        )
+        self.terminals.append(client)
+        client.start()
+        return client
+
+    async def bound(self, kind, **options):
+        """A session with a bound resource, without presence."""
+        actor = self.make(kind, **options)
+        await actor.connect()
+        return actor
+
+    async def online(self, kind, **options):
+        """A session that is available."""
+        return await (await self.bound(kind, **options)).online()
+
+    async def friends(self, kind, other=None):
+        """Two available sessions subscribed to each other."""
+        one, two = await self.online(kind), await self.online(other or kind)
+        await befriend(one, two)
+        return one, two
+
+    def describe(self):
+        """What each client saw."""
+        lines = []
+        for actor in self.actors:
+            lines.append(f"{actor.log.name} bound as {actor.jid}")
+            lines += [f"    {e}" for e in actor.log.events]
+        return "\n".join(lines + [t.at_the_end for t in self.terminals])
+
+    async def close(self):
+        """Close everything; the first error is raised after all is closed."""
+        errors = []
+        for actor in self.terminals + self.actors:
+            try:
+                await actor.close()
+            except Exception as error:  # all others still have to be closed
+                errors.append(error)
+        for proxy in self.proxies:
+            await proxy.close()
+        if errors:
+            raise errors[0]
+
+
+async def befriend(one, two):
+    """Subscribe both ways; both see each other available (RFC 6121 3.1)."""
+    for asks, answers in ((one, two), (two, one)):
+        asks.send_presence(to=answers.bare, type="subscribe")
+        await answers.wait_presence(asks.bare, "subscribe")
+        answers.send_presence(to=asks.bare, type="subscribed")
+        await asks.wait_presence(answers.bare, "subscribed")
+    await one.wait_push(two.bare, "both")
+    await two.wait_push(one.bare, "both")
+    await one.wait_presence(two.jid)
+    await two.wait_presence(one.jid)
