@@ -258,7 +258,9 @@ fn xml_3_tags_match_and_have_the_right_form() {
         assert_eq!(content(input), Err(fault), "{input}");
         assert_eq!(fault.condition(), "not-well-formed");
     }
-    for good in ["<a></a >", "<a\n\tb = '1'\r\n c=\"'>\"\n/>", "<é\u{300} ü='1'></é\u{300}>", "<_a-.0/>"] {
+    for good in
+        ["<a></a >", "<a\n\tb = '1'\r\n c=\"'>\"\n/>", "<é\u{300} ü='1'></é\u{300}>", "<_a-.0/>", "<\u{fdf0}\u{fffd}/>"]
+    {
         assert!(content(good).is_ok(), "{good}");
     }
 }

@@ -165,7 +165,7 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
             _ => return None,
         }
     }
-    if fault.is_some_and(|fault| stricter(fault, bytes)) {
+    if fault.is_some_and(|fault| stricter(fault, bytes)) || theirs.is_none() && has_omitted_name_character(bytes) {
         return None;
     }
     let accepted = fault.is_none() && complete == bytes.len();
@@ -179,6 +179,12 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
 pub fn without_returns(bytes: &[u8]) -> Vec<u8> {
     let line_feed = |&byte: &u8| if byte == b'\r' { b'\n' } else { byte };
     bytes.iter().map(line_feed).collect()
+}
+
+/// Whether there is a character from U+FDF0 to U+FFFD: XML 2.3 has them in names, the other parser does not.
+pub fn has_omitted_name_character(bytes: &[u8]) -> bool {
+    let omitted = |c: char| matches!(c, '\u{fdf0}'..='\u{fffd}');
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(omitted))
 }
 
 /// Faults that the independent parser does not have: Throng's bounds, text between stanzas, and a namespace declared
