@@ -15,6 +15,7 @@ use crate::io::Effect;
 pub struct GateQueue {
     /// What the shard's state rests on so far.
     gate: Gate,
+    /// Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
     waiting: VecDeque<(Gate, Effect)>,
     bytes: usize,
 }

@@ -64,7 +64,7 @@ pub struct AfterSend {
 #[derive(Default)]
 pub struct Links {
     links: Vec<Link>,
-    /// Closing connections and when their patience ends.
+    /// Closing connections and when their patience ends; bounded by the slots and their turnover in `LAST_WORDS`.
     closing: VecDeque<(Instant, ConnId)>,
     scratch: Vec<u8>,
 }

@@ -107,6 +107,7 @@ pub struct Thread {
     waiting_conns: HashMap<ConnId, u64>,
     departing: HashMap<u64, Box<Moved>>,
     departures: u64,
+    /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
     replies: HashMap<u64, SyncSender<Reply>>,
     asked: u64,

@@ -131,9 +131,9 @@ pub struct UserState {
     pub roster_asked: bool,
     /// A read of the mailbox rows is under way.
     pub replay_asked: bool,
-    /// What waits for `known` and `mailbox`.
+    /// What waits for `known` and `mailbox`; bounded by `PARKED_STANZAS_MAX`.
     pub parked: VecDeque<Waiting>,
-    /// Steps that wait for the roster.
+    /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions.
     pub roster_waits: VecDeque<RosterStep>,
     /// Second (monotonic) of the last use.
     pub used_s: u32,

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
+use super::facts::{ListenerKind, TlsFacts};
 use super::sasl;
 use crate::id::{ConnId, SessionId};
-use crate::io::{ListenerKind, TlsFacts};
 use crate::outbound::Outbound;
 use crate::wire::{Expect, Scanner, StreamScope};
 

@@ -4,6 +4,7 @@
 //! does.
 
 pub mod conn;
+pub mod facts;
 pub mod moved;
 pub mod sasl;
 pub mod sm;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::io::ListenerKind;
+use super::facts::ListenerKind;
 
 /// State of a connection between the two shards: authenticated, its stream not yet restarted (RFC 6120 6.4.6).
 #[derive(Debug)]

@@ -35,11 +35,12 @@ pub struct Managed {
     pub resume_s: u32,
     received: u32,
     handled: u32,
-    /// One flag a stanza after `handled`: safe or not yet.
+    /// One flag a stanza after `handled`: safe or not yet. Bounded: beyond `in_flight_max` the peer is not read from.
     window: VecDeque<bool>,
     /// The peer asked when `received` stood here; it is answered when `handled` gets there.
     answer_at: Option<u32>,
     sent: u32,
+    /// Bounded by bytes: beyond `outbound_bytes_max` the session ends, and messages stay in the mailbox long before.
     unacked: VecDeque<Unacked>,
     unacked_bytes: usize,
     asked: bool,

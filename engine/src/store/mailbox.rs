@@ -26,7 +26,7 @@ pub enum Phase {
     Replaying {
         /// Entries up to here are handed out.
         position: u64,
-        /// Returned entries still to be handed out, ascending.
+        /// Returned entries still to be handed out, ascending; bounded by what one look at the mailbox's rows brings.
         returned: VecDeque<u64>,
         /// A read is under way.
         reading: bool,
@@ -56,6 +56,7 @@ pub struct Mailbox {
     dirty: bool,
     /// Highest id known to be in the archive's mailbox part.
     newest: u64,
+    /// Bounded by what sessions may hold unacknowledged or unsent.
     outstanding: VecDeque<Outstanding>,
     /// Where it stands.
     pub phase: Phase,

@@ -84,8 +84,10 @@ pub(super) struct Epoll {
     sends: Sends,
     listeners: Vec<Listener>,
     departing: HashMap<u32, (u64, Peer)>,
+    /// Bounded by the slots.
     lingering: VecDeque<(Instant, ConnId)>,
     retry_at: Option<Instant>,
+    /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
     peer: Peer,

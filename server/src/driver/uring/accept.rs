@@ -25,7 +25,7 @@ pub(super) struct Listener {
 
 /// Accepted connections whose peer's address is not known yet.
 pub(super) struct Names {
-    /// With the index of the listener.
+    /// With the index of the listener; bounded by the slots.
     waiting: VecDeque<(ConnId, usize)>,
     asked: [Option<(ConnId, usize)>; NAMES],
     /// On the heap and never moved: the kernel writes here.

@@ -46,6 +46,7 @@ pub(super) struct Uring {
     sends: Sends,
     listeners: Vec<Listener>,
     names: Names,
+    /// Bounded by the slots.
     ready: VecDeque<ConnId>,
     buffer: Box<[u8]>,
     /// Bytes of the buffer for each receive of the present batch.
@@ -53,8 +54,10 @@ pub(super) struct Uring {
     /// Receives of the present batch that are not done.
     receiving: usize,
     departing: HashMap<u32, (u64, Peer)>,
+    /// Bounded by the slots.
     lingering: VecDeque<(Instant, ConnId)>,
     retry_at: Option<Instant>,
+    /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
     peer: Peer,

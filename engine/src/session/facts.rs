@@ -1,0 +1,23 @@
+//! Facts about a connection that come from its host: where it was accepted, and what its TLS handshake agreed on.
+
+/// What a listener promises and demands of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerKind {
+    /// TLS from the first byte (XEP-0368); otherwise STARTTLS is offered.
+    pub direct_tls: bool,
+    /// STARTTLS can be offered, because the host has a certificate.
+    pub starttls: bool,
+    /// PLAIN, and SCRAM, without TLS: only on loopback and only if the operator says so.
+    pub plain_auth: bool,
+    /// In-band registration is open here (XEP-0077).
+    pub registration: bool,
+}
+
+/// Facts of a finished TLS handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// Keying material for `tls-exporter` (RFC 9266), where it may be used.
+    pub exporter: Option<[u8; 32]>,
+    /// Hash of the server's certificate for `tls-server-end-point` (RFC 5929 4).
+    pub server_end_point: Vec<u8>,
+}

@@ -1,0 +1,226 @@
+//! House rules as tests: the direction of imports, the size of files, bounded queues, where unsafe code may stand.
+//! The reasons are in ARCHITECTURE.md.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Room of the engine, and the rooms that it may name. Everything not listed here it must not know.
+const ENGINE: &[(&str, &[&str])] = &[
+    ("id", &[]),
+    ("limits", &["settings", "store", "wire"]),
+    ("counters", &[]),
+    ("outbound", &[]),
+    ("ns", &["wire"]),
+    ("wire", &["limits"]),
+    ("store", &["limits"]),
+    ("feature", &["id", "limits", "ns", "store", "wire"]),
+    ("session", &["feature", "id", "limits", "ns", "outbound", "store", "wire"]),
+    ("mail", &["feature", "id", "wire"]),
+    ("router", &["feature", "id", "mail", "session", "store"]),
+    ("settings", &["feature", "session"]),
+    ("io", &["feature", "id", "mail", "session", "store"]),
+    ("gate", &["id", "io"]),
+];
+
+/// Rooms that know all others: the shard, which is the one parent, and the simulated world around it.
+const PARENTS: &[&str] = &["shard", "testing", "lib"];
+
+/// Room of the server, and the rooms of the server that it must not name.
+const SERVER_NEVER: &[(&str, &[&str])] = &[
+    ("driver", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
+    ("tls", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "mail", "serve", "thread"]),
+    ("disk", &["admin", "cli", "config", "driver", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
+    ("config", &["admin", "disk", "driver", "jobs", "links", "mail", "serve", "thread", "tls"]),
+    ("links", &["admin", "cli", "config", "disk", "jobs", "log", "mail", "serve", "thread"]),
+    ("mail", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "serve", "thread"]),
+    ("thread", &["admin", "cli", "config", "log", "serve"]),
+];
+
+/// Lines of a file beyond which its module documentation has to say why.
+const LINES_MAX: usize = 1_000;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources(krate: &str) -> Vec<(String, String)> {
+    let src = root().join(krate).join("src");
+    let mut files = Vec::new();
+    rust_files(&src, &mut files);
+    assert!(!files.is_empty(), "no sources in {krate}");
+    files
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+            (name, fs::read_to_string(&path).expect("a readable file"))
+        })
+        .collect()
+}
+
+/// The room that a file below `src` stands in.
+fn room(file: &str) -> &str {
+    file.split(['/', '.']).next().expect("a name")
+}
+
+/// Rooms named as `crate::room`, with the line. Tests inside of files may name anything.
+fn named(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("mod tests") {
+            break;
+        }
+        let code = line.split("//").next().unwrap_or_default();
+        for (at, _) in code.match_indices("crate::") {
+            let rest = &code[at + "crate::".len()..];
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            if !rest[..end].is_empty() {
+                found.push((number + 1, &rest[..end]));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn engine_rooms_name_only_rooms_below_them() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("engine") {
+        let own = room(&file);
+        if PARENTS.contains(&own) || file.contains("tests") {
+            continue;
+        }
+        let Some((_, allowed)) = ENGINE.iter().find(|(name, _)| *name == own) else {
+            wrong.push(format!("engine/src/{file}: the room {own} is not in the table"));
+            continue;
+        };
+        for (line, other) in named(&text) {
+            if other != own && !allowed.contains(&other) {
+                wrong.push(format!("engine/src/{file}:{line}: {own} must not know {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_of_rooms_has_no_circle() {
+    // With rooms in an order in which each names only earlier ones, there is none; `limits` names others in links of
+    // its documentation only.
+    for (index, (room, allowed)) in ENGINE.iter().enumerate() {
+        for other in allowed.iter().filter(|_| *room != "limits" && *room != "ns") {
+            let place = ENGINE.iter().position(|(name, _)| name == other).expect("a room of the table");
+            assert!(place < index, "{room} names {other}, which stands behind it");
+        }
+    }
+}
+
+#[test]
+fn features_do_not_call_each_other() {
+    let apart = ["disco", "last", "ping", "private", "register", "session", "time", "version"];
+    for (file, text) in sources("engine") {
+        let Some(name) = file.strip_prefix("feature/").and_then(|f| f.strip_suffix(".rs")) else { continue };
+        if !apart.contains(&name) {
+            continue;
+        }
+        for other in apart.iter().filter(|other| **other != name) {
+            for form in [format!("super::{other}::"), format!("feature::{other}::"), format!("{other}::handle")] {
+                // Discovery shows what version tells: the one name of the software.
+                let shown = name == "disco" && *other == "version";
+                assert!(shown || !text.contains(&form), "engine/src/{file} names the feature {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn server_rooms_do_not_reach_across() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("server") {
+        let own = room(&file);
+        let Some((_, never)) = SERVER_NEVER.iter().find(|(name, _)| *name == own) else { continue };
+        if file.contains("tests") {
+            continue;
+        }
+        for (line, other) in named(&text) {
+            if never.contains(&other) {
+                wrong.push(format!("server/src/{file}:{line}: {own} must not know {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_of_a_size_to_be_read() {
+    let mut wrong = Vec::new();
+    for krate in ["engine", "server"] {
+        for (file, text) in sources(krate) {
+            let lines = text.lines().count();
+            let says_why = text.lines().take_while(|l| l.starts_with("//!")).any(|l| l.contains("lines because"));
+            if lines > LINES_MAX && !says_why {
+                wrong.push(format!("{krate}/src/{file}: {lines} lines"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "over {LINES_MAX} lines, split or say why:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_queue_is_unbounded() {
+    let mut wrong = Vec::new();
+    for krate in ["engine", "server"] {
+        for (file, text) in sources(krate) {
+            if file.contains("tests") {
+                continue;
+            }
+            let lines: Vec<&str> = text.lines().collect();
+            for (number, line) in lines.iter().enumerate() {
+                if line.trim_start().starts_with("mod tests") {
+                    break;
+                }
+                let code = line.split("//").next().unwrap_or_default();
+                let unbounded = ["mpsc::channel", "channel::<", "unbounded", "LinkedList"];
+                if unbounded.iter().any(|form| code.contains(form)) && !code.contains("sync_channel") {
+                    wrong.push(format!("{krate}/src/{file}:{}: an unbounded queue", number + 1));
+                }
+                // A queue that is a field says what bounds it.
+                if code.contains(": VecDeque<") || code.contains(": std::collections::VecDeque<") {
+                    let above = &lines[number.saturating_sub(6)..number];
+                    let told = above.iter().any(|l| {
+                        let l = l.to_ascii_lowercase();
+                        l.contains("//") && (l.contains("bound") || l.contains("at most"))
+                    });
+                    let field = !code.contains("fn ") && !code.contains("let ");
+                    if field && !told {
+                        wrong.push(format!("{krate}/src/{file}:{}: a queue that does not say its bound", number + 1));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_code_stands_in_the_drivers_only() {
+    for (file, text) in sources("server") {
+        if !file.starts_with("driver/") {
+            let has = text.lines().any(|l| l.split("//").next().unwrap_or_default().contains("unsafe "));
+            assert!(!has, "server/src/{file} has unsafe code");
+        }
+    }
+    let engine = fs::read_to_string(root().join("engine/src/lib.rs")).expect("the engine");
+    assert!(engine.contains("#![forbid(unsafe_code)]"));
+}
