@@ -33,6 +33,11 @@ const _: () = assert!(SCRAM_SALT_BYTES_MAX <= u8::MAX as usize);
 /// Smallest stanza limit that a server may set (RFC 6120 13.12): 10,000 bytes.
 pub const STANZA_BYTES_FLOOR: usize = 10_000;
 
+/// Bytes of one element before a resource is bound: room for the longest SASL message in base64, and for little else.
+pub const PREAUTH_BYTES_MAX: usize = 16_384;
+
+const _: () = assert!(SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 + 256 <= PREAUTH_BYTES_MAX);
+
 /// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
 pub const PARKED_STANZAS_MAX: usize = 1_000;
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::id::ConnId;
 use crate::io::{Effect, ListenerKind, TlsFacts};
+use crate::limits;
 use crate::outbound::Backlog;
 use crate::session::conn::{Conn, ConnState, Opening, Partial, Stage, StreamExpect};
 use crate::shard::Shard;
@@ -102,13 +103,24 @@ impl Shard {
     ) -> (crate::wire::Scanner, usize) {
         let mut at = 0;
         while at < bytes.len() {
-            let max = self.settings.stanza_bytes_max;
+            let stanza_max = self.settings.stanza_bytes_max;
             let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
             let scope = conn.scope.clone();
             let expect = conn.expect;
+            let max = match (expect, &conn.state) {
+                (StreamExpect::Opening | StreamExpect::Header, _) => limits::wire::MAX_HEADER_BYTES,
+                (StreamExpect::Content, ConnState::Opening(_)) => limits::PREAUTH_BYTES_MAX.min(stanza_max),
+                (StreamExpect::Content, _) => stanza_max,
+            };
             match scanner.scan(&scope, expect.into(), max, &bytes[at..]) {
                 Ok(Progress::Incomplete) => break,
-                Ok(Progress::Whitespace { consumed }) => at += consumed,
+                Ok(Progress::Whitespace { consumed }) => {
+                    // An XML declaration can only be the very first (XML 1.0 2.8).
+                    if expect == StreamExpect::Opening {
+                        conn.expect = StreamExpect::Header;
+                    }
+                    at += consumed;
+                }
                 Ok(Progress::Declaration { consumed }) => {
                     conn.expect = StreamExpect::Header;
                     at += consumed;
