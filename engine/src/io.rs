@@ -273,7 +273,8 @@ pub enum Effect {
         abort: bool,
     },
     /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
-    /// here.
+    /// here. A `Pause` goes before; bytes that the host has nevertheless read since are for the other shard, after
+    /// `Arrived` (RFC 6120 6.4.6: the peer may send its new header as soon as it has read `<success/>`).
     Depart {
         /// The connection.
         conn: ConnId,

@@ -238,6 +238,12 @@ impl Shard {
         }
     }
 
+    /// Whether the shard has let go of a connection that is still to be handed over: what it sends meanwhile is not for
+    /// this shard, see [`Effect::Depart`].
+    pub fn is_departing(&mut self, conn: ConnId) -> bool {
+        self.conns.get(conn).is_some_and(|c| matches!(c.state, crate::session::conn::ConnState::Departing))
+    }
+
     /// The home of a user of the served domain.
     fn home(&self, bare: &str) -> ShardId {
         crate::id::home(bare, self.settings.shards)

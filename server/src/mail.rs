@@ -29,6 +29,8 @@ pub struct MovedLink {
     pub moved: Box<Moved>,
     /// The connection's TLS.
     pub tls: Option<Box<TlsConnection>>,
+    /// What the peer sent while it was on its way, as it came from the socket.
+    pub bytes: Vec<u8>,
 }
 
 /// All of a shard's ends.

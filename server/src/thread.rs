@@ -106,6 +106,8 @@ pub struct Thread {
     /// Connections that have arrived and wait for their state, and their keys.
     waiting_conns: HashMap<ConnId, u64>,
     departing: HashMap<u64, Box<Moved>>,
+    /// What leaving connections have sent since their shard let go of them, as it came from the socket.
+    leaving: HashMap<ConnId, Vec<u8>>,
     departures: u64,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
@@ -125,6 +127,7 @@ impl Thread {
             halves: HashMap::new(),
             waiting_conns: HashMap::new(),
             departing: HashMap::new(),
+            leaving: HashMap::new(),
             departures: 0,
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
@@ -188,14 +191,15 @@ impl Thread {
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = self.patience();
         let mut events = Events { thread: None };
-        let Thread { p, links, out, halves, waiting_conns, departing, .. } = self;
+        let Thread { p, links, out, halves, waiting_conns, departing, leaving, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let mut now = None;
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         driver.wait(Some(timeout), &mut |event| {
             let now = *now.get_or_insert_with(|| clock.now());
-            events
-                .handle(&mut Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now }, event);
+            let hands =
+                &mut Hands { shard, links, out, halves, waiting_conns, departing, leaving, listeners, tls, now };
+            events.handle(hands, event);
         })?;
         for order in events.thread.take().unwrap_or_default() {
             self.carry_out(order);
@@ -242,10 +246,11 @@ impl Thread {
     /// The socket has gone: its state follows.
     fn left(&mut self, conn: ConnId, key: u64) {
         let tls = self.links.closed(conn);
+        let bytes = self.leaving.remove(&conn).unwrap_or_default();
         let now = self.p.clock.now();
         if let Some(moved) = self.departing.remove(&key) {
             let to = self.p.shard.home_of(&moved.local);
-            let link = MovedLink { key, after: self.gate.gate(), moved, tls };
+            let link = MovedLink { key, after: self.gate.gate(), moved, tls, bytes };
             self.p.mail.send(to, Envelope::Moved(Box::new(link)));
             self.p.peers[to.index()].wake();
         }
@@ -253,7 +258,9 @@ impl Thread {
     }
 
     /// Socket and state are both here.
-    fn arrive(&mut self, link: MovedLink, conn: ConnId, mut bytes: Vec<u8>) {
+    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>) {
+        let mut bytes = link.bytes;
+        bytes.extend_from_slice(&later);
         let now = self.p.clock.now();
         self.gate.rests_on(link.after);
         self.waiting_conns.remove(&conn);
@@ -261,9 +268,9 @@ impl Thread {
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() {
             let mut events = Events { thread: None };
-            let Thread { p, links, out, halves, waiting_conns, departing, .. } = self;
+            let Thread { p, links, out, halves, waiting_conns, departing, leaving, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
-            let mut hands = Hands { shard, links, out, halves, waiting_conns, departing, listeners, tls, now };
+            let mut hands = Hands { shard, links, out, halves, waiting_conns, departing, leaving, listeners, tls, now };
             events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
             for order in events.thread.take().unwrap_or_default() {
                 self.carry_out(order);
@@ -418,6 +425,7 @@ struct Hands<'a> {
     halves: &'a mut HashMap<u64, Half>,
     waiting_conns: &'a mut HashMap<ConnId, u64>,
     departing: &'a mut HashMap<u64, Box<Moved>>,
+    leaving: &'a mut HashMap<ConnId, Vec<u8>>,
     listeners: &'a [ListenerKind],
     tls: &'a Option<(TlsConfig, TlsConfig)>,
     now: Now,
@@ -451,6 +459,7 @@ impl Events {
             Event::Failed { conn, cause: _ } => self.order(Order::Abort(conn)),
             Event::Closed { conn } => {
                 h.links.closed(conn);
+                h.leaving.remove(&conn);
                 if let Some(key) = h.waiting_conns.remove(&conn) {
                     h.halves.remove(&key);
                     return;
@@ -492,6 +501,11 @@ impl Events {
         {
             kept.extend_from_slice(bytes);
             return;
+        }
+        // The shard has let go of it and its new home has not got it yet: its reading is paused, so this is at most what
+        // was under way then. TLS is taken off over there, in order.
+        if h.shard.is_departing(conn) {
+            return h.leaving.entry(conn).or_default().extend_from_slice(bytes);
         }
         let mut plaintext = h.links.scratch();
         let Some(tls) = h.links.tls(conn) else {

@@ -319,6 +319,10 @@ impl Shard {
             leftover,
         });
         conn.state = ConnState::Departing;
+        // What the peer sends from here on is for its new home to read.
+        if !std::mem::replace(&mut conn.paused, true) {
+            self.effects.push(Effect::Pause { conn: id });
+        }
         let last = self.take_last(id);
         self.counters.departed.one();
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
