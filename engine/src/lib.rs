@@ -15,4 +15,5 @@ pub mod session;
 pub mod settings;
 pub mod shard;
 pub mod store;
+pub mod testing;
 pub mod wire;

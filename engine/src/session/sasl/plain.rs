@@ -107,7 +107,7 @@ pub struct DeriveKeys {
 }
 
 /// What a [`DeriveKeys`] came to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Derived {
     stored: Tag,
 }
@@ -117,6 +117,13 @@ impl DeriveKeys {
     pub fn run(self) -> Derived {
         let salted = HASH.salted_password(&self.password, &self.salt, self.iterations);
         Derived { stored: ScramKeys::of(HASH, &salted).stored }
+    }
+
+    /// Password, salt and iterations: all that the result depends on, for a host that knows the result already. The
+    /// simulated world does; a server must keep no password.
+    #[doc(hidden)]
+    pub fn inputs(&self) -> (&str, &[u8], u32) {
+        (&self.password, &self.salt, self.iterations)
     }
 
     /// PBKDF2 iterations that the job takes, for accounting.

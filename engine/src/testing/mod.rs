@@ -1,0 +1,18 @@
+//! The simulated world: many shards, one clock, network, store and clients on one thread from one seed.
+//!
+//! It is a host of the engine like the server, and must never reach into a shard except through
+//! [`Input`](crate::io::Input) and [`Effect`](crate::io::Effect); what it looks at beside is the read-only
+//! [`Shard::inspect`](crate::shard::Shard::inspect).
+//!
+//! - [`random`]: the one source of chance
+//! - [`disk`], [`net`], [`world`]: what surrounds the shards
+//! - [`xml`]: a client's reading of a stream
+//! - [`script`], [`stage`]: what is said as data, and the world it is played on
+
+pub mod disk;
+pub mod net;
+pub mod random;
+pub mod script;
+pub mod stage;
+pub mod world;
+pub mod xml;

@@ -1,0 +1,97 @@
+//! The simulated world as the stage of a script.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::settings::Settings;
+use crate::testing::net::SocketId;
+use crate::testing::script::{Heard, Patience, Player, Script};
+use crate::testing::world::{Occurrence, PASSWORD, Pace, World};
+
+/// Longest simulated wait for something that must come, microseconds.
+const LONG_US: u64 = 5_000_000;
+/// Simulated wait to see that nothing comes, microseconds.
+const SHORT_US: u64 = 400_000;
+
+/// A world with clients by name.
+#[derive(Debug)]
+pub struct Stage {
+    /// The world.
+    pub world: World,
+    clients: BTreeMap<String, SocketId>,
+    heard: BTreeMap<SocketId, VecDeque<Option<Vec<u8>>>>,
+}
+
+impl Stage {
+    /// A stage with the accounts of a script.
+    pub fn new(seed: u64, settings: Settings, pace: Pace, script: &Script) -> Stage {
+        let world = World::new(seed, settings, pace, &script.accounts());
+        Stage { world, clients: BTreeMap::new(), heard: BTreeMap::new() }
+    }
+
+    fn run_until(&mut self, until_us: u64, socket: Option<SocketId>) {
+        while self.world.now_us() < until_us {
+            match self.world.step() {
+                Occurrence::Bytes(at, bytes) => self.heard.entry(at).or_default().push_back(Some(bytes)),
+                Occurrence::Ended(at) => self.heard.entry(at).or_default().push_back(None),
+                _ => continue,
+            }
+            if socket.is_some_and(|s| self.heard.get(&s).is_some_and(|h| !h.is_empty())) {
+                return;
+            }
+        }
+    }
+
+    fn socket(&self, client: &str) -> Result<SocketId, String> {
+        self.clients.get(client).copied().ok_or(format!("{client} is not connected"))
+    }
+}
+
+impl Player for Stage {
+    fn open(&mut self, client: &str) -> Result<(), String> {
+        let socket = self.world.connect();
+        self.clients.insert(client.to_owned(), socket);
+        Ok(())
+    }
+
+    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
+        let socket = self.socket(client)?;
+        self.world.write(socket, bytes);
+        Ok(())
+    }
+
+    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
+        let socket = self.socket(client)?;
+        let wait = if patience == Patience::Long { LONG_US } else { SHORT_US };
+        if self.heard.get(&socket).is_none_or(VecDeque::is_empty) {
+            self.run_until(self.world.now_us() + wait, Some(socket));
+        }
+        let heard = self.heard.entry(socket).or_default();
+        // A closed connection stays closed.
+        if let Some(None) = heard.front() {
+            return Ok(Heard::Closed);
+        }
+        Ok(heard.pop_front().flatten().map_or(Heard::Nothing, Heard::Bytes))
+    }
+
+    fn abort(&mut self, client: &str) {
+        if let Ok(socket) = self.socket(client) {
+            self.world.abort(socket);
+        }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.run_until(self.world.now_us() + ms * 1000, None);
+    }
+}
+
+/// Plays a script on a world of its own.
+///
+/// # Errors
+/// The line at which the world did something else, and what.
+pub fn play(text: &str, seed: u64, shards: u16, pace: Pace, settle: impl FnOnce(&mut Settings)) -> Result<(), String> {
+    let script = Script::parse(text)?;
+    let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+    settle(&mut settings);
+    let mut stage = Stage::new(seed, settings, pace, &script);
+    script.play(&mut stage, "localhost", PASSWORD)
+}

@@ -1,0 +1,37 @@
+//! Every script of `tests/scripts`, played on the simulated world: on a quiet machine, and on slow ones that split and
+//! delay, with several numbers of shards. The same files run over sockets in the server's tests.
+
+use std::path::{Path, PathBuf};
+
+use throng_engine::testing::stage;
+use throng_engine::testing::world::Pace;
+
+fn scripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scripts");
+    let files = std::fs::read_dir(folder).expect("the scripts are there");
+    let mut all: Vec<PathBuf> = files.map(|f| f.expect("readable").path()).filter(|p| p.extension().is_some_and(|e| e == "scs")).collect();
+    all.sort();
+    all
+}
+
+fn rough() -> Pace {
+    Pace { turn_us: 2_000, net_us: 3_000, read_bytes: 7, mail_us: 2_000, commit_us: 8_000, read_us: 5_000, ..Pace::default() }
+}
+
+#[test]
+fn every_script_holds_on_every_world() {
+    let mut failures = Vec::new();
+    let paths = scripts();
+    assert!(!paths.is_empty());
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        for (seed, shards, pace) in [(1, 1, Pace::default()), (2, 2, Pace::default()), (3, 3, rough()), (4, 5, rough())] {
+            if let Err(error) = stage::play(&text, seed, shards, pace, |_| {}) {
+                failures.push(format!("{name} with seed {seed} on {shards} shards: {error}"));
+                break;
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
