@@ -1,0 +1,52 @@
+//! `accept`: the promises of one host, each tried by a command.
+//!
+//! Every command starts the server itself, as a process in a temporary folder on free loopback ports, talks to it only
+//! over sockets, watches it by `/proc` and ends it by its process id. It prints its figures as JSON and one line for
+//! people; it fails when a target is missed.
+#![forbid(unsafe_code)]
+
+mod account;
+mod client;
+mod kill9;
+mod report;
+mod server;
+mod swarm;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Tries what the server promises, each by a command")]
+struct Cli {
+    /// The server's program.
+    #[arg(long, global = true, default_value = "target/release/throng")]
+    throng: PathBuf,
+    /// Where to keep the figures as JSON.
+    #[arg(long, global = true)]
+    out: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Kill the server under load, again and again; what was acknowledged arrives exactly once.
+    Kill9(kill9::Options),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Kill9(options) => kill9::run(&cli.throng, options),
+    };
+    match outcome.and_then(|outcome| outcome.tell(cli.out.as_deref())) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("accept: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Many clients on one thread: one epoll, sockets that never block.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+
+use crate::client::{Client, Login, Said};
+
+/// One connection.
+pub(crate) struct Conn {
+    stream: Option<TcpStream>,
+    /// The stream's state.
+    pub(crate) client: Client,
+    blocked: bool,
+}
+
+impl Conn {
+    /// Whether the connection is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+}
+
+/// What happened to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It read this.
+    Said(Said),
+    /// The connection has ended.
+    Closed,
+}
+
+/// The clients.
+pub(crate) struct Swarm {
+    poll: std::os::fd::OwnedFd,
+    /// By index.
+    pub(crate) conns: Vec<Conn>,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+}
+
+/// Connects from an address, or from any.
+pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let domain = socket2::Domain::for_address(to);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+    if let Some(from) = from {
+        socket.bind(&SocketAddr::new(from, 0).into())?;
+    }
+    socket.connect(&to.into())?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
+}
+
+impl Swarm {
+    /// Nobody yet.
+    pub(crate) fn new() -> io::Result<Swarm> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Swarm { poll, conns: Vec::new(), events: Vec::with_capacity(256), buffer: vec![0; 64 << 10] })
+    }
+
+    /// A further client connects; returns its index.
+    pub(crate) fn add(&mut self, to: SocketAddr, login: Login) -> io::Result<usize> {
+        let stream = connect(to, None)?;
+        stream.set_nonblocking(true)?;
+        let index = self.conns.len();
+        let data = epoll::EventData::new_u64(index as u64);
+        epoll::add(&self.poll, &stream, data, epoll::EventFlags::IN)?;
+        self.conns.push(Conn { stream: Some(stream), client: Client::new(login), blocked: false });
+        self.flush(index);
+        Ok(index)
+    }
+
+    /// Logs clients in, at most `at_once` under way.
+    pub(crate) fn log_in(&mut self, to: SocketAddr, logins: Vec<Login>, at_once: usize) -> io::Result<Vec<usize>> {
+        let (mut indices, mut ready) = (Vec::with_capacity(logins.len()), 0);
+        let mut logins = logins.into_iter();
+        let mut stalled = Instant::now();
+        loop {
+            while indices.len() - ready < at_once
+                && let Some(login) = logins.next()
+            {
+                indices.push(self.add(to, login)?);
+            }
+            if indices.len() == ready {
+                return Ok(indices);
+            }
+            let mut failed = None;
+            self.turn(Duration::from_millis(100), &mut |_, news| match news {
+                News::Said(Said::Ready) => {
+                    ready += 1;
+                    stalled = Instant::now();
+                }
+                News::Said(Said::Refused(why)) => failed = Some(format!("a login was refused: {why}")),
+                News::Said(Said::StreamError(why)) => failed = Some(format!("a stream ended: {why}")),
+                News::Closed => failed = Some("a connection was closed".into()),
+                _ => {}
+            })?;
+            if stalled.elapsed() > Duration::from_secs(30) {
+                failed = Some(format!("{} logins are not answered", indices.len() - ready));
+            }
+            if let Some(why) = failed {
+                return Err(io::Error::other(why));
+            }
+        }
+    }
+
+    /// Says something as one client.
+    pub(crate) fn say(&mut self, index: usize, text: &str) {
+        self.conns[index].client.say(text);
+        self.flush(index);
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub(crate) fn flush(&mut self, index: usize) {
+        let conn = &mut self.conns[index];
+        let Some(stream) = conn.stream.as_mut() else { return };
+        let mut sent = 0;
+        while sent < conn.client.output.len() {
+            match stream.write(&conn.client.output[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // The reading side tells that it has ended.
+                Err(_) => sent = conn.client.output.len(),
+            }
+        }
+        conn.client.output.drain(..sent);
+        let blocked = !conn.client.output.is_empty();
+        if blocked != conn.blocked {
+            conn.blocked = blocked;
+            let flags = if blocked { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(index as u64), flags);
+        }
+    }
+
+    /// Bytes that a client could not send yet.
+    pub(crate) fn waiting(&self, index: usize) -> usize {
+        self.conns[index].client.output.len()
+    }
+
+    /// Waits at most `timeout` and hands over what has come. Answers are sent at the end.
+    pub(crate) fn turn(&mut self, timeout: Duration, on: &mut dyn FnMut(usize, News)) -> io::Result<usize> {
+        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        match epoll::wait(&self.poll, spare_capacity(&mut self.events), Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => return Ok(0),
+            other => other?,
+        };
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            self.read(event.data.u64() as usize, on);
+        }
+        let count = events.len();
+        self.events = events;
+        self.events.clear();
+        Ok(count)
+    }
+
+    fn read(&mut self, index: usize, on: &mut dyn FnMut(usize, News)) {
+        let conn = &mut self.conns[index];
+        let Some(stream) = conn.stream.as_mut() else { return };
+        match stream.read(&mut self.buffer) {
+            Ok(0) => self.close(index, on),
+            Ok(count) => {
+                conn.client.receive(&self.buffer[..count], &mut |said| on(index, News::Said(said)));
+                self.flush(index);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.flush(index),
+            Err(_) => self.close(index, on),
+        }
+    }
+
+    fn close(&mut self, index: usize, on: &mut dyn FnMut(usize, News)) {
+        if self.conns[index].stream.take().is_some() {
+            on(index, News::Closed);
+        }
+    }
+
+    /// Takes the sockets out, in the order of the clients.
+    pub(crate) fn into_streams(self) -> Vec<TcpStream> {
+        self.conns.into_iter().filter_map(|conn| conn.stream).collect()
+    }
+}
