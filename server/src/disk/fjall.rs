@@ -144,12 +144,7 @@ impl FjallEngine {
     }
 
     /// Visits rows of `from..until` from one view, for as long as the engine need not be opened anew.
-    fn scan_range(
-        &self,
-        from: Vec<u8>,
-        until: Vec<u8>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<Visit, DiskError>,
-    ) -> Result<(), DiskError> {
+    fn scan_range(&self, from: Vec<u8>, until: Vec<u8>, visit: VisitRow<'_>) -> Result<(), DiskError> {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
         // Holding the writer for the moment makes view and pending ranges agree.
@@ -342,6 +337,9 @@ impl FjallEngine {
         Ok(())
     }
 }
+
+/// Takes the flat key and the value of a row.
+type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Visit, DiskError>;
 
 /// The last word on each key of a group: a value, or gone.
 type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
