@@ -129,7 +129,7 @@ pub enum PutMode {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions or accounts it touched.
+    /// Done; the number of sessions it touched, or of accounts it made (none if one was changed) or removed.
     Done(u32),
     /// No such account or session.
     NotFound,

@@ -9,13 +9,22 @@ use throng_engine::testing::world::Pace;
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scripts");
     let files = std::fs::read_dir(folder).expect("the scripts are there");
-    let mut all: Vec<PathBuf> = files.map(|f| f.expect("readable").path()).filter(|p| p.extension().is_some_and(|e| e == "scs")).collect();
+    let mut all: Vec<PathBuf> =
+        files.map(|f| f.expect("readable").path()).filter(|p| p.extension().is_some_and(|e| e == "scs")).collect();
     all.sort();
     all
 }
 
 fn rough() -> Pace {
-    Pace { turn_us: 2_000, net_us: 3_000, read_bytes: 7, mail_us: 2_000, commit_us: 8_000, read_us: 5_000, ..Pace::default() }
+    Pace {
+        turn_us: 2_000,
+        net_us: 3_000,
+        read_bytes: 7,
+        mail_us: 2_000,
+        commit_us: 8_000,
+        read_us: 5_000,
+        ..Pace::default()
+    }
 }
 
 #[test]
@@ -26,7 +35,8 @@ fn every_script_holds_on_every_world() {
     for path in paths {
         let text = std::fs::read_to_string(&path).expect("readable");
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        for (seed, shards, pace) in [(1, 1, Pace::default()), (2, 2, Pace::default()), (3, 3, rough()), (4, 5, rough())] {
+        for (seed, shards, pace) in [(1, 1, Pace::default()), (2, 2, Pace::default()), (3, 3, rough()), (4, 5, rough())]
+        {
             if let Err(error) = stage::play(&text, seed, shards, pace, |_| {}) {
                 failures.push(format!("{name} with seed {seed} on {shards} shards: {error}"));
                 break;

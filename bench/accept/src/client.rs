@@ -120,7 +120,8 @@ impl Client {
                 }
                 Ok(Progress::Header { consumed }) => {
                     let scanner = std::mem::replace(&mut self.scanner, Scanner::new());
-                    self.scope = StreamScope::of_header(&scanner.element(&StreamScope::None, &input[at..at + consumed]));
+                    self.scope =
+                        StreamScope::of_header(&scanner.element(&StreamScope::None, &input[at..at + consumed]));
                     self.expect = Expect::Content;
                     at += consumed;
                 }
@@ -179,7 +180,8 @@ impl Client {
             Step::BindFeatures if element.is("features", STREAM) => {
                 let resource = &self.login.resource;
                 let bind = "urn:ietf:params:xml:ns:xmpp-bind";
-                let bind = format!("<iq type='set' id='b'><bind xmlns='{bind}'><resource>{resource}</resource></bind></iq>");
+                let bind =
+                    format!("<iq type='set' id='b'><bind xmlns='{bind}'><resource>{resource}</resource></bind></iq>");
                 self.say(&bind);
                 self.step = Step::Bound;
             }

@@ -151,7 +151,8 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
     let sum = |part: fn(&Tally) -> u64| tallies.iter().map(part).sum::<u64>();
     let recovery = spread(tallies.iter().map(|t| t.recovery_ms));
     let slowest = tallies.iter().map(|t| t.recovery_ms).fold(0.0, f64::max);
-    let met = ledger.faults_total == 0 && panics.is_empty() && sum(|t| t.arrived) == sum(|t| t.acked) && slowest < 2000.0;
+    let met =
+        ledger.faults_total == 0 && panics.is_empty() && sum(|t| t.arrived) == sum(|t| t.acked) && slowest < 2000.0;
     let value = json!({
         "rounds": options.rounds,
         "messages_a_round": options.messages,
@@ -192,7 +193,8 @@ fn fill(server: &Server, entries: u64) -> io::Result<f64> {
         return Ok(0.0);
     }
     let mut swarm = Swarm::new()?;
-    let pairs = |name: &str| (0..FILLERS).map(|i| login(format!("{name}{i}"), "f".into(), true, name == "filled")).collect();
+    let pairs =
+        |name: &str| (0..FILLERS).map(|i| login(format!("{name}{i}"), "f".into(), true, name == "filled")).collect();
     let senders = swarm.log_in(server.plain, pairs("filler"), 50)?;
     swarm.log_in(server.plain, pairs("filled"), 50)?;
     let each = messages.div_ceil(FILLERS as u64) as u32;
@@ -203,7 +205,8 @@ fn fill(server: &Server, entries: u64) -> io::Result<f64> {
             if sent[index] < each && sent[index] - acked[index] <= WINDOW - ASK_EVERY {
                 let mut batch = String::new();
                 for _ in 0..ASK_EVERY.min(each - sent[index]) {
-                    batch += &format!("<message to='filled{index}@localhost' type='chat'><body>{text}</body></message>");
+                    batch +=
+                        &format!("<message to='filled{index}@localhost' type='chat'><body>{text}</body></message>");
                     sent[index] += 1;
                 }
                 swarm.say(sender, &(batch + "<r xmlns='urn:xmpp:sm:3'/>"));
@@ -251,7 +254,13 @@ fn round(
 }
 
 /// Loads the server and kills it; what was on its way to clients is read to the end.
-fn load(server: &mut Server, round: &mut Round, messages: u32, random: &mut Random, ledger: &mut Ledger) -> io::Result<u64> {
+fn load(
+    server: &mut Server,
+    round: &mut Round,
+    messages: u32,
+    random: &mut Random,
+    ledger: &mut Ledger,
+) -> io::Result<u64> {
     let mut swarm = Swarm::new()?;
     let resource = format!("before{}", round.number);
     let senders = (0..SENDERS).map(|i| login(format!("sender{i}"), resource.clone(), true, false)).collect();
@@ -279,7 +288,10 @@ fn load(server: &mut Server, round: &mut Round, messages: u32, random: &mut Rand
         if before != round.acked {
             stalled = Instant::now();
         } else if stalled.elapsed() > Duration::from_secs(20) {
-            return Err(io::Error::other(format!("no message is acknowledged any more: {:?} of {:?}", round.acked, round.sent)));
+            return Err(io::Error::other(format!(
+                "no message is acknowledged any more: {:?} of {:?}",
+                round.acked, round.sent
+            )));
         }
     }
     // The load goes on for a moment, so that the kill hits a turn anywhere.
@@ -358,7 +370,9 @@ impl Round {
                     arrival.acknowledged = true;
                 }
             }
-            News::Said(Said::StreamError(why)) => ledger.fault(format!("round {}: stream {index} ended: {why}", self.number)),
+            News::Said(Said::StreamError(why)) => {
+                ledger.fault(format!("round {}: stream {index} ended: {why}", self.number))
+            }
             News::Said(Said::Refused(why)) => ledger.fault(format!("round {}: login {index}: {why}", self.number)),
             News::Closed if after_crash => ledger.fault(format!("round {}: {index} was closed", self.number)),
             _ => {}
@@ -388,7 +402,8 @@ impl Round {
 
     fn all_arrived(&self) -> bool {
         let mut there: std::collections::HashSet<Name> = std::collections::HashSet::new();
-        there.extend(self.arrivals.iter().flatten().map(|a| a.name).filter(|n| n.0 == self.number && self.is_acked(*n)));
+        there
+            .extend(self.arrivals.iter().flatten().map(|a| a.name).filter(|n| n.0 == self.number && self.is_acked(*n)));
         there.len() as u64 == self.acked.iter().map(|&n| u64::from(n)).sum::<u64>()
     }
 }
@@ -440,4 +455,3 @@ fn judge(round: &Round, tally: &mut Tally, ledger: &mut Ledger) {
         }
     }
 }
-

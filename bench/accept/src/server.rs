@@ -67,7 +67,11 @@ impl Plan {
             .arg(&self.data)
             .stdin(Stdio::null())
             .output()?;
-        if done.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned())) }
+        if done.status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))
+        }
     }
 
     /// Starts the server and waits until it accepts connections.

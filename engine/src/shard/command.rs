@@ -124,7 +124,7 @@ impl Shard {
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
             AccountChange::Put { credentials, .. } => {
                 self.write_account(&command.local, &credentials);
-                Reply::Done(1)
+                Reply::Done(u32::from(!exists))
             }
             AccountChange::Delete => {
                 self.delete_account(&command.local);

@@ -91,7 +91,11 @@ impl Disk {
                     return Found::Rows { rows: Vec::new(), more: false };
                 }
                 let range = self.rows.range(from..until);
-                if *reverse { collect(range.rev(), *rows_max, *bytes_max) } else { collect(range, *rows_max, *bytes_max) }
+                if *reverse {
+                    collect(range.rev(), *rows_max, *bytes_max)
+                } else {
+                    collect(range, *rows_max, *bytes_max)
+                }
             }
         }
     }

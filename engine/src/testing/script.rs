@@ -266,10 +266,17 @@ impl<'a> Play<'a> {
             Action::Connect => {
                 self.log_in(name)?;
                 let resource = &self.script.clients[name].1;
-                let bind = format!("<iq type='set' id='bind'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>", ns::BIND);
+                let bind = format!(
+                    "<iq type='set' id='bind'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>",
+                    ns::BIND
+                );
                 self.player.send(name, bind.as_bytes())?;
                 let answer = self.element(name)?;
-                if answer.attribute("type") == Some("result") { Ok(()) } else { Err(format!("could not bind: {answer}")) }
+                if answer.attribute("type") == Some("result") {
+                    Ok(())
+                } else {
+                    Err(format!("could not bind: {answer}"))
+                }
             }
             Action::OpenStream => self.open_stream(name),
             Action::Send(xml) => {
@@ -289,14 +296,19 @@ impl<'a> Play<'a> {
                     return Ok(());
                 }
             },
-            Action::IsClosed => match (self.next(name, Patience::Long, false)?, self.next(name, Patience::Long, false)?) {
-                (Next::Item(Item::End), Next::Closed) | (Next::Closed, _) => Ok(()),
-                (first, second) => Err(format!("should see the end, but: {first} and {second}")),
-            },
+            Action::IsClosed => {
+                match (self.next(name, Patience::Long, false)?, self.next(name, Patience::Long, false)?) {
+                    (Next::Item(Item::End), Next::Closed) | (Next::Closed, _) => Ok(()),
+                    (first, second) => Err(format!("should see the end, but: {first} and {second}")),
+                }
+            }
             Action::Enable => {
                 self.player.send(name, format!("<enable xmlns='{}' resume='true'/>", ns::SM).as_bytes())?;
                 let answer = self.element(name)?;
-                let id = answer.attribute("id").filter(|_| answer.name == "enabled").ok_or(format!("not enabled: {answer}"))?;
+                let id = answer
+                    .attribute("id")
+                    .filter(|_| answer.name == "enabled")
+                    .ok_or(format!("not enabled: {answer}"))?;
                 let client = self.client(name);
                 (client.previd, client.handled, client.managed) = (id.to_owned(), 0, true);
                 Ok(())
@@ -471,7 +483,13 @@ mod tests {
         assert_eq!(script.accounts(), ["romeo"]);
         assert_eq!(script.steps[1].action, Action::Send("<presence></presence>".into()));
         assert_eq!((script.steps[2].line, &script.steps[2].action), (6, &Action::Pass(20)));
-        for bad in ["juliet connects", "clients: a", "clients: a=b/c\na dances", "clients: a=b/c\na receives: <x", "time passes: soon"] {
+        for bad in [
+            "juliet connects",
+            "clients: a",
+            "clients: a=b/c\na dances",
+            "clients: a=b/c\na receives: <x",
+            "time passes: soon",
+        ] {
             assert!(Script::parse(bad).is_err(), "{bad}");
         }
     }
@@ -479,7 +497,9 @@ mod tests {
     #[test]
     fn matching_overlooks_order_and_wildcards_only() {
         let node = |xml: &str| elements(xml).unwrap().remove(0);
-        let got = node("<message to='a' from='b'><x/><body>hi</body><stanza-id xmlns='urn:xmpp:sid:0' id='1' by='c'/></message>");
+        let got = node(
+            "<message to='a' from='b'><x/><body>hi</body><stanza-id xmlns='urn:xmpp:sid:0' id='1' by='c'/></message>",
+        );
         for good in [
             "<message from='b' to='a'><body>hi</body><x/></message>",
             "<message from='{any}' to='a'><body>{any}</body><x/></message>",

@@ -192,7 +192,8 @@ pub struct World {
 fn credentials() -> &'static [u8] {
     static ROW: OnceLock<Vec<u8>> = OnceLock::new();
     ROW.get_or_init(|| {
-        let made = Credentials::derive(PASSWORD, ITERATIONS, SALT, EPOCH_US).expect("the password and salt are in bounds");
+        let made =
+            Credentials::derive(PASSWORD, ITERATIONS, SALT, EPOCH_US).expect("the password and salt are in bounds");
         let mut row = Vec::new();
         made.encode(&mut row);
         row
@@ -496,7 +497,9 @@ impl World {
         thread.turn_due = false;
         for feed in std::mem::take(&mut thread.inbox) {
             let input = match &feed {
-                Feed::Accepted(conn, listener, peer) => Input::Accepted { conn: *conn, listener: *listener, peer: *peer },
+                Feed::Accepted(conn, listener, peer) => {
+                    Input::Accepted { conn: *conn, listener: *listener, peer: *peer }
+                }
                 Feed::Received(conn, bytes) => Input::Received { conn: *conn, bytes },
                 Feed::Sent(conn) => Input::Sent { conn: *conn },
                 Feed::Closed(conn) => Input::Closed { conn: *conn },

@@ -71,7 +71,9 @@ impl Node {
         let mut scanner = Scanner::new();
         let scope = StreamScope::Usual;
         match scanner.scan(&scope, Expect::Content, usize::MAX, xml.as_bytes()) {
-            Ok(Progress::Element { consumed }) if consumed == xml.len() => Ok(Node::of(&scanner.element(&scope, xml.as_bytes()))),
+            Ok(Progress::Element { consumed }) if consumed == xml.len() => {
+                Ok(Node::of(&scanner.element(&scope, xml.as_bytes())))
+            }
             Ok(other) => Err(format!("one element is wanted, not {other:?}: {xml}")),
             Err(fault) => Err(format!("{}: {xml}", fault.describe())),
         }
@@ -147,7 +149,8 @@ impl Reader {
                 Ok(Progress::Whitespace { consumed } | Progress::Declaration { consumed }) => (consumed, None),
                 Ok(Progress::Header { consumed }) => {
                     let element = self.scanner.element(&StreamScope::None, &self.bytes[..consumed]);
-                    let attributes = element.attributes().map(|a| (a.name().to_owned(), a.value().into_owned())).collect();
+                    let attributes =
+                        element.attributes().map(|a| (a.name().to_owned(), a.value().into_owned())).collect();
                     self.scope = StreamScope::of_header(&element);
                     self.inside = true;
                     let node = Node { name: "stream".into(), attributes, ..Node::default() };

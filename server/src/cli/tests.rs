@@ -226,7 +226,6 @@ fn every_flag_of_the_table_is_taken_and_beats_the_environment() {
             continue;
         }
         let value = match row.key {
-            "starttls" => "required",
             "c2s" | "c2s_tls" => "127.0.0.1:1,127.0.0.1:2",
             _ => row.default,
         };

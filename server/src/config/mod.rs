@@ -24,8 +24,7 @@ pub use check::{Problem, Problems, Source};
 pub use kind::Kind;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, ResourceConflict, Row, Section, Starttls, TABLE,
-    TlsVersion,
+    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, ResourceConflict, Row, Section, TABLE, TlsVersion,
 };
 
 /// The configuration file in the data folder, read when no other is named.
@@ -193,13 +192,16 @@ mod tests {
 
     #[test]
     fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
-        let (_folder, path) = file("shards = 2\nbacklog = 200\nroster_items_max = 30\n");
+        let (_folder, path) = file("shards = 2\nbacklog = 200\nmailbox_messages_max = 30\n");
         let environment = environment(&[("THRONG_SHARDS", "3"), ("THRONG_BACKLOG", "300")]);
         let loaded = load(&flags(&[("shards", "4")]), &environment, Some(path.clone())).expect("good");
-        assert_eq!((loaded.config.shards, loaded.config.backlog, loaded.config.roster_items_max), (Some(4), 300, 30));
+        assert_eq!(
+            (loaded.config.shards, loaded.config.backlog, loaded.config.mailbox_messages_max),
+            (Some(4), 300, 30)
+        );
         assert_eq!(loaded.source("shards"), &Source::Flag("shards".into()));
         assert_eq!(loaded.source("backlog"), &Source::Variable("THRONG_BACKLOG".into()));
-        assert_eq!(loaded.source("roster_items_max"), &Source::File(path, 3));
+        assert_eq!(loaded.source("mailbox_messages_max"), &Source::File(path, 3));
         assert_eq!(loaded.source("domain"), &Source::Default);
         assert_eq!(loaded.config.domain, "localhost");
     }

@@ -34,20 +34,6 @@ choice! {
 }
 
 choice! {
-    /// Whether a stream on a listener without direct TLS must be encrypted before authentication (RFC 6120 5.3.1).
-    Starttls {
-        /// Required on addresses that are not loopback, optional on loopback.
-        Auto = "auto",
-        /// Required everywhere.
-        Required = "required",
-        /// Offered, never required.
-        Optional = "optional",
-        /// Not offered.
-        Off = "off",
-    }
-}
-
-choice! {
     /// What happens when a client binds a resource that is in use (RFC 6120 7.7.2.2).
     ResourceConflict {
         /// The older session is closed with `<conflict/>`.
@@ -312,9 +298,6 @@ options! {
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
         "";
-    Machine Detail Restart connections_max: u64, Kind::Count { min: 0, max: 100_000_000, unit: "connections" }, "0",
-        "Most connections of the whole server; 0 leaves it to the shards' limits.",
-        "A connection over the limit is closed after accept, others are not affected.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
         "The kernel cuts it to net.core.somaxconn.";
@@ -334,9 +317,6 @@ options! {
         "";
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
-        "";
-    Tls Detail Restart starttls: Starttls, Kind::Choice(Starttls::WORDS), "auto",
-        "STARTTLS on the c2s listeners; auto requires it except on loopback (RFC 6120 5.3.1).",
         "";
 
     // Accounts, authentication, registration.
@@ -407,9 +387,6 @@ options! {
         "";
 
     // Roster, delivery, mailbox, archive.
-    Messages Detail Restart roster_items_max: u64, Kind::Count { min: 1, max: 100_000, unit: "contacts" }, "2000",
-        "Contacts a roster may have.",
-        "";
     Messages Detail Restart bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
         "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
         "Sessions of negative priority get none in either case.";
@@ -436,9 +413,6 @@ options! {
     Store Detail Restart commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
         "Most bytes of writes that one fsync carries.",
         "More bytes a group means more throughput and longer waits.";
-    Store Detail Restart commit_wait_micros: u64, Kind::Count { min: 0, max: 100_000, unit: "microseconds" }, "0",
-        "Time that a group waits for more writes before its fsync; 0 takes what came during the last one.",
-        "";
     Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
         "Size of the reserve file that is given up on a full disk so that commits under way get through.",
         "";

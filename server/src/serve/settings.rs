@@ -11,7 +11,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::Rows;
 use crate::cli::{Exit, Failure};
-use crate::config::{self, Config, Starttls};
+use crate::config::{self, Config};
 use crate::{disk, driver};
 
 /// Sort key of the row that names the store's domain.
@@ -148,7 +148,7 @@ pub(super) fn driver_settings(config: &Config) -> driver::Settings {
 pub(super) fn listener_kind(config: &Config, listener: &config::Listener, certificate: bool) -> ListenerKind {
     ListenerKind {
         direct_tls: listener.direct_tls,
-        starttls: !listener.direct_tls && certificate && config.starttls != Starttls::Off,
+        starttls: !listener.direct_tls && certificate,
         plain_auth: config.plain_auth,
         registration: config.open_registration,
     }
