@@ -163,10 +163,12 @@ impl Accounts for Running {
             };
             let shard = self.home(&local);
             let command = Command::PutAccount { local: local.into(), credentials: row.into(), mode };
-            // The shard's queue is bounded: wait for the oldest answer when it is full.
+            // The shard's queue is bounded: when it is full, it is given time to answer.
+            let end = Instant::now() + ANSWER_WAIT;
             let answer = loop {
                 match self.put(shard, command.clone()) {
                     Ok(answer) => break answer,
+                    Err(fault) if Instant::now() > end => return Err(fault),
                     Err(_) => std::thread::sleep(Duration::from_millis(1)),
                 }
             };
