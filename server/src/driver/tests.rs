@@ -743,7 +743,8 @@ fn without_descriptors_accepting_rests(kind: Preference) {
     let mut clients: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
     let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
     // SAFETY: a valid structure, read during the call only.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0);
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         hoard.push(file);
