@@ -22,7 +22,9 @@ pub mod time;
 pub mod version;
 pub mod xml;
 
-pub use iq::{AccountAction, Condition, Context, Feature, IqRequest, Resume, ServerFacts, Step, Target, Verbs};
+pub use iq::{
+    AccountAction, Condition, Context, Feature, IqRequest, Resume, RosterRequest, ServerFacts, Step, Target, Verbs,
+};
 
 use crate::store::Found;
 
