@@ -1,7 +1,6 @@
 //! Entity Capabilities of the server (XEP-0115): its service discovery in one hash, so that clients need not ask again.
+//! What is discovered is `disco`'s to say; this file only hashes and names it.
 
-use super::disco::{self, Identity};
-use super::iq::ServerFacts;
 use super::xml;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +11,9 @@ pub const NS: &str = "http://jabber.org/protocol/caps";
 
 /// Names the software (XEP-0115 4).
 const NODE: &str = "urn:x-throng:server";
+
+/// An identity (XEP-0030 3.1): category, type, name.
+pub(super) type Identity = (&'static str, &'static str, &'static str);
 
 /// The verification string of XEP-0115 5.1: `identities` and `vars` are sorted here, forms are not used.
 pub(super) fn verification(identities: &[Identity], vars: &[&str]) -> String {
@@ -31,22 +33,18 @@ pub(super) fn verification(identities: &[Identity], vars: &[&str]) -> String {
     STANDARD.encode(hash.finalize())
 }
 
-fn server_verification(server: &ServerFacts) -> String {
-    verification(&[disco::SERVER], &disco::vars(server, false))
+/// The disco#info node of the capabilities with this verification string (XEP-0115 6.2).
+pub(super) fn full_node(ver: &str) -> String {
+    format!("{NODE}#{ver}")
 }
 
-/// The disco#info node of the server's capabilities (XEP-0115 6.2).
-pub(super) fn full_node(server: &ServerFacts) -> String {
-    format!("{NODE}#{}", server_verification(server))
-}
-
-/// Appends the stream feature (XEP-0115 6.3).
-pub(super) fn stream_feature(server: &ServerFacts, out: &mut Vec<u8>) {
+/// Appends the stream feature of the capabilities with this verification string (XEP-0115 6.3).
+pub(super) fn stream_feature(ver: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<c");
     xml::attribute(out, "xmlns", NS);
     xml::attribute(out, "hash", "sha-1");
     xml::attribute(out, "node", NODE);
-    xml::attribute(out, "ver", &server_verification(server));
+    xml::attribute(out, "ver", ver);
     out.extend_from_slice(b"/>");
 }
 

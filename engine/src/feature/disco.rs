@@ -1,7 +1,8 @@
 //! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
 
+use super::caps::{self, Identity};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
-use super::{TABLE, caps, version, xml};
+use super::{TABLE, version, xml};
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
@@ -33,23 +34,25 @@ pub const ITEMS: Feature = Feature {
     handle: items,
 };
 
-/// An identity (XEP-0030 3.1): category, type, name.
-pub(super) type Identity = (&'static str, &'static str, &'static str);
-
 /// What the server is.
-pub(super) const SERVER: Identity = ("server", "im", version::SOFTWARE);
+const SERVER: Identity = ("server", "im", version::SOFTWARE);
 
 /// What an account is (XEP-0030 3.1).
 const ACCOUNT: Identity = ("account", "registered", "");
 
 /// What is advertised for the server's domain or for an account, sorted and each once.
-pub(super) fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
+fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
     let offered = TABLE.iter().filter(|feature| (feature.offered)(server));
     let vars = offered.flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
     let mut vars: Vec<_> = vars.copied().collect();
     vars.sort_unstable();
     vars.dedup();
     vars
+}
+
+/// The verification string of the server's capabilities (XEP-0115 5.1).
+pub(super) fn verification(server: &ServerFacts) -> String {
+    caps::verification(&[SERVER], &vars(server, false))
 }
 
 /// The node of a request, or the error: a payload that is none, a stranger's request about an account.
@@ -69,7 +72,7 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     };
     let account = request.target != Target::Server;
     // XEP-0115 6.2: the node that the stream features name is the server itself.
-    if node.as_deref().is_some_and(|node| account || node != caps::full_node(context.server)) {
+    if node.as_deref().is_some_and(|node| account || node != caps::full_node(&verification(context.server))) {
         return Step::Error(Condition::ItemNotFound);
     }
     let mut out = open(INFO_NS, node.as_deref());

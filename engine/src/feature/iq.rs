@@ -1,6 +1,5 @@
 //! What a feature is asked and what it may answer: the closed types between the features and the shard.
 
-use crate::feature::roster_iq;
 use crate::id::Now;
 use crate::store::{Batch, Query};
 
@@ -83,7 +82,7 @@ pub enum Step {
     /// Writes, and then the answer, which must not leave before they are durable.
     Write(Batch, Vec<u8>),
     /// A request for the sender's roster.
-    Roster(roster_iq::Request),
+    Roster(RosterRequest),
     /// Something to do with an account, whose outcome the shard answers.
     Account(AccountAction),
 }
@@ -108,6 +107,31 @@ pub enum Resume {
         /// Keys and elements; an empty element removes.
         elements: Vec<(Box<[u8]>, Vec<u8>)>,
     },
+}
+
+/// A roster request of the roster's owner, read but not yet held against the roster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RosterRequest {
+    /// Roster get, with the version that the client has, if it knows of versions (RFC 6121 2.6.2).
+    Get {
+        /// The `ver` attribute.
+        ver: Option<Box<str>>,
+    },
+    /// Adds or changes an item (RFC 6121 2.3, 2.4).
+    Set(SetItem),
+    /// Removes the item of this bare JID (RFC 6121 2.5).
+    Remove(Box<str>),
+}
+
+/// What a client asks to write (RFC 6121 2.3).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SetItem {
+    /// The contact's bare JID, normalised.
+    pub jid: Box<str>,
+    /// The handle; empty for none.
+    pub name: Box<str>,
+    /// The groups, without duplicates.
+    pub groups: Vec<Box<str>>,
 }
 
 /// What in-band registration asks of the accounts (XEP-0077).

@@ -22,7 +22,9 @@ pub mod time;
 pub mod version;
 pub mod xml;
 
-pub use iq::{AccountAction, Condition, Context, Feature, IqRequest, Resume, ServerFacts, Step, Target, Verbs};
+pub use iq::{
+    AccountAction, Condition, Context, Feature, IqRequest, Resume, RosterRequest, ServerFacts, Step, Target, Verbs,
+};
 
 use crate::store::Found;
 
@@ -77,7 +79,7 @@ pub fn stream_features(server: &ServerFacts, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<ver xmlns='urn:xmpp:features:rosterver'/>");
     out.extend_from_slice(b"<sub xmlns='urn:xmpp:features:pre-approval'/>");
     out.extend_from_slice(session::STREAM_FEATURE);
-    caps::stream_feature(server, out);
+    caps::stream_feature(&disco::verification(server), out);
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@
 //! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, and (3) lets
 //! [`Roster::shown`] answer presence that comes because of the contact's roster (and not directed, RFC 6121 4.6).
 
+use super::Condition;
+use super::iq::SetItem;
+use super::roster_iq::{self, GetAnswer, state_of};
 use super::subscription::{Answer, Kind, OwnPresence, State, inbound, outbound};
-use super::{Condition, roster_iq};
 use crate::limits::{
     ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX, ROSTER_NAME_BYTES_MAX,
     ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
@@ -63,26 +65,6 @@ impl Entry {
     fn item(&self) -> ItemView<'_> {
         ItemView::decode(self.record()).expect("checked when it was made")
     }
-}
-
-/// What a client asks to write (RFC 6121 2.3), already checked by itself by `roster_iq::parse`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SetItem {
-    /// The contact's bare JID, normalised.
-    pub jid: Box<str>,
-    /// The handle; empty for none.
-    pub name: Box<str>,
-    /// The groups, without duplicates.
-    pub groups: Vec<Box<str>>,
-}
-
-/// The answer to a roster get (RFC 6121 2.1.4, 2.6.3).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GetAnswer {
-    /// The result's payload; empty where the client is up to date or gets `pushes`.
-    pub payload: Vec<u8>,
-    /// Payloads of roster pushes to the asking resource, to follow the result in this order.
-    pub pushes: Vec<Vec<u8>>,
 }
 
 /// What follows from a subscription stanza that one of the user's resources has sent.
@@ -211,18 +193,13 @@ impl Roster {
     }
 
     /// The listed items, sorted by contact.
-    pub(super) fn items(&self) -> impl Iterator<Item = (&str, ItemView<'_>)> {
+    fn items(&self) -> impl Iterator<Item = (&str, ItemView<'_>)> + Clone {
         self.entries.iter().map(|entry| (entry.contact(), entry.item())).filter(|(_, item)| item.listed)
-    }
-
-    /// The oldest version from which the items' own versions tell all changes.
-    pub(super) fn removal_version(&self) -> u64 {
-        self.version.removal
     }
 
     /// Answers a roster get with the client's version, if it gave one.
     pub fn get(&self, ver: Option<&str>) -> GetAnswer {
-        roster_iq::answer(self, ver)
+        roster_iq::answer(self.version, self.items(), ver)
     }
 
     /// Adds an item or changes its name and groups (RFC 6121 2.3, 2.4). Returns the push's payload.
@@ -450,11 +427,6 @@ impl Roster {
         self.bytes = self.bytes.wrapping_add_signed(sign * entry.0.len() as isize);
         self.listed = self.listed.wrapping_add_signed(sign * isize::from(entry.item().listed));
     }
-}
-
-/// The state of an item whose number was checked when it was loaded.
-pub(super) fn state_of(item: &ItemView<'_>) -> State {
-    State::from_number(item.state).expect("checked when it was loaded")
 }
 
 #[cfg(test)]

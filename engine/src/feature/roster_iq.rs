@@ -1,10 +1,10 @@
 //! The XML of `jabber:iq:roster` (RFC 6121 2): requests in, results and pushes out. It must never know how a roster is
 //! kept or changed.
 
-use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
-use super::roster::{GetAnswer, Roster, SetItem, state_of};
+use super::iq::{Context, Feature, IqRequest, RosterRequest, SetItem, Step, Target, Verbs, always};
+use super::subscription::State;
 use super::{Condition, xml};
-use crate::store::roster::ItemView;
+use crate::store::roster::{ItemView, Version};
 
 /// The namespace of roster management (RFC 6121 2.1).
 pub const NS: &str = "jabber:iq:roster";
@@ -32,18 +32,13 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 /// Most pushes in place of a whole roster (RFC 6121 2.6.3); with more changes the whole is sent.
 const PUSHES_MAX: usize = 32;
 
-/// A roster request of the roster's owner.
+/// The answer to a roster get (RFC 6121 2.1.4, 2.6.3).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// Roster get, with the version that the client has, if it knows of versions (RFC 6121 2.6.2).
-    Get {
-        /// The `ver` attribute.
-        ver: Option<Box<str>>,
-    },
-    /// Adds or changes an item (RFC 6121 2.3, 2.4).
-    Set(SetItem),
-    /// Removes the item of this bare JID (RFC 6121 2.5).
-    Remove(Box<str>),
+pub struct GetAnswer {
+    /// The result's payload; empty where the client is up to date or gets `pushes`.
+    pub payload: Vec<u8>,
+    /// Payloads of roster pushes to the asking resource, to follow the result in this order.
+    pub pushes: Vec<Vec<u8>>,
 }
 
 /// Reads the payload of a roster get or set. `bare` normalises an address and returns `None` if it is none or has a
@@ -52,12 +47,12 @@ pub enum Request {
 /// # Errors
 /// RFC 6121 2.3.3: [`Condition::BadRequest`] unless a set has exactly one item with a bare JID and no group twice,
 /// [`Condition::NotAcceptable`] for a group without a name.
-pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>) -> Result<Request, Condition> {
+pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>) -> Result<RosterRequest, Condition> {
     let query = xml::parse(payload).filter(|element| element.is("query", NS)).ok_or(Condition::BadRequest)?;
     let mut items = query.children().filter(|child| child.is("item", NS));
     if !set {
         return match items.next() {
-            None => Ok(Request::Get { ver: query.attr("ver").map(Box::from) }),
+            None => Ok(RosterRequest::Get { ver: query.attr("ver").map(Box::from) }),
             Some(_) => Err(Condition::BadRequest),
         };
     }
@@ -66,7 +61,7 @@ pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>)
     };
     let jid = item.attr("jid").and_then(bare).ok_or(Condition::BadRequest)?;
     if item.attr("subscription") == Some("remove") {
-        return Ok(Request::Remove(jid));
+        return Ok(RosterRequest::Remove(jid));
     }
     let mut groups = Vec::<Box<str>>::new();
     for group in item.children().filter(|child| child.is("group", NS)) {
@@ -83,23 +78,27 @@ pub fn parse(payload: &[u8], set: bool, bare: impl Fn(&str) -> Option<Box<str>>)
         }
         groups.push(name);
     }
-    Ok(Request::Set(SetItem { jid, name: item.attr("name").unwrap_or_default().into(), groups }))
+    Ok(RosterRequest::Set(SetItem { jid, name: item.attr("name").unwrap_or_default().into(), groups }))
 }
 
 /// Answers a roster get: nothing for a client that is up to date, pushes for one that is a little behind, else the
-/// whole roster (RFC 6121 2.6.3).
-pub(super) fn answer(roster: &Roster, ver: Option<&str>) -> GetAnswer {
+/// whole roster (RFC 6121 2.6.3). `items` are the listed ones.
+pub(super) fn answer<'a>(
+    version: Version,
+    items: impl Iterator<Item = (&'a str, ItemView<'a>)> + Clone,
+    ver: Option<&str>,
+) -> GetAnswer {
     let known = ver.and_then(|ver| ver.parse::<u64>().ok());
-    if let Some(known) = known.filter(|known| (roster.removal_version()..=roster.version()).contains(known)) {
-        let mut changed: Vec<_> = roster.items().filter(|(_, item)| item.ver > known).take(PUSHES_MAX + 1).collect();
+    if let Some(known) = known.filter(|known| (version.removal..=version.current).contains(known)) {
+        let mut changed: Vec<_> = items.clone().filter(|(_, item)| item.ver > known).take(PUSHES_MAX + 1).collect();
         if changed.len() <= PUSHES_MAX {
             changed.sort_by_key(|(_, item)| item.ver);
             let pushes = changed.iter().map(|(contact, item)| push(item.ver, contact, item)).collect();
             return GetAnswer { payload: Vec::new(), pushes };
         }
     }
-    let mut payload = open(roster.version());
-    for (contact, item) in roster.items() {
+    let mut payload = open(version.current);
+    for (contact, item) in items {
         write_item(&mut payload, contact, &item);
     }
     payload.extend_from_slice(b"</query>");
@@ -151,4 +150,9 @@ fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) {
         xml::text_element(out, "group", group);
     }
     out.extend_from_slice(b"</item>");
+}
+
+/// The state of an item whose number was checked when it was loaded.
+pub(super) fn state_of(item: &ItemView<'_>) -> State {
+    State::from_number(item.state).expect("checked when it was loaded")
 }

@@ -1,6 +1,7 @@
 //! Tests of a roster's changes and of its XML, by the clauses of RFC 6121.
 
-use super::super::roster_iq::{Request, parse};
+use super::super::iq::RosterRequest as Request;
+use super::super::roster_iq::parse;
 use super::*;
 use crate::store::{OpView, Row, Table};
 use proptest::prelude::*;

@@ -105,7 +105,7 @@ fn small_requests_and_their_answers() {
         ("XEP-0012 3: no permission", STRANGER, false, LAST, Step::Error(Forbidden)),
         ("RFC 3921 3", SERVER, true, SESSION, result("")),
         ("RFC 3921 3", OWN, true, SESSION, result("")),
-        ("RFC 6121 2.1.3", OWN, false, ROSTER, Step::Roster(roster_iq::Request::Get { ver: None })),
+        ("RFC 6121 2.1.3", OWN, false, ROSTER, Step::Roster(RosterRequest::Get { ver: None })),
         ("RFC 6121 2.3.3: somebody else's roster", FRIEND, false, ROSTER, Step::Error(Forbidden)),
         ("XEP-0049 2.3: somebody else's data", FRIEND, false, PRIVATE, Step::Error(Forbidden)),
         ("XEP-0030 7: no items", SERVER, false, ITEMS, result(NO_ITEMS)),

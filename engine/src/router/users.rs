@@ -47,7 +47,7 @@ pub enum RosterStep {
         /// The stanza's `id`.
         id: Option<Box<str>>,
         /// What it asks.
-        request: crate::feature::roster_iq::Request,
+        request: crate::feature::RosterRequest,
     },
     /// A session's available presence goes to those who may see it (RFC 6121 4.2.2, 4.4.2).
     Announce {

@@ -1,8 +1,8 @@
 //! Steps that need a user's roster: it is read when the first one comes, they wait in order, and it is dropped again when
 //! the user has been idle for a while.
 
+use crate::feature::RosterRequest as Request;
 use crate::feature::roster::Roster;
-use crate::feature::roster_iq::Request;
 use crate::feature::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
 use crate::io::StorageState;

@@ -4,15 +4,13 @@ use std::io::{BufRead, BufReader, Read};
 
 use clap::ArgMatches;
 use serde_json::json;
+use throng_engine::limits::PASSWORD_BYTES_MAX;
 
 use super::accounts::{Opened, Salts, localpart, open};
 use super::{Exit, Failure, Io, Program, import};
 use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
 use crate::log::Secret;
-
-/// Longest password that is read, in bytes.
-pub const PASSWORD_BYTES_MAX: usize = 1_024;
 
 /// Runs `throng user NAME`.
 ///

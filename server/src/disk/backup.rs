@@ -8,11 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::fjall::FjallEngine;
-use super::folder::{Lock, engine_folder};
+use super::folder::{Lock, RESTORING, engine_folder};
 use super::{DiskError, Engine, Options};
 
 const COMPLETE: &str = "backup.complete";
-const RESTORING: &str = "restore.unfinished";
 
 /// Writes a consistent copy of a live store into an empty (or new) folder while commits go on, and opens it once to
 /// verify the number of rows. `progress` gets the rows written so far. Returns the number of rows.
@@ -59,17 +58,6 @@ pub fn restore(from: &Path, folder: &Path, progress: &mut dyn FnMut(u64)) -> Res
     sync_dir(folder)?;
     drop(lock);
     Ok(bytes)
-}
-
-/// A folder in which a restore was interrupted must not be taken for a store.
-pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
-    if folder.join(RESTORING).exists() {
-        return Err(DiskError::Corrupt(format!(
-            "a restore into {} was interrupted: empty the folder and restore again",
-            folder.display()
-        )));
-    }
-    Ok(())
 }
 
 /// Makes the folder, or makes sure that nothing is in it.

@@ -15,13 +15,16 @@ use std::sync::Arc;
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::fjall::FjallEngine;
-use super::{DiskError, Engine, Options, backup};
+use super::{DiskError, Engine, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";
+
+/// Name of the file that stands in a folder while a backup is restored into it.
+pub(super) const RESTORING: &str = "restore.unfinished";
 
 /// An open data folder. Nobody else can open it until this is dropped.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ impl Store {
     pub fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(DiskError::at(folder))?;
         let lock = Lock::take(folder)?;
-        backup::refuse_unfinished(folder)?;
+        refuse_unfinished(folder)?;
         let engine = FjallEngine::open(&engine_folder(folder), options)?;
         check_format(&engine)?;
         Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine), lock })
@@ -66,6 +69,17 @@ impl Store {
 /// Where the engine's files are.
 pub(crate) fn engine_folder(folder: &Path) -> PathBuf {
     folder.join("store")
+}
+
+/// A folder in which a restore was interrupted must not be taken for a store.
+fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
+    if folder.join(RESTORING).exists() {
+        return Err(DiskError::Corrupt(format!(
+            "a restore into {} was interrupted: empty the folder and restore again",
+            folder.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Reads the format version, writes it into a new store, refuses what is newer.

@@ -22,7 +22,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::handshake::CapturedSecrets;
+use super::secrets::CapturedSecrets;
 use super::{TlsVersion, x509};
 
 /// XEP-0368 2 (8): the protocol of a client's stream.

@@ -7,16 +7,15 @@
 //! made at the first whole record: a connection that says nothing costs a few
 //! words.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use rustls::server::ServerConnection;
 use rustls::{CipherSuite, ConnectionTrafficSecrets, ProtocolVersion};
-use zeroize::Zeroize;
 
 use super::certificate::{Entry, Generation};
 use super::cipher::{Algorithm, Keys, Suite};
 use super::record::{self, Next};
+use super::secrets::{CapturedSecrets, Secret, Secrets};
 use super::traffic::Traffic;
 use super::{TlsFault, TlsInfo, TlsVersion};
 
@@ -205,75 +204,4 @@ fn suite_by_name(suite: CipherSuite) -> Option<(Algorithm, &'static str)> {
         }
         _ => return None,
     })
-}
-
-/// A traffic secret, wiped when dropped.
-#[derive(Default)]
-struct Secret(Vec<u8>);
-
-impl Secret {
-    fn get(&self) -> Option<&[u8]> {
-        (!self.0.is_empty()).then_some(&self.0)
-    }
-}
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-/// The two secrets that a key update starts from (RFC 8446 7.1).
-#[derive(Default)]
-struct Secrets {
-    client: Secret,
-    server: Secret,
-}
-
-impl Secrets {
-    /// Takes over what `other` has.
-    fn absorb(&mut self, other: Self) {
-        if other.client.get().is_some() {
-            self.client = other.client;
-        }
-        if other.server.get().is_some() {
-            self.server = other.server;
-        }
-    }
-}
-
-thread_local! {
-    static CAPTURED: Cell<Option<Secrets>> = const { Cell::new(None) };
-}
-
-/// Receives the traffic secrets of the handshake that this thread is at.
-///
-/// The library hands out keys and sequence numbers, but the secret that the
-/// next keys come from only through its key log. It calls the log on the
-/// thread that processes the record, so what one call of `process_new_packets`
-/// logs is taken right behind it, and is another connection's never.
-/// [`Keys::new`] checks that the secret yields the extracted key.
-#[derive(Debug)]
-pub(super) struct CapturedSecrets;
-
-impl CapturedSecrets {
-    fn take() -> Secrets {
-        CAPTURED.take().unwrap_or_default()
-    }
-}
-
-impl rustls::KeyLog for CapturedSecrets {
-    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
-        let mut captured = Self::take();
-        match label {
-            "CLIENT_TRAFFIC_SECRET_0" => captured.client = Secret(secret.to_vec()),
-            "SERVER_TRAFFIC_SECRET_0" => captured.server = Secret(secret.to_vec()),
-            _ => {}
-        }
-        CAPTURED.set(Some(captured));
-    }
-
-    fn will_log(&self, label: &str) -> bool {
-        matches!(label, "CLIENT_TRAFFIC_SECRET_0" | "SERVER_TRAFFIC_SECRET_0")
-    }
 }

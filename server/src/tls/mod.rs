@@ -44,6 +44,7 @@ mod connection;
 mod fault;
 mod handshake;
 mod record;
+mod secrets;
 mod self_signed;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::cli::user::PASSWORD_BYTES_MAX;
+use throng_engine::limits::PASSWORD_BYTES_MAX;
+
 use crate::log::Secret;
 
 /// Longest line, in bytes: the longest localpart and password, quoted, with room for keys.
