@@ -100,6 +100,11 @@ impl Client {
         self.step == Step::Ready
     }
 
+    /// Who it is and what it waits for.
+    pub(crate) fn standing(&self) -> String {
+        format!("{} waits in {:?} with {} bytes unsent", self.login.name, self.step, self.output.len())
+    }
+
     /// Appends to what is sent.
     pub(crate) fn say(&mut self, text: &str) {
         self.output.extend_from_slice(text.as_bytes());

@@ -99,7 +99,9 @@ impl Swarm {
                 _ => {}
             })?;
             if stalled.elapsed() > Duration::from_secs(30) {
-                failed = Some(format!("{} logins are not answered", indices.len() - ready));
+                let stuck = indices.iter().map(|&index| &self.conns[index].client).filter(|client| !client.is_ready());
+                let stuck: Vec<String> = stuck.map(Client::standing).collect();
+                failed = Some(format!("logins are not answered: {stuck:?}"));
             }
             if let Some(why) = failed {
                 return Err(io::Error::other(why));
