@@ -57,8 +57,7 @@ impl Server {
         loop {
             let out = std::fs::read_to_string(data.path().join("out")).unwrap_or_default();
             if let Some(at) = out.find("Next:").and(out.find("127.0.0.1:")) {
-                let digits: String =
-                    out[at + "127.0.0.1:".len()..].chars().take_while(char::is_ascii_digit).collect();
+                let digits: String = out[at + "127.0.0.1:".len()..].chars().take_while(char::is_ascii_digit).collect();
                 let port = digits.parse().expect("a port");
                 return Server { child, port, _data: data };
             }

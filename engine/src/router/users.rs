@@ -131,6 +131,10 @@ pub struct UserState {
     pub roster_asked: bool,
     /// A read of the mailbox rows is under way.
     pub replay_asked: bool,
+    /// Returned rows have changed since it was asked for, so that its answer may be outdated.
+    pub replay_outdated: bool,
+    /// Wall clock in microseconds when sessions last began to take messages: what is older has waited (XEP-0203).
+    pub replay_since_us: u64,
     /// What waits for `known` and `mailbox`; bounded by `PARKED_STANZAS_MAX`.
     pub parked: VecDeque<Waiting>,
     /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions.

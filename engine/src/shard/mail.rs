@@ -44,6 +44,10 @@ impl Shard {
     pub(super) fn incoming(&mut self, stanza: Incoming<'_>) {
         let local = local_of(stanza.to);
         let slot = self.users.find(local);
+        // What waits already goes first (RFC 6120 10.1).
+        if slot.and_then(|slot| self.users.get(slot).state.as_ref()).is_some_and(|s| !s.parked.is_empty()) {
+            return self.park(local, stanza);
+        }
         let online = slot.is_some_and(|slot| self.users.get(slot).first != crate::session::conn::NONE);
         if online {
             return self.for_user(slot.expect("online users have a slot"), stanza);

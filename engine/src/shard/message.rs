@@ -24,6 +24,9 @@ use crate::wire::text::write_attribute;
 const REPLAY_ROWS_MAX: u32 = 64;
 /// Bytes of such a page.
 const REPLAY_BYTES_MAX: u32 = 128 << 10;
+/// A message that waited for less than this, in microseconds, behind others while its receiver was there, bears no delay
+/// stamp.
+const DELAY_US: u64 = 1_000_000;
 /// Returned rows looked at when a user comes online; the rest follow with the next replay.
 const RETURNED_ROWS_MAX: u32 = 1000;
 
@@ -36,8 +39,7 @@ impl Shard {
             sessions.find(|(_, s)| *s.resource == *r).map(|(id, _)| id)
         });
         if let Some(session) = exact {
-            self.to_session(user, session, store, stanza);
-            return self.confirm(stanza.origin);
+            return self.to_session(user, session, store, stanza);
         }
         match (class, resource.is_some()) {
             // 8.5.3.2.1: only chat messages for an absent resource are treated as if for the bare JID.
@@ -81,26 +83,38 @@ impl Shard {
     /// A message for the session of its full JID.
     fn to_session(&mut self, user: u32, session: SessionId, store: bool, stanza: Incoming<'_>) {
         if !store {
-            return self.hand(session, 0, stanza.xml);
+            self.hand(session, 0, stanza.xml);
+            return self.confirm(stanza.origin);
         }
         let live = self.users.get(user).live;
         if self.is_behind(session) {
             return self.to_mailbox(user, stanza);
         }
         if !self.settings.archive {
-            return self.hand(session, 0, stanza.xml);
+            self.hand(session, 0, stanza.xml);
+            return self.confirm(stanza.origin);
+        }
+        if !live && !self.has_mailbox(user) {
+            // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
+            return self.park_for_mailbox(user, stanza);
         }
         self.mailbox(user);
         let id = self.archive(stanza, live);
         if live {
             self.mailbox(user).handed(id, 1, false);
         } else {
-            // Older ones wait, or this session takes none for the bare JID: the cursor cannot speak for this one, a row does.
+            // Older ones wait, or this session takes none for the bare JID: the cursor cannot speak for this one, a row
+            // does.
             let bare = self.bare_of_user(user);
             archive::put_returned(&mut self.writes, &bare, id);
             self.mailbox(user).handed(id, 1, true);
         }
         self.hand(session, id, stanza.xml);
+        self.confirm(stanza.origin);
+    }
+
+    fn has_mailbox(&self, user: u32) -> bool {
+        self.users.get(user).state.as_ref().is_some_and(|s| s.mailbox.is_some())
     }
 
     /// A message for the bare JID.
@@ -263,6 +277,7 @@ impl Shard {
     fn message_received(&mut self, user: u32, id: u64) {
         let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
         if mailbox.received(id) {
+            self.returned_rows_changed(user);
             let bare = self.bare_of_user(user);
             archive::delete_returned(&mut self.writes, &bare, id);
             if !self.settings.archive {
@@ -285,11 +300,18 @@ impl Shard {
                 self.counters.messages_returned.one();
                 self.users.get_mut(user).live = false;
                 if row {
+                    self.returned_rows_changed(user);
                     archive::put_returned(&mut self.writes, &bare, unsent.id);
                 }
             }
         }
         self.write_row(user);
+    }
+
+    fn returned_rows_changed(&mut self, user: u32) {
+        if let Some(state) = self.users.get_mut(user).state.as_mut().filter(|s| s.replay_asked) {
+            state.replay_outdated = true;
+        }
     }
 
     /// A stanza that stands in no archive: a message that may wait goes to the mailbox, a request gets its error.
@@ -328,7 +350,7 @@ impl Shard {
         if self.users.get(user).live {
             return;
         }
-        let now_s = self.now.mono_s();
+        let (now_s, now_us) = (self.now.mono_s(), self.now.wall_us);
         let state = self.users.state(user, now_s);
         if state.replay_asked {
             return;
@@ -337,6 +359,8 @@ impl Shard {
             Some(Phase::Replaying { .. } | Phase::Live) => self.pump_replay(user),
             Some(Phase::Away) | None => {
                 state.replay_asked = true;
+                state.replay_outdated = false;
+                state.replay_since_us = now_us;
                 let local = self.users.get(user).local.clone();
                 let rows = Query::Range {
                     table: Table::Mailbox,
@@ -355,7 +379,11 @@ impl Shard {
     pub(super) fn mailbox_rows_found(&mut self, local: &str, found: Vec<Found>) {
         let Some(user) = self.users.find(local) else { return };
         let now_s = self.now.mono_s();
-        self.users.state(user, now_s).replay_asked = false;
+        let state = self.users.state(user, now_s);
+        state.replay_asked = false;
+        if std::mem::take(&mut state.replay_outdated) {
+            return self.takers_changed(user);
+        }
         if self.takers(user).is_empty() || self.users.get(user).live {
             return;
         }
@@ -463,8 +491,11 @@ impl Shard {
     fn hand_replayed(&mut self, user: u32, takers: &[SessionId], id: u64, xml: &[u8], returned: bool) {
         self.mailbox(user).replayed(id, xml.len(), takers.len() as u16, returned);
         self.counters.messages_replayed.one();
+        // What came in while older ones were being handed out is as good as live.
+        let since_us = self.users.get(user).state.as_ref().map_or(0, |s| s.replay_since_us);
+        let delayed = id < since_us || self.now.wall_us.saturating_sub(id) > DELAY_US;
         for &session in takers {
-            let stamped = self.stamped(session, id, xml, true);
+            let stamped = self.stamped(session, id, xml, delayed);
             self.hand_bytes(session, id, &stamped);
         }
     }

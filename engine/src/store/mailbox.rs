@@ -73,8 +73,10 @@ impl Mailbox {
         Mailbox { phase: Phase::Live, ..Mailbox::loaded(MailboxRow { cursor: up_to, ..MailboxRow::default() }) }
     }
 
-    /// A session takes messages: what waits is handed out, the returned entries first.
-    pub fn start_replay(&mut self, returned: VecDeque<u64>) {
+    /// A session takes messages: what waits is handed out, the returned entries first. Those of them that some session
+    /// has in its hands are left out.
+    pub fn start_replay(&mut self, mut returned: VecDeque<u64>) {
+        returned.retain(|&id| self.outstanding.iter().all(|o| o.id != id));
         self.phase = Phase::Replaying { position: self.row.cursor, returned, reading: false };
     }
 
@@ -256,6 +258,14 @@ mod tests {
         mailbox.received(20);
         assert_eq!(mailbox.lost(10, 5), Lost::Waits { row: true });
         assert_eq!(mailbox.row(), MailboxRow { cursor: 20, count: 1, bytes: 5 });
+    }
+
+    #[test]
+    fn what_a_session_has_in_its_hands_is_not_replayed() {
+        let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 20, count: 2, bytes: 10 });
+        mailbox.handed(25, 1, true);
+        mailbox.start_replay([10, 25].into());
+        assert_eq!(mailbox.phase, Phase::Replaying { position: 20, returned: [10].into(), reading: false });
     }
 
     #[test]
