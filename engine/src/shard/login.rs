@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use crate::feature::{self, AccountAction, Step, register};
 use crate::id::ConnId;
 use crate::io::{Effect, Job, JobDone};
+use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
 use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
@@ -68,6 +69,7 @@ impl Shard {
                 }
                 _ => {
                     choice_features(&mut out, opening);
+                    limits(&mut out, PREAUTH_BYTES_MAX.min(self.settings.stanza_bytes_max), 0);
                     Stage::ExpectChoice
                 }
             };
@@ -437,10 +439,15 @@ fn choice_features(out: &mut Vec<u8>, opening: &Opening) {
 fn bind_features(out: &mut Vec<u8>, facts: &feature::ServerFacts, settings: &crate::settings::Settings) {
     out.extend_from_slice(b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>");
     feature::stream_features(facts, out);
-    let (max, idle) = (settings.stanza_bytes_max.to_string(), settings.idle_s_max.to_string());
+    limits(out, settings.stanza_bytes_max, settings.idle_s_max);
+}
+
+/// What the stream takes (XEP-0478): bytes of a first-level element, and seconds of silence, if these have a limit.
+fn limits(out: &mut Vec<u8>, bytes_max: usize, idle_s_max: u32) {
+    let (max, idle) = (bytes_max.to_string(), idle_s_max.to_string());
     let mut w = Writer::new(out);
     w.open("limits").attribute("xmlns", ns::STREAM_LIMITS).leaf("max-bytes", &max);
-    if settings.idle_s_max > 0 {
+    if idle_s_max > 0 {
         w.leaf("idle-seconds", &idle);
     }
     w.close();
