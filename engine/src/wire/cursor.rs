@@ -2,8 +2,8 @@
 //!
 //! It must never be given bytes that the scanner has not accepted: it relies on their grammar and bounds.
 
+use super::attribute::{Attribute, RawAttributes};
 use super::chars;
-use super::element::{Attribute, Element, RawAttributes};
 use super::ns;
 use super::scope::StreamScope;
 use super::text::{decode_lines, decode_text, decode_value, tag_end, valid};
@@ -80,12 +80,13 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn of_element(element: &Element<'a>) -> Cursor<'a> {
+    /// Over a whole element.
+    pub(super) fn new(bytes: &'a [u8], scope: &'a StreamScope) -> Cursor<'a> {
         Cursor {
-            bytes: element.bytes(),
-            scope: element.scope(),
+            bytes,
+            scope,
             at: 0,
-            end: element.bytes().len(),
+            end: bytes.len(),
             empty: false,
             declarations: [Declaration::default(); MAX_DECLARATIONS],
             declared: 0,
@@ -94,9 +95,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub(super) fn of_child(element: &Element<'a>, range: Range<usize>) -> Cursor<'a> {
-        let mut cursor = Cursor::of_element(element);
-        cursor.declare(1 + element.raw_name().len());
+    /// Over the child at `range` of an element whose name has `name_length` bytes.
+    pub(super) fn of_child(
+        bytes: &'a [u8],
+        scope: &'a StreamScope,
+        name_length: usize,
+        range: Range<usize>,
+    ) -> Cursor<'a> {
+        let mut cursor = Cursor::new(bytes, scope);
+        cursor.declare(1 + name_length);
         cursor.at = range.start;
         cursor.end = range.end;
         cursor
@@ -107,7 +114,7 @@ impl<'a> Cursor<'a> {
         self.depth
     }
 
-    /// Where in [`Element::bytes`] the next event begins.
+    /// Where in [`Element::bytes`](super::Element::bytes) the next event begins.
     pub fn offset(&self) -> usize {
         self.at
     }

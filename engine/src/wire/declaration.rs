@@ -4,27 +4,26 @@
 
 use super::chars::{is_space, skip_space};
 use super::fault::Fault;
-use super::scanner::Progress;
 use crate::limits::wire::MAX_DECLARATION_BYTES;
 
-/// Reads the XML declaration (XML 2.8, RFC 6120 11.4 and 11.5).
-pub(super) fn declaration(bytes: &[u8]) -> Result<Progress, Fault> {
+/// Reads the XML declaration (XML 2.8, RFC 6120 11.4 and 11.5): its length in bytes, none while it is not all there.
+pub(super) fn declaration(bytes: &[u8]) -> Result<Option<usize>, Fault> {
     const START: &[u8] = b"<?xml";
     let there = bytes.len().min(START.len());
     if bytes[..there] != START[..there] {
         return Err(Fault::ProcessingInstruction);
     }
     match bytes.get(START.len()) {
-        None => return Ok(Progress::Incomplete),
+        None => return Ok(None),
         Some(&byte) if !is_space(byte) => return Err(Fault::ProcessingInstruction),
         Some(_) => {}
     }
     let window = &bytes[..bytes.len().min(MAX_DECLARATION_BYTES)];
     let Some(end) = memchr::memmem::find(window, b"?>") else {
-        return if bytes.len() > MAX_DECLARATION_BYTES { Err(Fault::TooLarge) } else { Ok(Progress::Incomplete) };
+        return if bytes.len() > MAX_DECLARATION_BYTES { Err(Fault::TooLarge) } else { Ok(None) };
     };
     check_declaration(&window[START.len()..end])?;
-    Ok(Progress::Declaration { consumed: end + 2 })
+    Ok(Some(end + 2))
 }
 
 /// Checks what stands between `<?xml` and `?>`: version, encoding, standalone, in this order.

@@ -2,11 +2,10 @@
 //!
 //! It must never judge: what it shows has been checked by the scanner.
 
-use super::chars;
+use super::attribute::{Attribute, RawAttributes};
 use super::cursor::Cursor;
-use super::scanner::{FROM, ID, LANG, Scanner, TO, TYPE};
 use super::scope::StreamScope;
-use super::span::{AttributeSpan, NamespaceRef, Node};
+use super::span::{AttributeSpan, FROM, ID, LANG, Layout, NamespaceRef, Node, TO, TYPE};
 use super::text::{decode_content, decode_value, valid};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,14 +13,14 @@ use std::ops::Range;
 /// An element that is complete, or a stream header. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
-    scanner: &'a Scanner,
+    layout: &'a Layout,
     scope: &'a StreamScope,
     bytes: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    pub(super) fn new(scanner: &'a Scanner, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
-        Element { scanner, scope, bytes }
+    pub(super) fn new(layout: &'a Layout, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
+        Element { layout, scope, bytes }
     }
 
     /// All bytes of the element, tags included.
@@ -94,7 +93,7 @@ impl<'a> Element<'a> {
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let bytes = self.bytes;
         let others = self.spans().iter().filter(move |span| !span.declares(bytes));
-        others.map(move |span| Attribute { span: *span, bytes })
+        others.map(move |span| Attribute::new(*span, bytes))
     }
 
     /// The namespaces that the element itself declares: prefix (empty for the default) and name.
@@ -110,7 +109,7 @@ impl<'a> Element<'a> {
     /// The direct children in order.
     pub fn children(&self) -> impl ExactSizeIterator<Item = Child<'a>> + DoubleEndedIterator + use<'a> {
         let element = *self;
-        element.scanner.children.iter().map(move |node| Child { element, node })
+        element.layout.children.iter().map(move |node| Child { element, node })
     }
 
     /// The first direct child with this local name and namespace.
@@ -130,25 +129,25 @@ impl<'a> Element<'a> {
 
     /// Walks through the element from its own start tag.
     pub fn cursor(&self) -> Cursor<'a> {
-        Cursor::of_element(self)
+        Cursor::new(self.bytes, self.scope)
     }
 
     pub(super) fn node(&self) -> &'a Node {
-        &self.scanner.root
+        &self.layout.root
     }
 
     pub(super) fn spans(&self) -> &'a [AttributeSpan] {
-        &self.scanner.attributes[..self.scanner.root_attributes]
+        &self.layout.attributes[..self.layout.root_attributes]
     }
 
     /// Whether something in the element has the stream's default namespace.
     pub(super) fn uses_default(&self) -> bool {
-        self.scanner.uses_default
+        self.layout.uses_default
     }
 
     /// The stream's own prefixes that are used in the element, with their namespaces.
     pub(super) fn used_prefixes(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let (scope, used) = (self.scope, self.scanner.uses_prefixes);
+        let (scope, used) = (self.scope, self.layout.uses_prefixes);
         (0..64u8).filter(move |index| used >> index & 1 != 0).map(move |index| scope.declared(index))
     }
 
@@ -157,83 +156,8 @@ impl<'a> Element<'a> {
     }
 
     fn known(&self, which: usize) -> Option<Cow<'a, str>> {
-        let span = self.scanner.attributes.get(self.scanner.known[which] as usize)?;
+        let span = self.layout.attributes.get(self.layout.known[which] as usize)?;
         Some(decode_value(span.value(self.bytes)))
-    }
-}
-
-/// An attribute of a scanned element.
-#[derive(Clone, Copy, Debug)]
-pub struct Attribute<'a> {
-    span: AttributeSpan,
-    bytes: &'a [u8],
-}
-
-impl<'a> Attribute<'a> {
-    /// The local part of the name.
-    pub fn name(&self) -> &'a str {
-        valid(&self.span.name(self.bytes)[self.span.local as usize..])
-    }
-
-    /// The prefix; empty for none.
-    pub fn prefix(&self) -> &'a str {
-        valid(self.span.prefix(self.bytes))
-    }
-
-    /// The value, decoded.
-    pub fn value(&self) -> Cow<'a, str> {
-        decode_value(self.raw_value())
-    }
-
-    /// The value as written between the quotes.
-    pub fn raw_value(&self) -> &'a [u8] {
-        self.span.value(self.bytes)
-    }
-
-    pub(super) fn span(&self) -> AttributeSpan {
-        self.span
-    }
-
-    pub(super) fn declares(&self) -> bool {
-        self.span.declares(self.bytes)
-    }
-}
-
-/// Reads the attributes of a scanned start tag, declarations of namespaces included.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RawAttributes<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> RawAttributes<'a> {
-    /// From `at` on, which stands behind the tag's name.
-    pub(super) fn new(bytes: &'a [u8], at: usize) -> RawAttributes<'a> {
-        RawAttributes { bytes, at }
-    }
-}
-
-impl<'a> Iterator for RawAttributes<'a> {
-    type Item = Attribute<'a>;
-
-    fn next(&mut self) -> Option<Attribute<'a>> {
-        let start = chars::skip_space(self.bytes, self.at);
-        if matches!(self.bytes.get(start), None | Some(b'>' | b'/')) {
-            return None;
-        }
-        let name = chars::name(self.bytes, start).ok()??;
-        let equals = chars::skip_space(self.bytes, name.end);
-        let quote = chars::skip_space(self.bytes, equals + 1);
-        let length = memchr::memchr(*self.bytes.get(quote)?, &self.bytes[quote + 1..])?;
-        let span = AttributeSpan {
-            name: start as u32,
-            value: quote as u32 + 1,
-            value_length: length as u32,
-            name_length: (name.end - start) as u16,
-            local: name.local as u16,
-        };
-        self.at = span.end();
-        Some(Attribute { span, bytes: self.bytes })
     }
 }
 
@@ -310,7 +234,7 @@ impl<'a> Child<'a> {
 
     /// Walks through the child from its own start tag.
     pub fn cursor(&self) -> Cursor<'a> {
-        Cursor::of_child(&self.element, self.range())
+        Cursor::of_child(self.element.bytes, self.element.scope, self.element.raw_name().len(), self.range())
     }
 
     fn raw_name(&self) -> &'a [u8] {

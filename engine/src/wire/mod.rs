@@ -11,6 +11,7 @@
 //! - [`jid`] reads addresses.
 //! - [`fault`] names what can be wrong and the stream error it is answered with.
 
+mod attribute;
 mod chars;
 pub mod cursor;
 mod declaration;
@@ -26,8 +27,9 @@ pub mod stream;
 mod tag;
 pub mod text;
 
+pub use attribute::Attribute;
 pub use cursor::{Cursor, Event};
-pub use element::{Attribute, Child, Element};
+pub use element::{Child, Element};
 pub use fault::Fault;
 pub use scanner::{Expect, Progress, Scanner};
 pub use scope::StreamScope;

@@ -13,7 +13,7 @@ use super::declaration::declaration;
 use super::element::Element;
 use super::fault::Fault;
 use super::scope::StreamScope;
-use super::span::{AttributeSpan, Node};
+use super::span::{AttributeSpan, Layout};
 use crate::limits::wire::{MAX_CHILDREN, MAX_DEPTH};
 
 /// What may come next on a stream.
@@ -115,14 +115,6 @@ pub(super) struct Pending {
 /// No default namespace declared inside the item.
 const NO_DEFAULT: u8 = u8::MAX;
 
-/// Attributes of a stanza that everyone asks for, by their place in [`Scanner::known`].
-pub(super) const TO: usize = 0;
-pub(super) const FROM: usize = 1;
-pub(super) const ID: usize = 2;
-pub(super) const TYPE: usize = 3;
-pub(super) const LANG: usize = 4;
-const UNKNOWN: u8 = u8::MAX;
-
 /// Finds and checks the items of a stream, one after the other.
 ///
 /// One scanner serves any number of streams as long as items come whole; its state belongs to one stream only from an
@@ -142,15 +134,8 @@ pub struct Scanner {
     pub(super) default: u8,
     pub(super) open: Vec<Open>,
     pub(super) declarations: Vec<Declaration>,
-    pub(super) attributes: Vec<AttributeSpan>,
-    pub(super) children: Vec<Node>,
-    pub(super) root: Node,
-    pub(super) root_attributes: usize,
-    pub(super) known: [u8; 5],
-    /// Some element has the stream's default namespace.
-    pub(super) uses_default: bool,
-    /// The stream's prefixes in use, a bit each.
-    pub(super) uses_prefixes: u64,
+    /// What has been found of the item.
+    pub(super) layout: Layout,
 }
 
 /// How a step of the scanner ended.
@@ -217,7 +202,7 @@ impl Scanner {
     /// `scope` and `bytes` have to be those of that scan.
     pub fn element<'a>(&'a self, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
         let scope = if self.header { &StreamScope::None } else { scope };
-        Element::new(self, scope, &bytes[..self.root.end as usize])
+        Element::new(&self.layout, scope, &bytes[..self.layout.root.end as usize])
     }
 
     fn item(&mut self, scope: &StreamScope, expect: Expect, bytes: &[u8]) -> Result<Progress, Fault> {
@@ -264,7 +249,10 @@ impl Scanner {
             return Ok(Some(Progress::Incomplete));
         };
         match (expect, second) {
-            (Expect::Opening, b'?') => return declaration(bytes).map(Some),
+            (Expect::Opening, b'?') => {
+                let whole = |consumed| Progress::Declaration { consumed };
+                return Ok(Some(declaration(bytes)?.map_or(Progress::Incomplete, whole)));
+            }
             (_, b'?') => return Err(Fault::ProcessingInstruction),
             (Expect::Content, b'/') => {
                 self.searched = 0;
@@ -279,11 +267,7 @@ impl Scanner {
         self.default = NO_DEFAULT;
         self.open.clear();
         self.declarations.clear();
-        self.attributes.clear();
-        self.children.clear();
-        self.known = [UNKNOWN; 5];
-        self.uses_default = false;
-        self.uses_prefixes = 0;
+        self.layout.clear();
         // The mode stays idle until the root's name is known: nothing has to be kept before.
         match self.start_tag(bytes)? {
             Step::Next => Ok(None),
@@ -405,12 +389,12 @@ impl Scanner {
         self.searched = 0;
         match self.open.len() {
             0 => {
-                self.root.inner_end = inner_end;
-                self.root.end = end as u32;
+                self.layout.root.inner_end = inner_end;
+                self.layout.root.end = end as u32;
                 return Ok(Step::Done(Progress::Element { consumed: end }));
             }
             1 => {
-                if let Some(child) = self.children.last_mut() {
+                if let Some(child) = self.layout.children.last_mut() {
                     child.inner_end = inner_end;
                     child.end = end as u32;
                 }
@@ -429,7 +413,7 @@ impl Scanner {
         if self.open.len() == MAX_DEPTH {
             return Err(Fault::TooDeep);
         }
-        if self.open.len() == 1 && self.children.len() == MAX_CHILDREN {
+        if self.open.len() == 1 && self.layout.children.len() == MAX_CHILDREN {
             return Err(Fault::TooManyChildren);
         }
         self.pending.open = Open {

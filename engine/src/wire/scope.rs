@@ -1,6 +1,5 @@
 //! What a stream header declared, for as long as the stream lives.
 
-use super::element::Element;
 use super::ns;
 
 /// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the usual header
@@ -29,18 +28,8 @@ pub struct Declared {
 const STREAM_PREFIX: (&str, &str) = ("stream", ns::STREAM);
 
 impl StreamScope {
-    /// The scope that a header opens.
-    pub fn of_header(header: &Element<'_>) -> StreamScope {
-        let mut default = String::new();
-        let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
-        for (prefix, name) in header.declarations() {
-            match prefix {
-                "" => default = name.into_owned(),
-                "xml" => {}
-                _ => prefixes.push((prefix.into(), name.into())),
-            }
-        }
-        let root = header.qualified_name();
+    /// The scope of a header with this element's name, default namespace (empty for none) and other declarations.
+    pub(super) fn declared_by(root: &str, default: &str, prefixes: Vec<(Box<str>, Box<str>)>) -> StreamScope {
         let usual = default == ns::CLIENT
             && root == "stream:stream"
             && matches!(&prefixes[..], [(prefix, name)] if (&**prefix, &**name) == STREAM_PREFIX);

@@ -77,3 +77,38 @@ impl AttributeSpan {
         name.starts_with(b"xmlns") && (name.len() == 5 || self.local == 6)
     }
 }
+
+/// Attributes of a stanza that everyone asks for, by their place in [`Layout::known`].
+pub(super) const TO: usize = 0;
+pub(super) const FROM: usize = 1;
+pub(super) const ID: usize = 2;
+pub(super) const TYPE: usize = 3;
+pub(super) const LANG: usize = 4;
+const UNKNOWN: u8 = u8::MAX;
+
+/// What a scan finds of an item, and all that a view of the item needs beside its bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    /// The root's attributes, and behind them, while a start tag is read, that tag's.
+    pub(super) attributes: Vec<AttributeSpan>,
+    pub(super) root_attributes: usize,
+    pub(super) root: Node,
+    pub(super) children: Vec<Node>,
+    /// Indices into `attributes`.
+    pub(super) known: [u8; 5],
+    /// Some element has the stream's default namespace.
+    pub(super) uses_default: bool,
+    /// The stream's prefixes in use, a bit each.
+    pub(super) uses_prefixes: u64,
+}
+
+impl Layout {
+    /// Before an item; keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.attributes.clear();
+        self.children.clear();
+        self.known = [UNKNOWN; 5];
+        self.uses_default = false;
+        self.uses_prefixes = 0;
+    }
+}

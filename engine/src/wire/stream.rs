@@ -4,6 +4,7 @@
 
 use super::element::Element;
 use super::ns;
+use super::scope::StreamScope;
 use super::text::write_attribute;
 use std::borrow::Cow;
 
@@ -66,6 +67,22 @@ pub struct Header<'a> {
     pub version: Option<Version>,
     /// The default language of the stream's stanzas.
     pub lang: Option<Cow<'a, str>>,
+}
+
+impl StreamScope {
+    /// The scope that a header opens.
+    pub fn of_header(header: &Element<'_>) -> StreamScope {
+        let mut default = Cow::Borrowed("");
+        let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (prefix, name) in header.declarations() {
+            match prefix {
+                "" => default = name,
+                "xml" => {}
+                _ => prefixes.push((prefix.into(), name.into())),
+            }
+        }
+        StreamScope::declared_by(header.qualified_name(), &default, prefixes)
+    }
 }
 
 /// Reads a client's header.

@@ -5,9 +5,9 @@
 use super::chars::{self, is_space, skip_space};
 use super::fault::Fault;
 use super::ns;
-use super::scanner::{Declaration, FROM, ID, LANG, Mode, Progress, Scanner, Step, TO, TYPE};
+use super::scanner::{Declaration, Mode, Progress, Scanner, Step};
 use super::scope::StreamScope;
-use super::span::{AttributeSpan, NamespaceRef, Node};
+use super::span::{AttributeSpan, FROM, ID, LANG, NamespaceRef, Node, TO, TYPE};
 use super::text::decode_value;
 use crate::limits::wire::{MAX_ATTRIBUTES, MAX_DECLARATIONS, MAX_NAMESPACE_BYTES};
 
@@ -100,7 +100,7 @@ impl Scanner {
 
     /// Where the attributes of the tag being read begin: the root's are kept.
     fn first_attribute(&self) -> usize {
-        if self.open.is_empty() { 0 } else { self.root_attributes }
+        if self.open.is_empty() { 0 } else { self.layout.root_attributes }
     }
 
     /// Checks and keeps an attribute.
@@ -122,11 +122,12 @@ impl Scanner {
         let first = self.first_attribute();
         let hash = name[0].wrapping_mul(7) ^ name[name.len() - 1] ^ (name.len() as u8).wrapping_mul(5);
         let bit = 1 << (hash % 64);
-        if self.pending.seen & bit != 0 && self.attributes[first..].iter().any(|other| other.name(bytes) == name) {
+        if self.pending.seen & bit != 0 && self.layout.attributes[first..].iter().any(|other| other.name(bytes) == name)
+        {
             return Err(Fault::DuplicateAttribute);
         }
         self.pending.seen |= bit;
-        if self.attributes.len() - first == MAX_ATTRIBUTES {
+        if self.layout.attributes.len() - first == MAX_ATTRIBUTES {
             return Err(Fault::TooManyAttributes);
         }
         if span.declares(bytes) {
@@ -143,11 +144,11 @@ impl Scanner {
                 b"xml:lang" => LANG,
                 _ => usize::MAX,
             };
-            if let Some(slot) = self.known.get_mut(known) {
-                *slot = self.attributes.len() as u8;
+            if let Some(slot) = self.layout.known.get_mut(known) {
+                *slot = self.layout.attributes.len() as u8;
             }
         }
-        self.attributes.push(span);
+        self.layout.attributes.push(span);
         Ok(())
     }
 
@@ -192,7 +193,7 @@ impl Scanner {
         match self.declarations.get(self.default as usize) {
             Some(declared) => Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length }),
             None => {
-                self.uses_default = true;
+                self.layout.uses_default = true;
                 Ok(NamespaceRef::StreamDefault)
             }
         }
@@ -211,7 +212,7 @@ impl Scanner {
             return Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length });
         }
         let index = scope.find(prefix).ok_or(Fault::UnboundPrefix)?;
-        self.uses_prefixes |= 1 << index;
+        self.layout.uses_prefixes |= 1 << index;
         Ok(NamespaceRef::Stream(index))
     }
 
@@ -236,8 +237,8 @@ impl Scanner {
         };
         let depth = self.open.len();
         if depth == 0 {
-            self.root = node;
-            self.root_attributes = self.attributes.len();
+            self.layout.root = node;
+            self.layout.root_attributes = self.layout.attributes.len();
             match (self.header, empty) {
                 (true, true) => return Err(Fault::ClosedHeader),
                 (true, false) => return Ok(Step::Done(Progress::Header { consumed: end })),
@@ -246,9 +247,9 @@ impl Scanner {
             }
         } else {
             if depth == 1 {
-                self.children.push(node);
+                self.layout.children.push(node);
             }
-            self.attributes.truncate(self.root_attributes);
+            self.layout.attributes.truncate(self.layout.root_attributes);
         }
         if empty {
             self.declarations.truncate(open.declarations as usize);
@@ -265,8 +266,8 @@ impl Scanner {
     fn resolve_attributes(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<(), Fault> {
         let mut expanded = [(NamespaceRef::Xml, &[][..]); MAX_ATTRIBUTES];
         let mut count = 0;
-        for index in self.first_attribute()..self.attributes.len() {
-            let span = self.attributes[index];
+        for index in self.first_attribute()..self.layout.attributes.len() {
+            let span = self.layout.attributes[index];
             if span.local == 0 || span.declares(bytes) {
                 continue;
             }
