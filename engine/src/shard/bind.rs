@@ -235,6 +235,7 @@ impl Shard {
         let user = session.user;
         if let Some(presence) = session.presence.take() {
             self.presence_table.release(presence);
+            self.note_logout(user, "");
             let directed = session.directed.take().map(|d| *d).unwrap_or_default();
             let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
             self.roster_step(user, step);
