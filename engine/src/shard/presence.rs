@@ -76,9 +76,9 @@ impl Shard {
         let Ok(id) = self.presence_table.intern(&xml) else {
             return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
         };
+        let before = self.sessions.set_presence(session, Some(id));
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
-        let before = state.presence.replace(id);
         state.priority = priority;
         if let Some(before) = before {
             self.presence_table.release(before);
@@ -90,9 +90,9 @@ impl Shard {
     }
 
     fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
+        let Some(before) = self.sessions.set_presence(session, None) else { return };
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
-        let Some(before) = state.presence.take() else { return };
         let directed = state.directed.take().map(|d| *d).unwrap_or_default();
         self.presence_table.release(before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();

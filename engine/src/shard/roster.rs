@@ -31,6 +31,7 @@ impl Shard {
             return;
         }
         state.roster_waits.push_back(step);
+        self.levels.parked += 1;
         if !state.roster_asked {
             state.roster_asked = true;
             let local = self.users.get(user).local.clone();
@@ -53,6 +54,7 @@ impl Shard {
             _ => true,
         };
         let waits = std::mem::take(&mut state.roster_waits);
+        self.levels.parked -= waits.len();
         for step in waits {
             if damaged {
                 self.refuse_roster_step(step);
