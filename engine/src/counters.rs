@@ -89,9 +89,9 @@ counters! {
     writes Count "Rows written.";
     jobs Count "Jobs handed out.";
     jobs_pending Gauge "Jobs not yet done.";
-    parked Gauge "Stanzas that wait for a user's state to be loaded.";
+    parked Gauge "Stanzas and roster steps that wait for a user's state to be loaded.";
     parked_refused Count "Stanzas refused because too many waited.";
-    outbound_bytes Gauge "Bytes that wait in connections' outbound buffers.";
+    outbound_bytes Gauge "Bytes that wait in connections' outbound buffers or are being sent.";
     outbound_overflows Count "Streams ended because their peer did not read.";
     gate_waiting Gauge "Effects that wait for their commit to be durable.";
     gate_bytes Gauge "Bytes of these that are to be sent.";
@@ -99,7 +99,7 @@ counters! {
     reads_kept Gauge "Reads that wait for room in the readers' ring.";
     jobs_kept Gauge "Jobs that wait for room in the job queue.";
     storage_full Gauge "1 while the store has no room.";
-    paused Gauge "Connections that are not read from because their stanzas are under way.";
+    paused Gauge "Connections that are not read from, because their stanzas or their login are under way.";
 }
 
 #[cfg(test)]

@@ -66,13 +66,16 @@ pub enum MessageClass {
 pub enum PresenceNews {
     /// The sender's resource is available; with `probe` the receiver's presence is asked for in return (RFC 6121 4.2.2, 4.3).
     Available {
-        /// Answer with the presence of the receiver's resources.
-        probe: bool,
+        /// Answer with the presence of the receiver's resources; the number is that of a [`PresenceNews::Probe`].
+        probe: Option<u64>,
     },
     /// The sender's resource has gone.
     Unavailable,
     /// Only the question (RFC 6121 4.3).
-    Probe,
+    Probe {
+        /// The number of the sender's latest request to the receiver; see [`crate::feature::roster`].
+        number: u64,
+    },
     /// A subscription stanza (RFC 6121 3).
     Subscription {
         /// Which of the four.

@@ -76,6 +76,17 @@ pub(crate) enum Pending {
     CommandAccount(command::AccountCommand),
 }
 
+/// Levels that no room keeps by itself, for the gauges.
+#[derive(Debug, Default)]
+struct Levels {
+    /// Bytes in outbound buffers, those under way included.
+    outbound_bytes: usize,
+    /// Stanzas and steps that wait for an account, a mailbox or a roster.
+    parked: usize,
+    /// Jobs among [`Pending`]; the rest are reads.
+    jobs: usize,
+}
+
 /// One shard.
 #[derive(Debug)]
 pub struct Shard {
@@ -114,6 +125,7 @@ pub struct Shard {
     id_reserved: u64,
     /// Names whose account is being made.
     registering: std::collections::BTreeSet<Box<str>>,
+    levels: Levels,
     sweeper: sweep::Sweeper,
 }
 
@@ -147,6 +159,7 @@ impl Shard {
             last_id: settings.id_floor,
             id_reserved: 0,
             registering: std::collections::BTreeSet::new(),
+            levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
             settings,
         }
@@ -228,7 +241,14 @@ impl Shard {
         let c = &self.counters;
         c.connections.set(self.conns.held() as u64);
         c.sessions.set(self.sessions.len() as u64);
+        c.sessions_detached.set(self.sessions.detached() as u64);
+        c.sessions_available.set(self.sessions.available() as u64);
         c.users_loaded.set(self.users.len() as u64);
+        c.paused.set(self.conns.paused() as u64);
+        c.outbound_bytes.set(self.levels.outbound_bytes as u64);
+        c.parked.set(self.levels.parked as u64);
+        c.jobs_pending.set(self.levels.jobs as u64);
+        c.reads_pending.set((self.pending.len() - self.levels.jobs) as u64);
     }
 
     fn read_mail(&mut self, batch: &MailBatch) {
@@ -270,6 +290,7 @@ impl Shard {
     fn job(&mut self, pending: Pending, job: Job) {
         let token = self.token(pending);
         self.counters.jobs.one();
+        self.levels.jobs += 1;
         self.effects.push(Effect::Job { token, job });
     }
 

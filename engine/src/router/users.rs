@@ -97,6 +97,8 @@ pub enum RosterStep {
     Probe {
         /// The full JID that asks.
         from: Box<str>,
+        /// The number of its latest request.
+        number: u64,
     },
     /// A request for the account whose answer depends on whether the sender may see the user's presence.
     Authorize(Parked),

@@ -114,7 +114,7 @@ pub struct Conn {
     pub header_sent: bool,
     /// It is in the turn's list of connections with output.
     pub dirty: bool,
-    /// It is not read from.
+    /// It is not read from. Changed by [`Conns::set_paused`], which counts.
     pub paused: bool,
     /// A ping was sent to find out whether an idle peer is there.
     pub pinged: bool,
@@ -147,6 +147,7 @@ impl From<StreamExpect> for Expect {
 pub struct Conns {
     slots: Vec<Conn>,
     held: usize,
+    paused: usize,
 }
 
 impl Conns {
@@ -189,10 +190,24 @@ impl Conns {
 
     /// Frees the slot and returns what was in it.
     pub fn remove(&mut self, id: ConnId) -> Option<Conn> {
+        self.set_paused(id, false);
         self.get(id)?;
         self.held -= 1;
         let generation = id.generation;
         Some(std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() }))
+    }
+
+    /// Notes whether a connection is not read from; returns whether that is a change.
+    pub fn set_paused(&mut self, id: ConnId, paused: bool) -> bool {
+        let Some(conn) = self.get(id).filter(|c| c.paused != paused) else { return false };
+        conn.paused = paused;
+        self.paused = self.paused + usize::from(paused) - usize::from(!paused);
+        true
+    }
+
+    /// Connections that are not read from.
+    pub fn paused(&self) -> usize {
+        self.paused
     }
 
     /// Connections held.

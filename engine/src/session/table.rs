@@ -2,6 +2,7 @@
 
 use super::conn::NONE;
 use super::sm::Managed;
+use crate::feature::presence::PresenceId;
 use crate::id::{ConnId, SessionId};
 
 /// One session. What only some have is boxed.
@@ -12,12 +13,13 @@ pub struct Session {
     pub user: u32,
     /// The user's next session, or [`NONE`].
     pub next: u32,
-    /// The connection, or none while it waits to be resumed.
+    /// The connection, or none while it waits to be resumed. Changed by [`Sessions::set_conn`], which counts.
     pub conn: Option<ConnId>,
     /// Resourcepart, normalised.
     pub resource: Box<str>,
-    /// Interned payload of the last available presence; `None` when not available.
-    pub presence: Option<crate::feature::presence::PresenceId>,
+    /// Interned payload of the last available presence; `None` when not available. Changed by
+    /// [`Sessions::set_presence`], which counts.
+    pub presence: Option<PresenceId>,
     /// Priority of that presence (RFC 6121 4.7.2.3).
     pub priority: i8,
     /// It has asked for the roster, so it gets roster pushes (RFC 6121 2.2).
@@ -70,6 +72,8 @@ impl Session {
 pub struct Sessions {
     slots: Vec<Session>,
     free: Vec<u32>,
+    detached: usize,
+    available: usize,
 }
 
 impl Sessions {
@@ -117,12 +121,41 @@ impl Sessions {
 
     /// Takes a session out; its slot is free.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
+        self.set_presence(id, None);
+        self.set_conn(id, None);
         self.get(id)?;
+        self.detached -= 1;
         let mut free = Session::new(NONE, "".into(), ConnId { slot: NONE, generation: 0 }, false);
         free.generation = id.generation;
         free.conn = None;
         self.free.push(id.slot);
         Some(std::mem::replace(&mut self.slots[id.slot as usize], free))
+    }
+
+    /// Changes the connection of a session and returns the one before.
+    pub fn set_conn(&mut self, id: SessionId, conn: Option<ConnId>) -> Option<ConnId> {
+        let now = usize::from(conn.is_none());
+        let before = std::mem::replace(&mut self.get_mut(id)?.conn, conn);
+        self.detached = self.detached + now - usize::from(before.is_none());
+        before
+    }
+
+    /// Changes the presence of a session and returns the one before, a reference that the caller gives back.
+    pub fn set_presence(&mut self, id: SessionId, presence: Option<PresenceId>) -> Option<PresenceId> {
+        let now = usize::from(presence.is_some());
+        let before = std::mem::replace(&mut self.get_mut(id)?.presence, presence);
+        self.available = self.available + now - usize::from(before.is_some());
+        before
+    }
+
+    /// Sessions without a connection.
+    pub fn detached(&self) -> usize {
+        self.detached
+    }
+
+    /// Available sessions.
+    pub fn available(&self) -> usize {
+        self.available
     }
 
     /// Sessions held.
@@ -138,5 +171,32 @@ impl Sessions {
     /// Slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feature::presence::PresenceTable;
+
+    #[test]
+    fn sessions_are_counted_by_what_they_do() {
+        let (mut sessions, mut table) = (Sessions::default(), PresenceTable::new([0; 2]));
+        let conn = ConnId { slot: 0, generation: 0 };
+        let ids: Vec<_> = (0..3).map(|n| sessions.insert(Session::new(n, "r".into(), conn, false))).collect();
+        let presence = table.intern(b"<presence/>").unwrap();
+        assert_eq!(sessions.set_presence(ids[0], Some(presence)), None);
+        assert_eq!(sessions.set_presence(ids[1], Some(table.retain(presence))), None);
+        assert_eq!(sessions.set_presence(ids[1], Some(table.retain(presence))), Some(presence), "counted once");
+        assert_eq!(sessions.set_conn(ids[1], None), Some(conn));
+        assert_eq!(sessions.set_conn(ids[1], None), None);
+        assert_eq!((sessions.available(), sessions.detached()), (2, 1));
+        sessions.set_conn(ids[1], Some(conn));
+        sessions.set_presence(ids[0], None);
+        assert_eq!((sessions.available(), sessions.detached()), (1, 0));
+        for id in ids {
+            sessions.remove(id);
+        }
+        assert_eq!((sessions.available(), sessions.detached(), sessions.len()), (0, 0, 0));
     }
 }

@@ -166,7 +166,7 @@ impl Shard {
             return self.send_bytes(conn, SM_ITEM_NOT_FOUND);
         };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
-        if let Some(old) = self.sessions.get_mut(id).and_then(|s| s.conn.take()) {
+        if let Some(old) = self.sessions.set_conn(id, None) {
             self.abandon(old);
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
@@ -178,9 +178,9 @@ impl Shard {
             Err(fault) => return self.handled_too_high(conn, fault),
         };
         managed.resumed();
-        session.conn = Some(conn);
         let handled = managed.handled();
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
+        self.sessions.set_conn(id, Some(conn));
         if let Some(slot) = self.conns.get(conn) {
             slot.state = ConnState::Bound(id);
         }
@@ -215,8 +215,8 @@ impl Shard {
     /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
     pub(super) fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, resumable: bool) {
         let now_s = self.now.mono_s();
+        self.sessions.set_conn(id, None);
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.conn = None;
         session.detached_s = now_s;
         let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
         if !(waits && resumable && !self.shutting_down) {
@@ -231,10 +231,12 @@ impl Shard {
         }
         let full = self.full_jid(id);
         self.users.unlink(&mut self.sessions, id);
+        let presence = self.sessions.set_presence(id, None);
         let Some(mut session) = self.sessions.remove(id) else { return };
         let user = session.user;
-        if let Some(presence) = session.presence.take() {
+        if let Some(presence) = presence {
             self.presence_table.release(presence);
+            self.note_logout(user, "");
             let directed = session.directed.take().map(|d| *d).unwrap_or_default();
             let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
             self.roster_step(user, step);

@@ -124,6 +124,7 @@ impl Shard {
     fn take_last(&mut self, id: ConnId) -> Vec<u8> {
         let Some(conn) = self.conns.get(id) else { return Vec::new() };
         let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
+        self.levels.outbound_bytes -= last.len();
         self.counters.bytes_out.add(last.len() as u64);
         last
     }
@@ -247,7 +248,9 @@ impl Shard {
     }
 
     pub(super) fn job_done(&mut self, token: u64, done: JobDone) {
-        match (self.pending.remove(&token), done) {
+        let pending = self.pending.remove(&token);
+        self.levels.jobs -= usize::from(pending.is_some());
+        match (pending, done) {
             (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
             (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys.as_deref()),
             _ => {}
@@ -322,7 +325,7 @@ impl Shard {
         });
         conn.state = ConnState::Departing;
         // What the peer sends from here on is for its new home to read.
-        if !std::mem::replace(&mut conn.paused, true) {
+        if self.conns.set_paused(id, true) {
             self.effects.push(Effect::Pause { conn: id });
         }
         let last = self.take_last(id);

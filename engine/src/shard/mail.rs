@@ -156,6 +156,7 @@ impl Shard {
             return false;
         }
         state.parked.push_back(waiting);
+        self.levels.parked += 1;
         if state.known != Known::Asked {
             state.known = Known::Asked;
             let bare = self.bare(local);
@@ -179,6 +180,7 @@ impl Shard {
             let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
             state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
         }
+        self.levels.parked -= state.parked.len();
         for waiting in std::mem::take(&mut state.parked) {
             match waiting {
                 Waiting::Stanza(p) => {

@@ -1,7 +1,8 @@
 //! Who is there: presence that a session sends, and presence that comes for a user of this home.
 
-use crate::feature::subscription;
+use crate::feature::{last, subscription};
 use crate::id::SessionId;
+use crate::io::StorageState;
 use crate::mail::{Kind, Letter, PresenceNews};
 use crate::ns;
 use crate::router::users::RosterStep;
@@ -75,9 +76,9 @@ impl Shard {
         let Ok(id) = self.presence_table.intern(&xml) else {
             return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
         };
+        let before = self.sessions.set_presence(session, Some(id));
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
-        let before = state.presence.replace(id);
         state.priority = priority;
         if let Some(before) = before {
             self.presence_table.release(before);
@@ -89,14 +90,26 @@ impl Shard {
     }
 
     fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
+        let Some(before) = self.sessions.set_presence(session, None) else { return };
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
-        let Some(before) = state.presence.take() else { return };
         let directed = state.directed.take().map(|d| *d).unwrap_or_default();
         self.presence_table.release(before);
+        let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
+        self.note_logout(user, &status);
         let xml = unaddressed(element).into();
         self.roster_step(user, RosterStep::Withdraw { full: full.into(), xml, directed });
         self.takers_changed(user);
+    }
+
+    /// A session is not available any more: if it was the last one, the user is gone from now on (XEP-0012 3). Not worth
+    /// a row on a full disk.
+    pub(super) fn note_logout(&mut self, user: u32, status: &str) {
+        let online = self.users.sessions(&self.sessions, user).any(|(_, s)| s.is_available());
+        if !online && self.storage == StorageState::Ok {
+            let account = self.bare_of_user(user);
+            last::logout(&mut self.writes, &account, self.now.wall_us, status);
+        }
     }
 
     /// Presence to one address (RFC 6121 4.6).
@@ -144,13 +157,17 @@ impl Shard {
         let Some(user) = user.filter(|&user| self.users.get(user).first != NONE) else { return };
         match news {
             PresenceNews::Available { probe } => {
-                self.to_available(user, from, to, xml);
-                if probe {
-                    self.roster_step(user, RosterStep::Probe { from: from.into() });
+                if self.may_be_shown(user, from) {
+                    self.to_available(user, from, to, xml);
+                }
+                if let Some(number) = probe {
+                    self.roster_step(user, RosterStep::Probe { from: from.into(), number });
                 }
             }
             PresenceNews::Unavailable => self.to_available(user, from, to, xml),
-            PresenceNews::Probe => self.roster_step(user, RosterStep::Probe { from: from.into() }),
+            PresenceNews::Probe { number } => {
+                self.roster_step(user, RosterStep::Probe { from: from.into(), number });
+            }
             PresenceNews::Subscription { .. } => {}
         }
     }
@@ -194,23 +211,24 @@ impl Shard {
     /// The presence of all available sessions of a user goes to one JID.
     pub(super) fn show_presence(&mut self, user: u32, to: &str) {
         for (full, xml) in self.presences(user) {
-            self.presence_reply(&full, to, &xml);
+            self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
         }
     }
 
     /// All available sessions of a user vanish for one JID.
     pub(super) fn hide_presence(&mut self, user: u32, to: &str) {
         for (full, _) in self.presences(user) {
-            self.presence_reply(&full, to, PRESENCE_GONE);
+            self.presence_reply(PresenceNews::Unavailable, &full, to, PRESENCE_GONE);
         }
     }
 
-    fn presence_reply(&mut self, full: &str, to: &str, xml: &[u8]) {
+    fn presence_reply(&mut self, news: PresenceNews, full: &str, to: &str, xml: &[u8]) {
         if to.contains('/') {
             let home = self.home(bare_of(to));
-            self.post(home, Kind::Directed { unavailable: false }, None, full, to, |out| address(out, xml, full, to));
+            let unavailable = news == PresenceNews::Unavailable;
+            self.post(home, Kind::Directed { unavailable }, None, full, to, |out| address(out, xml, full, to));
         } else {
-            self.presence_to(PresenceNews::Available { probe: false }, full, to, xml);
+            self.presence_to(news, full, to, xml);
         }
     }
 

@@ -2,7 +2,7 @@
 //! the user has been idle for a while.
 
 use crate::feature::RosterRequest as Request;
-use crate::feature::roster::Roster;
+use crate::feature::roster::{ProbeAnswer, Roster};
 use crate::feature::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
 use crate::io::StorageState;
@@ -31,6 +31,7 @@ impl Shard {
             return;
         }
         state.roster_waits.push_back(step);
+        self.levels.parked += 1;
         if !state.roster_asked {
             state.roster_asked = true;
             let local = self.users.get(user).local.clone();
@@ -53,6 +54,7 @@ impl Shard {
             _ => true,
         };
         let waits = std::mem::take(&mut state.roster_waits);
+        self.levels.parked -= waits.len();
         for step in waits {
             if damaged {
                 self.refuse_roster_step(step);
@@ -103,13 +105,7 @@ impl Shard {
             RosterStep::ReceiveSubscription { kind, number, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
             }
-            RosterStep::Probe { from } => {
-                let own = local_of(&from) == &*self.users.get(user).local;
-                let may = |_: &mut Shard, roster: &mut Roster| roster.state(bare_of(&from)).from();
-                if !own && self.with_roster(user, may) == Some(true) {
-                    self.show_presence(user, &from);
-                }
-            }
+            RosterStep::Probe { from, number } => self.probed(user, &from, number),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
             RosterStep::Leave => self.leave_contacts(user),
         }
@@ -196,11 +192,11 @@ impl Shard {
             let mut contacts: Vec<(Box<str>, PresenceNews)> = Vec::new();
             let mut asked: Vec<(Box<str>, u64)> = Vec::new();
             for (contact, state) in roster.contacts() {
-                let probe = initial && state.to();
+                let probe = (initial && state.to()).then(|| roster.asked(contact));
                 if state.from() {
                     contacts.push((contact.into(), PresenceNews::Available { probe }));
-                } else if probe {
-                    contacts.push((contact.into(), PresenceNews::Probe));
+                } else if let Some(number) = probe {
+                    contacts.push((contact.into(), PresenceNews::Probe { number }));
                 }
                 if initial && state.pending_out() {
                     asked.push((contact.into(), roster.asked(contact)));
@@ -242,6 +238,32 @@ impl Shard {
                 self.send_stanza(session, &out);
             }
         }
+    }
+
+    /// Answers a contact's probe (RFC 6121 4.3.2).
+    fn probed(&mut self, user: u32, from: &str, number: u64) {
+        let (owner, contact) = (self.bare_of_user(user), bare_of(from));
+        if contact == owner {
+            return;
+        }
+        match self.with_roster(user, |_, roster| roster.probed(contact, number)) {
+            Some(ProbeAnswer::Presence) => self.show_presence(user, from),
+            Some(ProbeAnswer::Unsubscribed(number)) => {
+                self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+            }
+            None => {}
+        }
+    }
+
+    /// Whether presence that a contact's roster sends may be shown to the user, as far as the user's roster is at hand; if
+    /// not, the contact is told so.
+    pub(super) fn may_be_shown(&mut self, user: u32, from: &str) -> bool {
+        let (owner, contact) = (self.bare_of_user(user), bare_of(from));
+        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty());
+        let Some(roster) = state.and_then(|s| s.roster.as_ref()).filter(|_| contact != owner) else { return true };
+        let Some((kind, number)) = roster.shown(contact) else { return true };
+        self.subscription_to(&owner, contact, kind, number);
+        false
     }
 
     fn withdraw(&mut self, user: u32, full: &str, xml: &[u8], directed: &[Box<str>]) {

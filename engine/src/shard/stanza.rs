@@ -121,10 +121,8 @@ impl Shard {
         state.in_flight = state.in_flight.saturating_add(1);
         if state.in_flight >= most
             && let Some(id) = state.conn
-            && let Some(conn) = self.conns.get(id)
-            && !conn.paused
+            && self.conns.set_paused(id, true)
         {
-            conn.paused = true;
             self.effects.push(Effect::Pause { conn: id });
         }
         Some(Origin { shard: self.id, session, seq })
@@ -137,10 +135,8 @@ impl Shard {
         state.in_flight = state.in_flight.saturating_sub(1);
         if state.in_flight <= most / 2
             && let Some(id) = state.conn
-            && let Some(conn) = self.conns.get(id)
-            && conn.paused
+            && self.conns.set_paused(id, false)
         {
-            conn.paused = false;
             self.effects.push(Effect::Resume { conn: id });
         }
         self.stanza_done(session, seq);

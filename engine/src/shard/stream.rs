@@ -187,25 +187,23 @@ impl Shard {
         if let ConnState::Opening(opening) = &mut conn.state {
             opening.blocked = false;
         }
-        if conn.paused {
-            conn.paused = false;
+        let left = conn.partial.is_some();
+        if self.conns.set_paused(id, false) {
             self.effects.push(Effect::Resume { conn: id });
         }
-        if conn.partial.is_some() {
+        if left {
             self.received(id, b"");
         }
     }
 
     /// Looks at nothing more from the connection until [`Shard::unblock`].
     pub(super) fn block(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get(id) {
-            if let ConnState::Opening(opening) = &mut conn.state {
-                opening.blocked = true;
-            }
-            if !conn.paused {
-                conn.paused = true;
-                self.effects.push(Effect::Pause { conn: id });
-            }
+        let Some(conn) = self.conns.get(id) else { return };
+        if let ConnState::Opening(opening) = &mut conn.state {
+            opening.blocked = true;
+        }
+        if self.conns.set_paused(id, true) {
+            self.effects.push(Effect::Pause { conn: id });
         }
     }
 
@@ -272,7 +270,9 @@ impl Shard {
         let was = std::mem::replace(&mut conn.state, ConnState::Closing);
         conn.partial = None;
         let unsent = conn.outbound.as_mut().map(|o| o.take_unsent()).unwrap_or_default();
-        let last = conn.outbound.as_mut().map(|o| o.take_last()).filter(|_| !abort).unwrap_or_default();
+        let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
+        self.levels.outbound_bytes -= last.len();
+        let last = if abort { Vec::new() } else { last };
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Close { conn: id, last, abort });
         if let ConnState::Bound(session) = was {
@@ -285,6 +285,7 @@ impl Shard {
         let state = std::mem::take(&mut conn.state);
         let mut unsent = Vec::new();
         if let Some(mut outbound) = conn.outbound.take() {
+            self.levels.outbound_bytes -= outbound.bytes();
             unsent = outbound.take_unsent();
             self.recycle(outbound);
         }
@@ -309,7 +310,9 @@ impl Shard {
         }
         let pool = &mut self.outbound_pool;
         let outbound = conn.outbound.get_or_insert_with(|| pool.pop().unwrap_or_default());
+        let before = outbound.buffer().len();
         fill(outbound.buffer());
+        self.levels.outbound_bytes += outbound.buffer().len() - before;
     }
 
     /// Sends a message and keeps book of it until it is with the kernel.
@@ -367,7 +370,9 @@ impl Shard {
     pub(super) fn sent(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         let Some(outbound) = conn.outbound.as_mut() else { return };
+        let before = outbound.bytes();
         let ids: Vec<u64> = outbound.sent().collect();
+        self.levels.outbound_bytes -= before - outbound.bytes();
         if outbound.is_empty() {
             if let Some(outbound) = conn.outbound.take() {
                 self.recycle(outbound);

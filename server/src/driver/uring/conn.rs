@@ -60,6 +60,9 @@ impl Slot {
     }
 }
 
+/// In place of a send in flight: the FIN is under way.
+const SHUTTING: u32 = NONE - 1;
+
 const _: () = assert!(size_of::<Slot>() <= 12, "an idle connection costs this much");
 
 impl Uring {
@@ -329,7 +332,9 @@ impl Uring {
         let slot = self.slot(index);
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
-        self.ring.shutdown_write(index);
+        slot.sending = SHUTTING;
+        let word = self.word(Op::Shutdown, index);
+        self.ring.shutdown_write(index, word);
         self.lingering.push_back((Instant::now() + self.linger, conn));
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
@@ -338,12 +343,20 @@ impl Uring {
         }
     }
 
+    /// The FIN is out.
+    pub(super) fn shut(&mut self, done: &cqueue::Entry) {
+        if let Some(index) = self.current(Word(done.user_data())) {
+            self.slot(index).sending = NONE;
+            self.settle(index);
+        }
+    }
+
     /// Closes as soon as nothing is pending.
     pub(super) fn end(&mut self, index: u32) {
         let word = self.word(Op::Send, index);
         let slot = self.slot(index);
         slot.state = State::Closing;
-        if slot.sending != NONE {
+        if !matches!(slot.sending, NONE | SHUTTING) {
             self.ring.cancel(word);
         }
         self.settle(index);

@@ -119,6 +119,7 @@ impl Uring {
                 }
                 Op::Receive => self.received(entry, on_event),
                 Op::Send => self.sent(entry, on_event),
+                Op::Shutdown => self.shut(entry),
                 Op::Accept => {
                     self.fired += 1;
                     self.accepted(entry, on_event);

@@ -31,6 +31,7 @@ pub(super) enum Op {
     /// Another ring's departure; the rest of the word is the key.
     Arrive = 8,
     Wake = 9,
+    Shutdown = 10,
 }
 
 /// The word of an operation: kind, slot (24 bits), generation or index (32 bits).
@@ -58,6 +59,7 @@ impl Word {
             7 => Op::Depart,
             8 => Op::Arrive,
             9 => Op::Wake,
+            10 => Op::Shutdown,
             _ => Op::None,
         }
     }
@@ -284,11 +286,12 @@ impl Ring {
         unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
     }
 
-    /// Ends our direction with a FIN.
-    pub(super) fn shutdown_write(&mut self, slot: u32) {
-        let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR).build().flags(squeue::Flags::SKIP_SUCCESS);
+    /// Ends our direction with a FIN. A worker of the kernel does it, some time later, to whatever is in the slot then: the
+    /// slot must not be given up before the completion.
+    pub(super) fn shutdown_write(&mut self, slot: u32, word: Word) {
+        let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR).build();
         // SAFETY: points to no memory.
-        unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
+        unsafe { self.push(entry.user_data(word.0)) };
     }
 
     /// Takes the socket out of the table, which closes it; with a RST if `abort`.

@@ -1,0 +1,62 @@
+//! Gauges say what is: what goes up while clients chat comes down to nothing when they are gone.
+
+use throng_engine::io::StorageState;
+use throng_engine::settings::Settings;
+use throng_engine::testing::script::{Player, Script};
+use throng_engine::testing::stage::Stage;
+use throng_engine::testing::world::{PASSWORD, Pace};
+
+/// Presence, messages live and stored, a broken connection that nobody resumes.
+const TALK: &str = "
+clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+romeo sends: <presence/>
+romeo ignores what comes
+juliet connects
+juliet enables
+juliet sends: <presence/>
+juliet ignores what comes
+romeo sends: <message to='juliet@localhost' type='chat'><body>1</body></message>
+romeo sends: <message to='nurse@localhost' type='chat'><body>2</body></message>
+juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>1</body></message>
+";
+
+fn sum(stage: &Stage, name: &str) -> u64 {
+    let shards = stage.world.shards();
+    let row = |shard| stage.world.shard(shard).counters().list().into_iter().find(|row| row.0 == name);
+    shards.map(|shard| row(shard).unwrap_or_else(|| panic!("no counter {name}")).3).sum()
+}
+
+const GAUGES: [&str; 9] = [
+    "connections",
+    "sessions",
+    "sessions_available",
+    "sessions_detached",
+    "paused",
+    "parked",
+    "outbound_bytes",
+    "reads_pending",
+    "jobs_pending",
+];
+
+#[test]
+fn gauges_go_up_and_come_down() {
+    for (seed, shards) in [(1, 1), (2, 3)] {
+        let script = Script::parse(TALK).unwrap();
+        let settings = Settings::new("localhost", shards, [0; 32], 0);
+        let mut stage = Stage::new(seed, settings, Pace::default(), &script);
+        stage.world.storage(StorageState::Ok);
+        script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        stage.pass(1_000);
+        let now: Vec<u64> = GAUGES.map(|name| sum(&stage, name)).into();
+        assert_eq!(now, [2, 2, 2, 0, 0, 0, 0, 0, 0], "{GAUGES:?} while they talk");
+        stage.abort("juliet");
+        stage.pass(1_000);
+        let now: Vec<u64> = GAUGES.map(|name| sum(&stage, name)).into();
+        assert_eq!(now, [1, 2, 2, 1, 0, 0, 0, 0, 0], "{GAUGES:?} when one is cut off");
+        stage.abort("romeo");
+        stage.pass(1_000_000);
+        let now: Vec<u64> = GAUGES.map(|name| sum(&stage, name)).into();
+        assert_eq!(now, [0; 9], "{GAUGES:?} when they are gone");
+    }
+}
