@@ -36,6 +36,8 @@ pub(crate) enum Said {
     Message {
         /// Sender.
         from: String,
+        /// Its `id`.
+        id: String,
         /// Body.
         body: String,
         /// Stanza-id of the own archive, if it has one.
@@ -228,11 +230,12 @@ impl Client {
         self.received = self.received.wrapping_add(1);
         if element.is("message", CLIENT) {
             let error = element.child("error", CLIENT).map(|error| condition_of(error.inner()));
-            let id = element.child("stanza-id", STANZA_ID).and_then(|id| id.attribute("id").map(|id| id.into_owned()));
+            let stanza_id = element.child("stanza-id", STANZA_ID).and_then(|id| id.attribute("id").map(|id| id.into_owned()));
             said(Said::Message {
                 from: element.from().unwrap_or_default().into_owned(),
+                id: element.id().unwrap_or_default().into_owned(),
                 body: element.child("body", CLIENT).map(|body| body.text().into_owned()).unwrap_or_default(),
-                stanza_id: id,
+                stanza_id,
                 error,
             });
         }

@@ -104,7 +104,9 @@ struct Ledger {
 impl Ledger {
     fn fault(&mut self, text: String) {
         self.faults_total += 1;
-        if self.faults.len() < 50 {
+        // Of each sort a few.
+        let sort = text.split_whitespace().last().unwrap_or_default().to_owned();
+        if self.faults.iter().filter(|kept| kept.ends_with(&sort)).count() < 10 {
             self.faults.push(text);
         }
     }
@@ -358,9 +360,9 @@ impl Round {
                 }
                 self.acked[index] = h.min(self.sent[index]);
             }
-            News::Said(Said::Message { error: Some(why), body, .. }) if index < SENDERS => {
+            News::Said(Said::Message { error: Some(why), id, .. }) if index < SENDERS => {
                 self.refused += 1;
-                ledger.fault(format!("round {}: {body} was refused: {why}", self.number));
+                ledger.fault(format!("round {}: {index}.{id} was refused: {why}", self.number));
             }
             News::Said(Said::Message { body, stanza_id, error: None, .. }) if index >= SENDERS => {
                 self.arrived(index - SENDERS, after_crash, &body, stanza_id.as_deref(), ledger);

@@ -7,7 +7,10 @@
 
 mod account;
 mod client;
+mod cpu;
+mod full_disk;
 mod kill9;
+mod memory;
 mod report;
 mod server;
 mod swarm;
@@ -34,12 +37,21 @@ struct Cli {
 enum Command {
     /// Kill the server under load, again and again; what was acknowledged arrives exactly once.
     Kill9(kill9::Options),
+    /// Fill the disk under the server, and make room again.
+    FullDisk(full_disk::Options),
+    /// Compare the server's CPU a message with the raw relay's.
+    Cpu(cpu::Options),
+    /// Weigh idle sessions.
+    Memory(memory::Options),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match &cli.command {
         Command::Kill9(options) => kill9::run(&cli.throng, options),
+        Command::FullDisk(options) => full_disk::run(&cli.throng, options),
+        Command::Cpu(options) => cpu::run(&cli.throng, options),
+        Command::Memory(options) => memory::run(&cli.throng, options),
     };
     match outcome.and_then(|outcome| outcome.tell(cli.out.as_deref())) {
         Ok(true) => ExitCode::SUCCESS,

@@ -22,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) tls: bool,
     /// Further flags.
     pub(crate) flags: Vec<String>,
+    log: Option<PathBuf>,
 }
 
 impl Plan {
@@ -34,6 +35,7 @@ impl Plan {
             shards: 2,
             tls: false,
             flags: Vec::new(),
+            log: None,
         }
     }
 
@@ -52,13 +54,19 @@ impl Plan {
         self
     }
 
+    /// Keeps the log, and what it needs beside, away from the data folder's file system.
+    pub(crate) fn log_at(mut self, log: PathBuf) -> Plan {
+        self.log = Some(log);
+        self
+    }
+
     fn log(&self) -> PathBuf {
-        self.data.with_extension("log")
+        self.log.clone().unwrap_or_else(|| self.data.with_extension("log"))
     }
 
     /// Makes accounts of these names while the server is stopped.
     pub(crate) fn import(&self, names: impl Iterator<Item = String>) -> io::Result<()> {
-        let csv = self.data.with_extension("csv");
+        let csv = self.log().with_extension("csv");
         crate::account::write_csv(&csv, names)?;
         let done = Command::new(&self.throng)
             .args(["user", "import"])

@@ -269,7 +269,12 @@ impl Shard {
                     return self.fail_stream(conn, StreamCondition::BadFormat, Some("<a/> without a number"));
                 };
                 match managed.acknowledge(h) {
-                    Ok(acked) => self.messages_received(user, &acked),
+                    Ok(acked) => {
+                        self.messages_received(user, &acked);
+                        // What was sent behind the request that this answers is asked for now: a session that is behind
+                        // gets nothing more that a request could go with.
+                        self.touch(conn);
+                    }
                     Err(fault) => self.handled_too_high(conn, fault),
                 }
             }

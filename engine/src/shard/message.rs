@@ -94,6 +94,10 @@ impl Shard {
             self.hand(session, 0, stanza.xml);
             return self.confirm(stanza.origin);
         }
+        if !live && self.takers(user) == [session] {
+            // Older ones wait for this very session: this one goes behind them, so that their order stands.
+            return self.to_mailbox(user, stanza);
+        }
         if !live && !self.has_mailbox(user) {
             // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
             return self.park_for_mailbox(user, stanza);

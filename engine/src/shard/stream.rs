@@ -301,13 +301,18 @@ impl Shard {
         self.send_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Appends what `fill` writes to what goes to a connection.
-    pub(super) fn send_with(&mut self, id: ConnId, fill: impl FnOnce(&mut Vec<u8>)) {
-        let Some(conn) = self.conns.get(id) else { return };
-        if !conn.dirty {
+    /// Looks at a connection when the turn ends: whether there is something to send, or an acknowledgement to ask for.
+    pub(super) fn touch(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get(id).filter(|conn| !conn.dirty) {
             conn.dirty = true;
             self.dirty.push(id.slot);
         }
+    }
+
+    /// Appends what `fill` writes to what goes to a connection.
+    pub(super) fn send_with(&mut self, id: ConnId, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.touch(id);
+        let Some(conn) = self.conns.get(id) else { return };
         let pool = &mut self.outbound_pool;
         let outbound = conn.outbound.get_or_insert_with(|| pool.pop().unwrap_or_default());
         let before = outbound.buffer().len();
