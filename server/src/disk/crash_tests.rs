@@ -139,6 +139,51 @@ fn what_was_acknowledged_survives_kill_9() {
     assert!(acked_rounds >= 20, "in {acked_rounds} rounds only was anything acknowledged before the kill");
 }
 
+/// Runs in a child process: archives a million rows as messages come, and ends as abruptly as a kill.
+#[test]
+#[ignore = "the child process of the recovery test"]
+fn million_child() {
+    let Ok(dir) = std::env::var("THRONG_MILLION_DIR") else { return };
+    let store = Store::open(Path::new(&dir), &Options::default()).unwrap();
+    let engine = store.engine();
+    let user = |number: u64| format!("user{:06}@chat.example.org", number.wrapping_mul(2_654_435_761) % 100_000);
+    for group in 0..500_000_u64 / 64 {
+        let batches: Vec<Batch> = (group * 64..(group + 1) * 64)
+            .map(|id| {
+                let mut batch = Batch::new();
+                for user in [user(2 * id), user(2 * id + 1)] {
+                    batch.put(Table::Archive, user.as_bytes(), &id.to_be_bytes(), &[&[7; 300]]);
+                }
+                batch.put(Table::Mailbox, user(2 * id).as_bytes(), b"", &[&id.to_be_bytes()]);
+                batch
+            })
+            .collect();
+        engine.commit(&batches).unwrap();
+    }
+    std::process::abort();
+}
+
+#[test]
+#[ignore = "takes half a minute and 1 GB of disk; the figure stands in docs/decisions/0001-storage-engine.md"]
+fn a_store_with_a_million_archived_rows_recovers_in_two_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "disk::crash_tests::million_child", "--ignored", "--nocapture"])
+        .env("THRONG_MILLION_DIR", dir.path())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success(), "it ended abruptly");
+    let start = std::time::Instant::now();
+    let store = Store::open(dir.path(), &Options::default()).unwrap();
+    let opened = start.elapsed();
+    println!("opened after {opened:?}: {:?}", store.engine().figures().unwrap());
+    let report = check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap();
+    assert!(report.is_sound());
+    assert_eq!(report.tables[Table::Archive as usize].rows, 500_000 / 64 * 64 * 2);
+    assert!(opened < Duration::from_secs(2), "{opened:?}");
+}
+
 /// A store with some groups in its journal only, and how long the journal was after each of them.
 fn journaled(dir: &Path) -> (std::path::PathBuf, Vec<u64>) {
     let engine = fjall::FjallEngine::open(dir, &Options { buffer_bytes: 8 << 20, ..small() }).unwrap();

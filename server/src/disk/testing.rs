@@ -73,11 +73,11 @@ pub(super) fn all(engine: &dyn Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Waits until something holds; fails after ten seconds.
+/// Waits until something holds; fails after thirty seconds.
 pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "waited ten seconds for: {what}");
+        assert!(start.elapsed() < Duration::from_secs(30), "waited thirty seconds for: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
