@@ -14,10 +14,12 @@
 //! - [`account`]: questions about accounts, registration, removal
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`]: the operator
+//! - [`inspect`]: a look inside for tests
 
 pub mod account;
 pub mod bind;
 pub mod command;
+pub mod inspect;
 pub mod iq;
 pub mod login;
 pub mod mail;

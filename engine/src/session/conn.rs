@@ -195,6 +195,11 @@ impl Conns {
         Some(std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() }))
     }
 
+    /// All slots, free ones included.
+    pub fn all(&self) -> impl Iterator<Item = &Conn> {
+        self.slots.iter()
+    }
+
     /// Connections held.
     pub fn held(&self) -> usize {
         self.held
