@@ -33,7 +33,8 @@ fn options() -> Result<Options, String> {
                 let text = value()?;
                 let (from, to) = text.split_once("..").unwrap_or((&text, ""));
                 let from: u64 = from.parse().map_err(|_| "seeds are written N or N..M")?;
-                let to = if to.is_empty() { from + 1 } else { to.parse().map_err(|_| "seeds are written N or N..M")? };
+                let to =
+                    if to.is_empty() { from + 1 } else { to.parse().map_err(|_| "seeds are written N or N..M")? };
                 options.seeds = from..to;
             }
             "--plant" => {
@@ -98,13 +99,18 @@ fn main() -> ExitCode {
                                 _ => "panic".to_owned(),
                             };
                             println!("seed {seed} fails at {what}");
-                            println!("  replay: cargo run --release -p throng-engine --example sim -- --seeds {seed}{suffix}");
+                            println!(
+                                "  replay: cargo run --release -p throng-engine --example sim -- --seeds {seed}{suffix}"
+                            );
                         }
                     }
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     if done.is_multiple_of(1000) {
                         let rate = done as f64 / start.elapsed().as_secs_f64();
-                        eprintln!("{done} of {total} seeds, {rate:.0} a second, {} failed", failed.load(Ordering::Relaxed));
+                        eprintln!(
+                            "{done} of {total} seeds, {rate:.0} a second, {} failed",
+                            failed.load(Ordering::Relaxed)
+                        );
                     }
                 }
             });

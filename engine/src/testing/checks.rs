@@ -74,7 +74,10 @@ impl Ledger {
             return Err(format!("message {n} was never sent"));
         };
         if sent.to_user != user || sent.from != message.from || sent.to != message.to {
-            return Err(format!("message {n} of {} to {} came to user {user} as of {} to {}", sent.from, sent.to, message.from, message.to));
+            return Err(format!(
+                "message {n} of {} to {} came to user {user} as of {} to {}",
+                sent.from, sent.to, message.from, message.to
+            ));
         }
         sent.delivered = true;
         self.deliveries += 1;
@@ -95,7 +98,10 @@ impl Ledger {
             }
             let last = book.entry(key.clone()).or_default();
             if *last > n {
-                return Err(format!("message {n} came after {last} to session {session}, both from one session to {}", sent.to));
+                return Err(format!(
+                    "message {n} came after {last} to session {session}, both from one session to {}",
+                    sent.to
+                ));
             }
             *last = n;
         }

@@ -282,7 +282,8 @@ impl Client {
     fn features(&mut self) {
         if !self.authenticated {
             let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.local));
-            self.out.extend_from_slice(format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL).as_bytes());
+            self.out
+                .extend_from_slice(format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL).as_bytes());
             return;
         }
         match &self.management {
@@ -299,7 +300,8 @@ impl Client {
         self.session_over();
         self.phase = Phase::Binding;
         let resource = &self.resource;
-        let bind = format!("<iq type='set' id='bind'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>", ns::BIND);
+        let bind =
+            format!("<iq type='set' id='bind'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>", ns::BIND);
         self.out.extend_from_slice(bind.as_bytes());
     }
 

@@ -45,7 +45,15 @@ impl Faults {
             return Faults::default();
         }
         let mut some = |most: u64| if random.chance(500) { 1 + random.below(most) as u32 } else { 0 };
-        Faults { abort: some(60), stall: some(30), lazy: some(100), duplicate: some(40), crash: some(60), full: some(60), stop: some(60) }
+        Faults {
+            abort: some(60),
+            stall: some(30),
+            lazy: some(100),
+            duplicate: some(40),
+            crash: some(60),
+            full: some(60),
+            stop: some(60),
+        }
     }
 }
 
@@ -358,7 +366,9 @@ impl Run {
             let linger = self.random.chance(500);
             return self.let_go(index, linger);
         }
-        if self.random.chance(faults.duplicate) && self.clients[index].management.as_ref().is_some_and(|m| !m.previd.is_empty()) {
+        if self.random.chance(faults.duplicate)
+            && self.clients[index].management.as_ref().is_some_and(|m| !m.previd.is_empty())
+        {
             self.let_go(index, true);
             return self.connect(index);
         }
@@ -408,12 +418,16 @@ impl Run {
             }
             60..66 if contact != client.user => {
                 let (id, name) = (self.clients[index].next_id(), self.random.below(5));
-                let set = format!("<iq type='set' id='s{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' name='n{name}'/></query></iq>");
+                let set = format!(
+                    "<iq type='set' id='s{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' name='n{name}'/></query></iq>"
+                );
                 self.clients[index].stanza(set, None);
             }
             66..69 if contact != client.user => {
                 let id = self.clients[index].next_id();
-                let set = format!("<iq type='set' id='d{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' subscription='remove'/></query></iq>");
+                let set = format!(
+                    "<iq type='set' id='d{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' subscription='remove'/></query></iq>"
+                );
                 self.clients[index].stanza(set, None);
             }
             69..88 if contact != client.user => {
@@ -446,7 +460,8 @@ impl Run {
             }
             _ => ("chat", true, bare),
         };
-        let padding = if self.random.chance(50) { "x".repeat(self.random.below(3_000) as usize) } else { String::new() };
+        let padding =
+            if self.random.chance(50) { "x".repeat(self.random.below(3_000) as usize) } else { String::new() };
         let xml = format!("<message to='{to}' type='{kind}' id='m{number}'><body>#{number}#{padding}</body></message>");
         let client = &mut self.clients[index];
         self.ledger.sent.push(Sent {
@@ -596,7 +611,12 @@ impl Run {
                 return Err(format!("{} is {:?} at the end", client.full(), client.phase));
             }
             if let Some(m) = client.management.as_ref().filter(|m| !m.unacked.is_empty()) {
-                return Err(format!("{} waits for {} acknowledgements: {}", client.full(), m.unacked.len(), String::from_utf8_lossy(&m.unacked[0].0)));
+                return Err(format!(
+                    "{} waits for {} acknowledgements: {}",
+                    client.full(),
+                    m.unacked.len(),
+                    String::from_utf8_lossy(&m.unacked[0].0)
+                ));
             }
         }
         if self.compared != self.clients.len() {
@@ -611,7 +631,10 @@ impl Run {
     fn check_messages(&self) -> Result<(), String> {
         let missing = self.ledger.missing();
         // Where messages may be refused, the news of it may have met a sender who was gone.
-        let unheard = |n: &u64| self.refusals && self.sessions[self.ledger.sent[*n as usize].client] != self.ledger.sent[*n as usize].session;
+        let unheard = |n: &u64| {
+            self.refusals
+                && self.sessions[self.ledger.sent[*n as usize].client] != self.ledger.sent[*n as usize].session
+        };
         let missing: Vec<u64> = missing.into_iter().filter(|n| !unheard(n)).collect();
         match missing.first() {
             None => Ok(()),
@@ -629,7 +652,8 @@ impl Run {
             let bare = format!("{user}@localhost");
             for (contact, row) in self.world.disk.partition(Table::Roster, &bare).filter(|(sort, _)| !sort.is_empty()) {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
-                let state = crate::feature::subscription::State::from_number(item.state).ok_or("a roster row has no state")?;
+                let state =
+                    crate::feature::subscription::State::from_number(item.state).ok_or("a roster row has no state")?;
                 states.insert((index, String::from_utf8_lossy(contact).into_owned()), state);
             }
         }
@@ -682,13 +706,23 @@ impl Run {
                 row = MailboxRow::decode(value).ok_or("a mailbox row cannot be read")?;
             }
             if (row.count, row.bytes) != (0, 0) {
-                return Err(format!("{bare} has all messages, but the mailbox counts {} of {} bytes", row.count, row.bytes));
+                return Err(format!(
+                    "{bare} has all messages, but the mailbox counts {} of {} bytes",
+                    row.count, row.bytes
+                ));
             }
-            let newest = self.world.disk.partition(Table::Archive, &bare).filter(|(_, v)| Entry::decode(v).is_some_and(|e| e.incoming && e.waits));
+            let newest = self
+                .world
+                .disk
+                .partition(Table::Archive, &bare)
+                .filter(|(_, v)| Entry::decode(v).is_some_and(|e| e.incoming && e.waits));
             if let Some((sort, _)) = newest.last() {
                 let id = crate::store::archive::id_of(sort).unwrap_or(0);
                 if id > row.cursor {
-                    return Err(format!("{bare} has all messages, but the cursor stands at {} before {id}", row.cursor));
+                    return Err(format!(
+                        "{bare} has all messages, but the cursor stands at {} before {id}",
+                        row.cursor
+                    ));
                 }
                 if !self.world.settings().archive {
                     return Err(format!("{bare} keeps a delivered message without archive"));
