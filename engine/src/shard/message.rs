@@ -100,7 +100,12 @@ impl Shard {
             // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
             return self.park_for_mailbox(user, stanza);
         }
-        self.mailbox(user);
+        let mailbox = self.mailbox(user);
+        let replaying = matches!(mailbox.phase, Phase::Replaying { .. });
+        if replaying && self.sessions.get(session).is_some_and(|s| s.takes_messages()) {
+            // Older ones are on their way to this session: it goes behind them (RFC 6120 10.1).
+            return self.to_mailbox(user, stanza);
+        }
         let id = self.archive(stanza, live);
         if live {
             self.mailbox(user).handed(id, 1, false);

@@ -39,10 +39,8 @@ pub struct Sent {
 #[derive(Debug, Default)]
 struct Inbox {
     seen: BTreeSet<u64>,
-    /// Latest number by sender's session and address, of messages that have not waited.
-    live: BTreeMap<(u64, String), u64>,
-    /// The same of all messages.
-    all: BTreeMap<(u64, String), u64>,
+    /// Latest number by sender's session and address.
+    latest: BTreeMap<(u64, String), u64>,
 }
 
 /// The ledger of a run.
@@ -54,7 +52,7 @@ pub struct Ledger {
     inboxes: BTreeMap<u64, Inbox>,
     /// Messages that were delivered, over all sessions.
     pub deliveries: u64,
-    /// Order must be kept over waiting and live messages together: no session ends but in order.
+    /// Every message must arrive and in order, whether it was acknowledged or not: nothing goes wrong.
     pub strict: bool,
 }
 
@@ -64,11 +62,18 @@ impl Ledger {
         Ledger { strict, ..Ledger::default() }
     }
 
-    /// A message comes to a session of a user.
+    /// A message comes to a session of a user. Order is kept from the message `ordered_from` on: those sent since the user
+    /// has no other session, which could have had one and given it back.
     ///
     /// # Errors
     /// What is wrong with that.
-    pub fn received(&mut self, user: usize, session: u64, message: &Received) -> Result<(), String> {
+    pub fn received(
+        &mut self,
+        user: usize,
+        session: u64,
+        message: &Received,
+        ordered_from: u64,
+    ) -> Result<(), String> {
         let n = message.number;
         let Some(sent) = self.sent.get_mut(n as usize) else {
             return Err(format!("message {n} was never sent"));
@@ -91,19 +96,13 @@ impl Ledger {
         if !inbox.seen.insert(n) {
             return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
         }
-        let key = (sent.session, sent.to.clone());
-        for (book, applies) in [(&mut inbox.live, !message.delayed), (&mut inbox.all, self.strict)] {
-            if !applies {
-                continue;
+        if n >= ordered_from {
+            let latest = inbox.latest.entry((sent.session, sent.to.clone())).or_default();
+            if *latest > n {
+                let to = &sent.to;
+                return Err(format!("message {n} came after {latest} to session {session}, both from one session to {to}"));
             }
-            let last = book.entry(key.clone()).or_default();
-            if *last > n {
-                return Err(format!(
-                    "message {n} came after {last} to session {session}, both from one session to {}",
-                    sent.to
-                ));
-            }
-            *last = n;
+            *latest = n;
         }
         Ok(())
     }
@@ -161,13 +160,13 @@ mod tests {
     fn the_ledger_sees_loss_doubles_order_and_ids() {
         let mut l = ledger();
         assert_eq!(l.missing(), [0, 1], "the third was not acknowledged");
-        l.received(1, 7, &message(1, 11)).unwrap();
-        assert!(l.received(1, 7, &message(1, 11)).is_err(), "twice to one session");
-        l.received(1, 8, &message(1, 11)).unwrap();
-        assert!(l.received(1, 9, &message(1, 12)).is_err(), "another id");
-        assert!(l.received(1, 7, &message(0, 10)).is_err(), "overtaken");
-        assert!(l.received(2, 5, &message(2, 1)).is_err(), "not his");
-        assert!(l.received(1, 5, &message(3, 1)).is_err(), "never sent");
+        l.received(1, 7, &message(1, 11), 0).unwrap();
+        assert!(l.received(1, 7, &message(1, 11), 0).is_err(), "twice to one session");
+        l.received(1, 8, &message(1, 11), 0).unwrap();
+        assert!(l.received(1, 9, &message(1, 12), 0).is_err(), "another id");
+        assert!(l.received(1, 7, &message(0, 10), 0).is_err(), "overtaken");
+        assert!(l.received(2, 5, &message(2, 1), 0).is_err(), "not his");
+        assert!(l.received(1, 5, &message(3, 1), 0).is_err(), "never sent");
         assert!(l.missing().is_empty());
     }
 }

@@ -113,6 +113,9 @@ pub struct Client {
     authenticated: bool,
     enabling: bool,
     ids: u64,
+    /// Status of the own presence from whose echo on what is seen counts: before it, presence of an earlier time of
+    /// being available may still be on its way.
+    fresh_from: Option<String>,
 }
 
 impl Client {
@@ -136,6 +139,7 @@ impl Client {
             authenticated: false,
             enabling: false,
             ids: 0,
+            fresh_from: None,
         }
     }
 
@@ -224,8 +228,11 @@ impl Client {
     }
 
     /// Says that it is available.
-    pub fn show(&mut self, priority: i8, status: u64) {
-        self.available = true;
+    pub fn show(&mut self, priority: i8) {
+        let status = self.next_id();
+        if !std::mem::replace(&mut self.available, true) {
+            self.fresh_from = Some(status.to_string());
+        }
         self.stanza(format!("<presence><priority>{priority}</priority><status>{status}</status></presence>"), None);
     }
 
@@ -379,6 +386,11 @@ impl Client {
         let from = node.attribute("from").unwrap_or_default().to_owned();
         match node.attribute("type") {
             None => {
+                let status = node.child("status").map(|s| s.text.as_str());
+                if from == self.full() && self.fresh_from.is_some() && status == self.fresh_from.as_deref() {
+                    self.fresh_from = None;
+                    self.seen.clear();
+                }
                 self.seen.insert(from, ());
             }
             Some("unavailable") => {
