@@ -230,7 +230,8 @@ impl Client {
         self.received = self.received.wrapping_add(1);
         if element.is("message", CLIENT) {
             let error = element.child("error", CLIENT).map(|error| condition_of(error.inner()));
-            let stanza_id = element.child("stanza-id", STANZA_ID).and_then(|id| id.attribute("id").map(|id| id.into_owned()));
+            let stanza_id =
+                element.child("stanza-id", STANZA_ID).and_then(|id| id.attribute("id").map(|id| id.into_owned()));
             said(Said::Message {
                 from: element.from().unwrap_or_default().into_owned(),
                 id: element.id().unwrap_or_default().into_owned(),

@@ -95,7 +95,12 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
 }
 
 /// All set-ups at one window, in turns. Returns each one's median in times of the relay.
-fn compare(throng: &Path, options: &Options, window: Window, results: &mut Vec<Value>) -> io::Result<Vec<(String, f64)>> {
+fn compare(
+    throng: &Path,
+    options: &Options,
+    window: Window,
+    results: &mut Vec<Value>,
+) -> io::Result<Vec<(String, f64)>> {
     let setups: Vec<(String, &str, bool)> = [("uring", false), ("epoll", false), ("uring", true), ("epoll", true)]
         .into_iter()
         .map(|(driver, archive)| (format!("{driver} {}", if archive { "archived" } else { "live" }), driver, archive))
@@ -113,7 +118,12 @@ fn compare(throng: &Path, options: &Options, window: Window, results: &mut Vec<V
             let run = one(&plan, window, options.seconds)?;
             eprintln!(
                 "{} x {}: {name}: {:.2} us a message at {:.0}/s; relay {:.2} us; {:.2?}",
-                window.pairs, window.in_flight, run.cpu_us, run.rate, relay.last().expect("just put").0, run.threads
+                window.pairs,
+                window.in_flight,
+                run.cpu_us,
+                run.rate,
+                relay.last().expect("just put").0,
+                run.threads
             );
             runs.push(run);
         }
@@ -226,7 +236,8 @@ impl Load {
     fn new(server: &Server, window: Window) -> io::Result<Load> {
         let mut swarm = Swarm::new()?;
         let login = |name: String, available| Login { name, resource: "r".into(), managed: false, available };
-        let logins = (0..window.pairs).flat_map(|i| [login(format!("from{i:04}"), false), login(format!("to{i:04}"), true)]);
+        let logins =
+            (0..window.pairs).flat_map(|i| [login(format!("from{i:04}"), false), login(format!("to{i:04}"), true)]);
         swarm.log_in(server.plain, logins.collect(), 100)?;
         // Presence of the last ones is on its way.
         let end = Instant::now() + Duration::from_millis(500);
@@ -290,7 +301,8 @@ mod tests {
             for second in cut..=text.len() {
                 let mut tail = Vec::new();
                 let parts = [&text[..cut], &text[cut..second], &text[second..]];
-                let count: usize = parts.iter().filter(|part| !part.is_empty()).map(|part| arrived(&mut tail, part)).sum();
+                let count: usize =
+                    parts.iter().filter(|part| !part.is_empty()).map(|part| arrived(&mut tail, part)).sum();
                 // A part shorter than an end tag may hide two cuts in one tag, which sockets do not do.
                 if parts.iter().all(|part| part.is_empty() || part.len() >= END.len()) {
                     assert_eq!(count, 2, "{cut} {second}");

@@ -43,7 +43,10 @@ struct Mount(PathBuf);
 impl Mount {
     fn new(at: &Path, mib: u64) -> io::Result<Mount> {
         std::fs::create_dir_all(at)?;
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m,mode=0700"), "tmpfs"]).arg(at).output()?;
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={mib}m,mode=0700"), "tmpfs"])
+            .arg(at)
+            .output()?;
         if done.status.success() {
             Ok(Mount(at.to_owned()))
         } else {
@@ -88,7 +91,8 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
         }
     };
     let plan = Plan::new(throng, &disk.join("data")).driver(&options.driver);
-    let plan = plan.flag("--reserve-bytes=16MiB").flag("--free-bytes-min=48MiB").log_at(folder.path().join("server.log"));
+    let plan =
+        plan.flag("--reserve-bytes=16MiB").flag("--free-bytes-min=48MiB").log_at(folder.path().join("server.log"));
     plan.import((0..SENDERS).map(|i| format!("sender{i}")).chain((0..RECEIVERS).map(|i| format!("receiver{i}"))))?;
     let mut server = plan.start()?;
     let mut world = World::log_in(&server)?;
@@ -115,7 +119,8 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     world.drain()?;
     let up = server.runs();
 
-    let (accepted, refused): (Vec<String>, usize) = (world.accepted(), world.books.iter().map(|b| b.refused.len()).sum());
+    let (accepted, refused): (Vec<String>, usize) =
+        (world.accepted(), world.books.iter().map(|b| b.refused.len()).sum());
     let ended = std::mem::take(&mut world.ended);
     server.kill()?;
     world.drain()?;
@@ -196,10 +201,19 @@ struct Phase {
 impl World {
     fn log_in(server: &crate::server::Server) -> io::Result<World> {
         let mut swarm = Swarm::new()?;
-        let login = |name: String, resource: &str, available| Login { name, resource: resource.into(), managed: true, available };
+        let login = |name: String, resource: &str, available| Login {
+            name,
+            resource: resource.into(),
+            managed: true,
+            available,
+        };
         swarm.log_in(server.plain, (0..SENDERS).map(|i| login(format!("sender{i}"), "s", false)).collect(), 10)?;
         // The other half of the receivers is offline.
-        swarm.log_in(server.plain, (0..RECEIVERS / 2).map(|i| login(format!("receiver{i}"), "r", true)).collect(), 10)?;
+        swarm.log_in(
+            server.plain,
+            (0..RECEIVERS / 2).map(|i| login(format!("receiver{i}"), "r", true)).collect(),
+            10,
+        )?;
         Ok(World {
             swarm,
             books: (0..SENDERS).map(|_| Book::default()).collect(),
@@ -284,9 +298,14 @@ impl World {
         self.books.iter().enumerate().flat_map(of).collect()
     }
 
-    fn missing_after_restart(&mut self, server: &crate::server::Server, accepted: &[String]) -> io::Result<Vec<String>> {
+    fn missing_after_restart(
+        &mut self,
+        server: &crate::server::Server,
+        accepted: &[String],
+    ) -> io::Result<Vec<String>> {
         let mut swarm = Swarm::new()?;
-        let login = |i: usize| Login { name: format!("receiver{i}"), resource: "later".into(), managed: true, available: true };
+        let login =
+            |i: usize| Login { name: format!("receiver{i}"), resource: "later".into(), managed: true, available: true };
         for receiver in 0..RECEIVERS {
             swarm.add(server.plain, login(receiver))?;
         }

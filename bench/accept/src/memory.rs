@@ -40,7 +40,8 @@ pub(crate) struct Options {
 /// Runs both drivers with one shard and two.
 pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     let (mut results, mut words, mut met) = (Vec::new(), Vec::new(), true);
-    for driver in ["uring", "epoll"].into_iter().filter(|d| options.driver.as_deref().is_none_or(|wanted| wanted == *d)) {
+    for driver in ["uring", "epoll"].into_iter().filter(|d| options.driver.as_deref().is_none_or(|wanted| wanted == *d))
+    {
         for shards in [1, 2].into_iter().filter(|n| options.shards.is_none_or(|wanted| wanted == *n)) {
             let (value, slope) = one(throng, options, driver, shards)?;
             words.push(format!("{driver}, {shards} shards: {slope:.0}"));
@@ -70,7 +71,8 @@ fn one(throng: &Path, options: &Options, driver: &str, shards: u16) -> io::Resul
     if open != options.to || !server.runs() {
         return Err(io::Error::other(format!("{open} of {} sessions are left", options.to)));
     }
-    let a_session = |of: fn(&Memory) -> u64| (of(&second) as f64 - of(&first) as f64) / (options.to - options.from) as f64;
+    let a_session =
+        |of: fn(&Memory) -> u64| (of(&second) as f64 - of(&first) as f64) / (options.to - options.from) as f64;
     let (slope, rss) = (a_session(|m| m.anonymous), a_session(|m| m.rss));
     eprintln!("{driver}, {shards} shards: {slope:.0} bytes a session (rss {rss:.0}); {empty:?} {first:?} {second:?}");
     let value = json!({

@@ -210,6 +210,11 @@ impl Conns {
         self.paused
     }
 
+    /// All slots, free ones included.
+    pub fn all(&self) -> impl Iterator<Item = &Conn> {
+        self.slots.iter()
+    }
+
     /// Connections held.
     pub fn held(&self) -> usize {
         self.held

@@ -33,6 +33,8 @@ pub struct Managed {
     pub token: [u8; TOKEN_BYTES],
     /// Seconds for which the session may be resumed; 0 if it may not.
     pub resume_s: u32,
+    /// The connection that resumes the session once nothing is under way any more.
+    pub waiting: Option<crate::id::ConnId>,
     received: u32,
     handled: u32,
     /// One flag a stanza after `handled`: safe or not yet. Bounded: beyond `in_flight_max` the peer is not read from.
@@ -52,6 +54,7 @@ impl Managed {
         Managed {
             token,
             resume_s,
+            waiting: None,
             received: 0,
             handled: 0,
             window: VecDeque::new(),

@@ -169,21 +169,43 @@ impl Shard {
         if let Some(old) = self.sessions.set_conn(id, None) {
             self.abandon(old);
         }
+        let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.detached_s = self.now.mono_s();
+        session.detached_s = now_s;
         let user = session.user;
         let Some(managed) = session.managed.as_mut() else { return };
         let acked = match managed.acknowledge(h) {
             Ok(acked) => acked,
             Err(fault) => return self.handled_too_high(conn, fault),
         };
+        let under_way = managed.under_way() > 0;
+        if let Some(earlier) = managed.waiting.replace(conn) {
+            self.fail_stream(earlier, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+        }
+        self.messages_received(user, &acked);
+        if under_way {
+            // The client sends again what <resumed/> does not count. What is under way has to be counted first, or it
+            // would be sent a second time and both counts would part.
+            return self.block(conn);
+        }
+        self.resume_goes_on(id);
+    }
+
+    /// All that had come from the session is in safe hands: the connection that waits for it takes over.
+    pub(super) fn resume_goes_on(&mut self, id: SessionId) {
+        let Some(managed) = self.sessions.get_mut(id).and_then(|s| s.managed.as_mut()) else { return };
+        let Some(conn) = managed.waiting.take() else { return };
+        // It may have gone while it waited; then the session waits on.
+        if !matches!(self.conns.get(conn).map(|c| &c.state), Some(ConnState::Opening(_))) {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(managed) = session.managed.as_mut() else { return };
         managed.resumed();
         let handled = managed.handled();
+        let previd = write_previd(id, &managed.token);
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
         self.sessions.set_conn(id, Some(conn));
-        if let Some(slot) = self.conns.get(conn) {
-            slot.state = ConnState::Bound(id);
-        }
         self.counters.resumed.one();
         self.send_with(conn, |out| {
             let mut w = Writer::new(out);
@@ -191,7 +213,10 @@ impl Shard {
             w.attribute("previd", &previd).close();
             out.extend_from_slice(&resend);
         });
-        self.messages_received(user, &acked);
+        if let Some(slot) = self.conns.get(conn) {
+            slot.state = ConnState::Bound(id);
+        }
+        self.unblock(conn);
     }
 
     /// Ends a connection whose session goes on with another one.
@@ -242,6 +267,10 @@ impl Shard {
             self.roster_step(user, step);
         } else if let Some(directed) = session.directed.take() {
             self.withdraw_directed(&full, PRESENCE_GONE, &directed);
+        }
+        if let Some(conn) = session.managed.as_mut().and_then(|m| m.waiting.take()) {
+            self.send_bytes(conn, SM_ITEM_NOT_FOUND);
+            self.unblock(conn);
         }
         let lost = match session.managed.take() {
             Some(mut managed) => {

@@ -27,6 +27,8 @@ const REPLAY_BYTES_MAX: u32 = 128 << 10;
 /// A message that waited for less than this, in microseconds, behind others while its receiver was there, bears no delay
 /// stamp.
 const DELAY_US: u64 = 1_000_000;
+/// Bit of a mark that stands for a message in no archive.
+const UNARCHIVED: u64 = 1 << 63;
 /// Returned rows looked at when a user comes online; the rest follow with the next replay.
 const RETURNED_ROWS_MAX: u32 = 1000;
 
@@ -102,7 +104,12 @@ impl Shard {
             // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
             return self.park_for_mailbox(user, stanza);
         }
-        self.mailbox(user);
+        let mailbox = self.mailbox(user);
+        let replaying = matches!(mailbox.phase, Phase::Replaying { .. });
+        if replaying && self.sessions.get(session).is_some_and(|s| s.takes_messages()) {
+            // Older ones are on their way to this session: it goes behind them (RFC 6120 10.1).
+            return self.to_mailbox(user, stanza);
+        }
         let id = self.archive(stanza, live);
         if live {
             self.mailbox(user).handed(id, 1, false);
@@ -140,13 +147,24 @@ impl Shard {
             let id = self.archive(stanza, true);
             self.mailbox(user).handed(id, ready.len() as u16, false);
             id
-        } else {
+        } else if let [_] = ready[..] {
             0
+        } else {
+            // Several hold it: only when the last one is lost it has to wait again.
+            let mark = self.next_mark();
+            self.mailbox(user).handed_unarchived(mark, ready.len() as u16);
+            mark
         };
         for session in ready {
             self.hand(session, id, stanza.xml);
         }
         self.confirm(stanza.origin);
+    }
+
+    /// Stands for a message that is in no archive and that several sessions hold; never an archive id, which is a time.
+    fn next_mark(&mut self) -> u64 {
+        self.last_mark += 1;
+        UNARCHIVED | self.last_mark
     }
 
     /// Writes the message to the user's archive.
@@ -210,17 +228,13 @@ impl Shard {
         let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
         if let Some(row) = mailbox.poll_row() {
             row.put(&mut self.writes, &bare);
-            if !self.settings.archive {
-                let until = (row.cursor + 1).to_be_bytes();
-                self.writes.delete_range(Table::Archive, bare.as_bytes(), &[], &until);
-            }
         }
     }
 
     /// Gives a message to a session; `id` is its archive id, or 0.
     fn hand(&mut self, session: SessionId, id: u64, xml: &[u8]) {
-        if id == 0 {
-            return self.hand_bytes(session, 0, xml);
+        if id == 0 || id & UNARCHIVED != 0 {
+            return self.hand_bytes(session, id, xml);
         }
         let stamped = self.stamped(session, id, xml, false);
         self.hand_bytes(session, id, &stamped);
@@ -248,12 +262,7 @@ impl Shard {
         self.counters.messages_live.one();
         let conn = state.conn;
         match (state.managed.as_mut(), conn) {
-            (Some(managed), conn) => {
-                managed.send(xml, id);
-                if let Some(conn) = conn {
-                    self.send_bytes(conn, xml);
-                }
-            }
+            (Some(_), _) => self.send_managed(session, id, xml),
             (None, Some(conn)) => self.send_message(conn, id, xml),
             (None, None) => {}
         }
@@ -280,13 +289,18 @@ impl Shard {
 
     fn message_received(&mut self, user: u32, id: u64) {
         let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
-        if mailbox.received(id) {
+        if id & UNARCHIVED != 0 {
+            return mailbox.received_unarchived(id);
+        }
+        let returned = mailbox.received(id);
+        let bare = self.bare_of_user(user);
+        if returned {
             self.returned_rows_changed(user);
-            let bare = self.bare_of_user(user);
             archive::delete_returned(&mut self.writes, &bare, id);
-            if !self.settings.archive {
-                self.writes.delete(Table::Archive, bare.as_bytes(), &id.to_be_bytes());
-            }
+        }
+        if !self.settings.archive {
+            // One by one: what lies before the cursor may have been returned, and waits.
+            self.writes.delete(Table::Archive, bare.as_bytes(), &id.to_be_bytes());
         }
         self.sweeper.touch_mailbox(user);
     }
@@ -294,12 +308,19 @@ impl Shard {
     /// A session ended without having received these.
     pub(super) fn messages_lost(&mut self, user: u32, lost: Vec<Unsent>) {
         for unsent in lost {
-            if unsent.id == 0 {
+            let marked = unsent.id & UNARCHIVED != 0;
+            let mailbox = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut());
+            if unsent.id == 0 || (marked && mailbox.is_some_and(|m| m.lost_unarchived(unsent.id))) {
                 self.restore_unarchived(user, &unsent.xml);
+            }
+            if unsent.id == 0 || marked {
                 continue;
             }
             let bare = self.bare_of_user(user);
-            let verdict = self.mailbox(user).lost(unsent.id, unsent.xml.len());
+            let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else {
+                continue;
+            };
+            let verdict = mailbox.lost(unsent.id, unsent.xml.len());
             if let Lost::Waits { row } = verdict {
                 self.counters.messages_returned.one();
                 self.users.get_mut(user).live = false;
@@ -392,10 +413,12 @@ impl Shard {
             return;
         }
         let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return };
-        let (mut row, mut returned) = (MailboxRow::default(), std::collections::VecDeque::new());
+        let (mut row, mut returned) = (MailboxRow::default(), std::collections::BTreeSet::new());
         for found in &rows {
             match archive::id_of(&found.sort) {
-                Some(id) => returned.push_back(id),
+                Some(id) => {
+                    returned.insert(id);
+                }
                 None => row = MailboxRow::decode(&found.value).unwrap_or_default(),
             }
         }
@@ -414,7 +437,7 @@ impl Shard {
         }
         let local = self.users.get(user).local.clone();
         let bare = self.bare(&local);
-        let Phase::Replaying { position, returned, reading } = &mut self.mailbox(user).phase else { return };
+        let Phase::Replaying { position, returned, reading, .. } = &mut self.mailbox(user).phase else { return };
         *reading = true;
         if returned.is_empty() {
             let from = (*position + 1).to_be_bytes();
@@ -452,17 +475,26 @@ impl Shard {
     }
 
     pub(super) fn replay_page_found(&mut self, local: &str, found: Vec<Found>) {
-        let Some((user, takers)) = self.replay_goes_on(local) else { return };
+        let Some((user, _)) = self.replay_goes_on(local) else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
         for row in &rows {
             let Some(id) = archive::id_of(&row.sort) else { continue };
-            match Entry::decode(&row.value).filter(|e| e.incoming && e.waits) {
-                Some(entry) => self.hand_replayed(user, &takers, id, entry.xml, false),
-                None => self.mailbox(user).passed(id),
+            // Handing out may have ended the sessions that overflow by it.
+            let takers = self.takers(user);
+            if takers.is_empty() {
+                return;
+            }
+            let entry = Entry::decode(&row.value).filter(|e| e.incoming);
+            let returned = self.mailbox(user).meets(id, entry.is_some_and(|e| e.waits));
+            if let (Some(returned), Some(entry)) = (returned, entry) {
+                self.hand_replayed(user, &takers, id, entry.xml, returned);
             }
         }
         if !more && self.mailbox(user).is_at_end() {
-            self.mailbox(user).drained();
+            let bare = self.bare_of_user(user);
+            for id in self.mailbox(user).drained() {
+                archive::delete_returned(&mut self.writes, &bare, id);
+            }
             self.users.get_mut(user).live = true;
             self.sweeper.touch_mailbox(user);
             return;
@@ -471,8 +503,12 @@ impl Shard {
     }
 
     pub(super) fn replay_returned_found(&mut self, local: &str, ids: &[u64], found: Vec<Found>) {
-        let Some((user, takers)) = self.replay_goes_on(local) else { return };
+        let Some((user, _)) = self.replay_goes_on(local) else { return };
         for (&id, found) in ids.iter().zip(found) {
+            let takers = self.takers(user);
+            if takers.is_empty() {
+                return;
+            }
             if let Phase::Replaying { returned, .. } = &mut self.mailbox(user).phase {
                 returned.retain(|&other| other != id);
             }

@@ -28,7 +28,7 @@ impl Shard {
         if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. })
         {
             self.counters.parked_refused.one();
-            return;
+            return self.refuse_roster_step(step);
         }
         state.roster_waits.push_back(step);
         self.levels.parked += 1;

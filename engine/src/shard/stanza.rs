@@ -109,6 +109,9 @@ impl Shard {
     pub(super) fn stanza_done(&mut self, session: SessionId, seq: u32) {
         if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
             managed.done(seq);
+            if managed.under_way() == 0 && managed.waiting.is_some() {
+                return self.resume_goes_on(session);
+            }
             self.answer_management(session);
         }
     }
@@ -165,12 +168,21 @@ impl Shard {
     pub(super) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         self.counters.stanzas_out.one();
-        let conn = state.conn;
-        let mut overfull = false;
-        if let Some(managed) = state.managed.as_mut() {
-            managed.send(xml, 0);
-            overfull = Self::is_overfull(managed, self.settings.outbound_bytes_max);
+        match (state.conn, state.managed.is_some()) {
+            (_, true) => self.send_managed(session, 0, xml),
+            (Some(conn), false) => self.send_bytes(conn, xml),
+            (None, false) => {}
         }
+    }
+
+    /// Sends to a managed session and keeps a copy until it is acknowledged; a session that owes too much ends, and what
+    /// it did not acknowledge finds another way. `id` is the stanza's id in the user's archive, or 0.
+    pub(super) fn send_managed(&mut self, session: SessionId, id: u64, xml: &[u8]) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let conn = state.conn;
+        let Some(managed) = state.managed.as_mut() else { return };
+        managed.send(xml, id);
+        let overfull = Self::is_overfull(managed, self.settings.outbound_bytes_max);
         match conn {
             Some(conn) if overfull => {
                 self.counters.outbound_overflows.one();

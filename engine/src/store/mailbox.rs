@@ -3,7 +3,7 @@
 //!
 //! Pure bookkeeping over ids. The shard carries out what it says; this room knows neither sessions nor rows' bytes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::archive::MailboxRow;
 
@@ -28,6 +28,8 @@ pub enum Phase {
         position: u64,
         /// Returned entries still to be handed out, ascending; bounded by what one look at the mailbox's rows brings.
         returned: VecDeque<u64>,
+        /// Entries behind the position that have a returned row: handed out when the replay comes to them.
+        later: BTreeSet<u64>,
         /// A read is under way.
         reading: bool,
     },
@@ -58,6 +60,9 @@ pub struct Mailbox {
     newest: u64,
     /// Bounded by what sessions may hold unacknowledged or unsent.
     outstanding: VecDeque<Outstanding>,
+    /// Entries up to here have been handed out, or have returned rows: a replay begins behind it. Matters while an
+    /// outstanding message holds the cursor back.
+    handed: u64,
     /// Where it stands.
     pub phase: Phase,
 }
@@ -65,7 +70,14 @@ pub struct Mailbox {
 impl Mailbox {
     /// A mailbox as read from the store, with no session.
     pub fn loaded(row: MailboxRow) -> Mailbox {
-        Mailbox { row, dirty: false, newest: row.cursor, outstanding: VecDeque::new(), phase: Phase::Away }
+        Mailbox {
+            row,
+            dirty: false,
+            newest: row.cursor,
+            outstanding: VecDeque::new(),
+            handed: row.cursor,
+            phase: Phase::Away,
+        }
     }
 
     /// The mailbox of a user whose sessions have received all up to this id, without reading its row.
@@ -73,11 +85,30 @@ impl Mailbox {
         Mailbox { phase: Phase::Live, ..Mailbox::loaded(MailboxRow { cursor: up_to, ..MailboxRow::default() }) }
     }
 
-    /// A session takes messages: what waits is handed out, the returned entries first. Those of them that some session
-    /// has in its hands are left out.
-    pub fn start_replay(&mut self, mut returned: VecDeque<u64>) {
-        returned.retain(|&id| self.outstanding.iter().all(|o| o.id != id));
-        self.phase = Phase::Replaying { position: self.row.cursor, returned, reading: false };
+    /// A session takes messages: what waits is handed out, the returned entries first. `rows` are the ids of the returned
+    /// rows as they were read.
+    pub fn start_replay(&mut self, mut rows: BTreeSet<u64>) {
+        // What a session still holds comes back by itself if it is not received.
+        rows.retain(|&id| !self.is_outstanding(id));
+        let position = self.row.cursor.max(self.handed);
+        let later = rows.split_off(&(position + 1));
+        self.phase = Phase::Replaying { position, returned: rows.into_iter().collect(), later, reading: false };
+    }
+
+    /// Whether a session holds the message.
+    pub fn is_outstanding(&self, id: u64) -> bool {
+        self.outstanding.iter().any(|o| o.id == id)
+    }
+
+    /// The replay has come to this entry, which carries the mailbox mark if `waits`: whether it is to be handed out, and
+    /// if so whether it has a returned row.
+    pub fn meets(&mut self, id: u64, waits: bool) -> Option<bool> {
+        let Phase::Replaying { position, later, .. } = &mut self.phase else { return None };
+        *position = (*position).max(id);
+        if later.remove(&id) {
+            return Some(true);
+        }
+        (waits && !self.is_outstanding(id)).then_some(false)
     }
 
     /// Messages and bytes that wait.
@@ -128,41 +159,63 @@ impl Mailbox {
         }
     }
 
-    /// The replay has passed entries up to here.
-    pub fn passed(&mut self, id: u64) {
-        if let Phase::Replaying { position, .. } = &mut self.phase {
-            *position = (*position).max(id);
-        }
-    }
-
     /// Whether a replay that has read to the end of the archive is at the end of the mailbox too.
     pub fn is_at_end(&self) -> bool {
         matches!(&self.phase, Phase::Replaying { position, returned, .. }
             if *position >= self.newest && returned.is_empty())
     }
 
-    /// The mailbox is empty: the figures are set right and the user is live.
-    pub fn drained(&mut self) {
-        self.phase = Phase::Live;
+    /// The mailbox is empty: the figures are set right and the user is live. Returns the returned rows whose entries are
+    /// not there any more.
+    pub fn drained(&mut self) -> BTreeSet<u64> {
+        let gone = match std::mem::replace(&mut self.phase, Phase::Live) {
+            Phase::Replaying { later, .. } => later,
+            Phase::Away | Phase::Live => BTreeSet::new(),
+        };
         if (self.row.count, self.row.bytes) != (0, 0) {
             (self.row.count, self.row.bytes) = (0, 0);
             self.dirty = true;
         }
+        self.advance();
+        gone
     }
 
     /// From live back to replaying: the sessions have fallen behind, what comes waits.
     pub fn fall_behind(&mut self) {
         if self.phase == Phase::Live {
-            self.phase = Phase::Replaying { position: self.newest, returned: VecDeque::new(), reading: false };
+            let (returned, later) = (VecDeque::new(), BTreeSet::new());
+            self.phase = Phase::Replaying { position: self.newest, returned, later, reading: false };
         }
     }
 
     /// A session has received the message. Returns whether its returned row must go.
     pub fn received(&mut self, id: u64) -> bool {
         let Some(index) = self.outstanding.iter().position(|o| o.id == id) else { return false };
-        let gone = self.outstanding.remove(index);
+        let returned = self.outstanding.remove(index).is_some_and(|o| o.returned);
         self.advance();
-        gone.is_some_and(|o| o.returned)
+        returned
+    }
+
+    /// A message that stands in no archive was handed to `holders` sessions under a mark that is no archive id.
+    pub fn handed_unarchived(&mut self, mark: u64, holders: u16) {
+        self.outstanding.push_back(Outstanding { id: mark, holders, returned: true });
+    }
+
+    /// A session has received the message of this mark.
+    pub fn received_unarchived(&mut self, mark: u64) {
+        self.outstanding.retain(|o| o.id != mark);
+    }
+
+    /// A session that held the message of this mark has ended. Returns whether no one has it.
+    pub fn lost_unarchived(&mut self, mark: u64) -> bool {
+        let Some(index) = self.outstanding.iter().position(|o| o.id == mark) else { return false };
+        let held = &mut self.outstanding[index];
+        held.holders = held.holders.saturating_sub(1);
+        let last = held.holders == 0;
+        if last {
+            self.outstanding.remove(index);
+        }
+        last
     }
 
     /// A session that held the message has ended.
@@ -188,13 +241,17 @@ impl Mailbox {
     }
 
     /// The last session that takes messages has gone. If the user was live, all up to the id `live_up_to` is delivered
-    /// but for what is outstanding, which has returned rows.
+    /// but for what is outstanding.
     pub fn away(&mut self, live_up_to: Option<u64>) {
+        let handed = match (&self.phase, live_up_to) {
+            (_, Some(id)) => id.max(self.newest),
+            (Phase::Live, None) => self.newest,
+            (Phase::Replaying { position, .. }, None) => *position,
+            (Phase::Away, None) => self.handed,
+        };
+        self.handed = self.handed.max(handed);
         self.phase = Phase::Away;
-        if let Some(id) = live_up_to.filter(|&id| id > self.row.cursor && self.outstanding.is_empty()) {
-            self.row.cursor = id;
-            self.dirty = true;
-        }
+        self.advance();
     }
 
     /// Raises the cursor to just before the first entry that is not delivered. Entries with a returned row do not hold
@@ -203,7 +260,7 @@ impl Mailbox {
         let end = match &self.phase {
             Phase::Live => self.newest,
             Phase::Replaying { position, .. } => *position,
-            Phase::Away => return,
+            Phase::Away => self.handed,
         };
         let first = self.outstanding.iter().filter(|o| !o.returned).map(|o| o.id - 1).min();
         let cursor = first.unwrap_or(end).min(end);
@@ -265,17 +322,20 @@ mod tests {
         let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 20, count: 2, bytes: 10 });
         mailbox.handed(25, 1, true);
         mailbox.start_replay([10, 25].into());
-        assert_eq!(mailbox.phase, Phase::Replaying { position: 20, returned: [10].into(), reading: false });
+        assert!(
+            matches!(&mailbox.phase, Phase::Replaying { returned, later, .. } if *returned == [10] && later.is_empty())
+        );
     }
 
     #[test]
     fn replay_takes_returned_entries_and_then_the_rest() {
         let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 20, count: 2, bytes: 10 });
-        mailbox.phase = Phase::Replaying { position: 20, returned: [10].into(), reading: false };
+        mailbox.start_replay([10].into());
         if let Phase::Replaying { returned, .. } = &mut mailbox.phase {
             returned.pop_front();
         }
         mailbox.replayed(10, 5, 1, true);
+        assert_eq!(mailbox.meets(30, true), Some(false));
         mailbox.replayed(30, 5, 1, false);
         assert!(mailbox.is_at_end());
         mailbox.stored(40, 5);
@@ -286,5 +346,31 @@ mod tests {
         mailbox.received(30);
         mailbox.received(40);
         assert_eq!(mailbox.row(), MailboxRow { cursor: 40, count: 0, bytes: 0 });
+    }
+
+    #[test]
+    fn a_replay_hands_out_nothing_twice() {
+        let mut mailbox = Mailbox::live(0);
+        for id in [10, 20, 30] {
+            mailbox.handed(id, 1, false);
+        }
+        mailbox.received(20);
+        mailbox.away(Some(30));
+        assert_eq!(mailbox.row().cursor, 9, "10 and 30 are still out");
+        mailbox.start_replay(BTreeSet::new());
+        assert!(matches!(&mailbox.phase, Phase::Replaying { position: 30, returned, .. } if returned.is_empty()));
+        assert_eq!(mailbox.lost(30, 5), Lost::Waits { row: true });
+        assert!(matches!(&mailbox.phase, Phase::Replaying { returned, .. } if *returned == [30]));
+    }
+
+    #[test]
+    fn a_returned_entry_behind_the_cursor_waits_for_its_turn() {
+        // 20 was lost while 10 was still out, and then the process died.
+        let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 9, count: 2, bytes: 10 });
+        mailbox.start_replay([20].into());
+        assert!(matches!(&mailbox.phase, Phase::Replaying { returned, .. } if returned.is_empty()));
+        assert_eq!(mailbox.meets(10, true), Some(false));
+        mailbox.replayed(10, 5, 1, false);
+        assert_eq!(mailbox.meets(20, true), Some(true), "once, and its row goes when it is received");
     }
 }

@@ -7,12 +7,16 @@
 //! - [`random`]: the one source of chance
 //! - [`disk`], [`net`], [`world`]: what surrounds the shards
 //! - [`xml`]: a client's reading of a stream
+//! - [`client`], [`workload`], [`checks`]: random runs with faults, and what must hold
 //! - [`script`], [`stage`]: what is said as data, and the world it is played on
 
+pub mod checks;
+pub mod client;
 pub mod disk;
 pub mod net;
 pub mod random;
 pub mod script;
 pub mod stage;
+pub mod workload;
 pub mod world;
 pub mod xml;

@@ -49,6 +49,8 @@ pub(super) struct Socket {
     /// With the server's kernel and beyond, on its way to the client.
     pub(super) down: VecDeque<u8>,
     pub(super) down_due: bool,
+    /// The client that had it kept no count of what it got.
+    pub(super) marked: bool,
     /// Bytes that the kernel swallowed for a client that is gone.
     pub(super) swallowed: usize,
     /// The driver's send in flight.
@@ -76,6 +78,7 @@ impl Socket {
             up_due: false,
             down: VecDeque::new(),
             down_due: false,
+            marked: false,
             swallowed: 0,
             sending: VecDeque::new(),
             in_flight: false,

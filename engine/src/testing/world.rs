@@ -139,6 +139,8 @@ struct Thread {
     /// Generation and socket of each slot.
     slots: Vec<(u32, Option<usize>)>,
     free: Vec<u32>,
+    /// Sockets of connections that are gone.
+    was: BTreeMap<ConnId, usize>,
     reads: VecDeque<(u64, Vec<Query>)>,
     jobs: VecDeque<(u64, Job)>,
     /// Reads that must not see too little although the gate is ignored.
@@ -302,6 +304,7 @@ impl World {
                 turn_due: false,
                 slots: Vec::new(),
                 free: Vec::new(),
+                was: BTreeMap::new(),
                 reads: VecDeque::new(),
                 jobs: VecDeque::new(),
                 early_reads: VecDeque::new(),
@@ -369,6 +372,16 @@ impl World {
         self.sockets[socket.0].stalled = stalled;
         self.kick_down(socket.0);
         self.kick_flush(socket.0);
+    }
+
+    /// Notes of a connection that whoever had it will not know what got lost.
+    pub fn mark(&mut self, socket: SocketId) {
+        self.sockets[socket.0].marked = true;
+    }
+
+    /// Whether that was noted.
+    pub fn is_marked(&self, socket: SocketId) -> bool {
+        self.sockets[socket.0].marked
     }
 
     /// A timer; it comes back as [`Occurrence::Timer`].
@@ -696,6 +709,7 @@ impl World {
         let shard = socket.shard;
         let thread = &mut self.threads[shard.index()];
         thread.slots[conn.slot as usize].1 = None;
+        thread.was.insert(conn, index);
         thread.free.push(conn.slot);
         self.feed(shard, Feed::Closed(conn));
     }
@@ -778,7 +792,14 @@ impl World {
     }
 
     fn send(&mut self, shard: ShardId, conn: ConnId, mut bytes: Vec<u8>, owes: bool, then: Option<Then>) {
-        let Some(index) = self.socket_of(shard, conn) else { return };
+        let Some(index) = self.socket_of(shard, conn) else {
+            // The connection went while this waited for its commit.
+            let was = self.threads[shard.index()].was.get(&conn);
+            if let Some(&was) = was {
+                self.lost.push((SocketId(was), bytes));
+            }
+            return;
+        };
         if self.plant == Some(Plant::DoubleDelivery) {
             double_after_resumed(&mut bytes);
         }

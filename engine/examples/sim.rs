@@ -1,0 +1,130 @@
+//! Runs ranges of seeds through the simulated world, on all cores.
+//!
+//! ```text
+//! cargo run --release -p throng-engine --example sim -- --seeds 0..2000 [--plant ack-before-commit|lost-batch|double-delivery]
+//! ```
+//!
+//! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if there was one. With
+//! `--plant` a fault is put in by hand and has to be found: it exits with 1 if no seed did.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use throng_engine::testing::workload;
+use throng_engine::testing::world::Plant;
+
+struct Options {
+    seeds: Range<u64>,
+    plant: Option<(Plant, String)>,
+    threads: usize,
+    keep_going: bool,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options { seeds: 0..2000, plant: None, threads: 2, keep_going: false };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--seeds" => {
+                let text = value()?;
+                let (from, to) = text.split_once("..").unwrap_or((&text, ""));
+                let from: u64 = from.parse().map_err(|_| "seeds are written N or N..M")?;
+                let to =
+                    if to.is_empty() { from + 1 } else { to.parse().map_err(|_| "seeds are written N or N..M")? };
+                options.seeds = from..to;
+            }
+            "--plant" => {
+                let name = value()?;
+                let plant = match name.as_str() {
+                    "ack-before-commit" => Plant::AckBeforeCommit,
+                    "lost-batch" => Plant::LostBatch,
+                    "double-delivery" => Plant::DoubleDelivery,
+                    other => return Err(format!("no such fault: {other}")),
+                };
+                options.plant = Some((plant, name));
+            }
+            "--threads" => options.threads = value()?.parse().map_err(|_| "threads is a number")?,
+            "--keep-going" => options.keep_going = true,
+            other => return Err(format!("no such option: {other}")),
+        }
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let plant = options.plant.as_ref().map(|(plant, _)| *plant);
+    let suffix = options.plant.as_ref().map_or(String::new(), |(_, name)| format!(" --plant {name}"));
+    let (next, done, failed) = (AtomicU64::new(options.seeds.start), AtomicU64::new(0), AtomicU64::new(0));
+    let (steps, sent, delivered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (crashes, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let total = options.seeds.end.saturating_sub(options.seeds.start);
+    let start = Instant::now();
+    std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let enough = failed.load(Ordering::Relaxed) > 0 && !options.keep_going;
+                    if seed >= options.seeds.end || enough {
+                        return;
+                    }
+                    match catch_unwind(AssertUnwindSafe(|| workload::run(seed, plant))) {
+                        Ok(Ok(summary)) => {
+                            for (sum, n) in [
+                                (&steps, summary.steps),
+                                (&sent, summary.sent),
+                                (&delivered, summary.delivered),
+                                (&crashes, summary.crashes),
+                                (&resumed, summary.resumed),
+                            ] {
+                                sum.fetch_add(n, Ordering::Relaxed);
+                            }
+                        }
+                        failure => {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            let what = match failure {
+                                Ok(Err(failure)) => format!("step {}: {}", failure.step, failure.what),
+                                _ => "panic".to_owned(),
+                            };
+                            println!("seed {seed} fails at {what}");
+                            println!(
+                                "  replay: cargo run --release -p throng-engine --example sim -- --seeds {seed}{suffix}"
+                            );
+                        }
+                    }
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if done.is_multiple_of(1000) {
+                        let rate = done as f64 / start.elapsed().as_secs_f64();
+                        eprintln!(
+                            "{done} of {total} seeds, {rate:.0} a second, {} failed",
+                            failed.load(Ordering::Relaxed)
+                        );
+                    }
+                }
+            });
+        }
+    });
+    let (done, failed) = (done.into_inner(), failed.into_inner());
+    println!(
+        "{done} seeds in {:.1} s: {failed} failed; {} events, {} messages sent, {} delivered, {} crashes, {} resumptions",
+        start.elapsed().as_secs_f64(),
+        steps.into_inner(),
+        sent.into_inner(),
+        delivered.into_inner(),
+        crashes.into_inner(),
+        resumed.into_inner(),
+    );
+    ExitCode::from(u8::from((failed > 0) != plant.is_some()))
+}

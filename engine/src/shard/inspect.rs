@@ -1,0 +1,47 @@
+//! A look into a shard for tests: the largest of each thing that is bounded. It changes nothing.
+
+use crate::shard::Shard;
+
+/// The largest of each bounded thing at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Output that waits for one connection, bytes.
+    pub outbound_bytes: usize,
+    /// What one session has not acknowledged, bytes.
+    pub unacked_bytes: usize,
+    /// What one session has not acknowledged, stanzas.
+    pub unacked: usize,
+    /// Stanzas of one session that are not yet in safe hands.
+    pub under_way: usize,
+    /// What waits for one user's account.
+    pub parked: usize,
+    /// What waits for one user's roster.
+    pub roster_waits: usize,
+    /// Messages handed out to one user's sessions and not known to be received.
+    pub outstanding: usize,
+    /// Answers that are waited for.
+    pub pending: usize,
+}
+
+impl Shard {
+    /// Looks at all connections, sessions and users: for tests.
+    #[doc(hidden)]
+    pub fn inspect(&self) -> Inspection {
+        let mut seen = Inspection { pending: self.pending.len(), ..Inspection::default() };
+        for conn in self.conns.all() {
+            seen.outbound_bytes = seen.outbound_bytes.max(conn.outbound.as_ref().map_or(0, |o| o.bytes()));
+        }
+        for id in (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)) {
+            let Some(managed) = self.sessions.get(id).and_then(|s| s.managed.as_ref()) else { continue };
+            seen.unacked_bytes = seen.unacked_bytes.max(managed.unacked_bytes());
+            seen.unacked = seen.unacked.max(managed.unacked_len());
+            seen.under_way = seen.under_way.max(managed.under_way());
+        }
+        for state in (0..self.users.slots()).filter_map(|user| self.users.get(user).state.as_ref()) {
+            seen.parked = seen.parked.max(state.parked.len());
+            seen.roster_waits = seen.roster_waits.max(state.roster_waits.len());
+            seen.outstanding = seen.outstanding.max(state.mailbox.as_ref().map_or(0, |m| m.outstanding()));
+        }
+        seen
+    }
+}

@@ -1,0 +1,168 @@
+//! What must hold: the ledger of all messages, and what is said when it does not balance.
+//!
+//! After every message that comes: it was sent to this user by whom it says, it has not come to this session before, it
+//! carries the one stanza-id that it has at this receiver, and it does not overtake. At the end: nothing that was
+//! acknowledged is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::testing::client::Received;
+
+/// A message that was sent.
+#[derive(Debug)]
+pub struct Sent {
+    /// Number of the sending client.
+    pub client: usize,
+    /// The sender's session, counted over all.
+    pub session: u64,
+    /// The sender's bare JID.
+    pub from: String,
+    /// The receiver's number.
+    pub to_user: usize,
+    /// Where to.
+    pub to: String,
+    /// It may wait for its receiver, so that an acknowledgement is a promise.
+    pub kept: bool,
+    /// The server has said that it is in safe hands.
+    pub acked: bool,
+    /// The server has sent it back.
+    pub refused: bool,
+    /// It has come to a session of its receiver.
+    pub delivered: bool,
+    /// Bytes with it were lost behind the server's back, on a connection without stream management.
+    pub excused: bool,
+    /// It may have been lost in a crash: it was stored nowhere.
+    pub volatile: bool,
+}
+
+/// What came to one session.
+#[derive(Debug, Default)]
+struct Inbox {
+    seen: BTreeSet<u64>,
+    /// Latest number by sender's session and address.
+    latest: BTreeMap<(u64, String), u64>,
+}
+
+/// The ledger of a run.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// All messages by number.
+    pub sent: Vec<Sent>,
+    stanza_ids: BTreeMap<(usize, u64), u64>,
+    inboxes: BTreeMap<u64, Inbox>,
+    /// Messages that were delivered, over all sessions.
+    pub deliveries: u64,
+    /// Every message must arrive and in order, whether it was acknowledged or not: nothing goes wrong.
+    pub strict: bool,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(strict: bool) -> Ledger {
+        Ledger { strict, ..Ledger::default() }
+    }
+
+    /// A message comes to a session of a user. Order is kept from the message `ordered_from` on: those sent since the user
+    /// has no other session, which could have had one and given it back.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub fn received(&mut self, user: usize, session: u64, message: &Received, ordered_from: u64) -> Result<(), String> {
+        let n = message.number;
+        let Some(sent) = self.sent.get_mut(n as usize) else {
+            return Err(format!("message {n} was never sent"));
+        };
+        if sent.to_user != user || sent.from != message.from || sent.to != message.to {
+            return Err(format!(
+                "message {n} of {} to {} came to user {user} as of {} to {}",
+                sent.from, sent.to, message.from, message.to
+            ));
+        }
+        sent.delivered = true;
+        self.deliveries += 1;
+        if let Some(id) = message.stanza_id {
+            let known = *self.stanza_ids.entry((user, n)).or_insert(id);
+            if known != id {
+                return Err(format!("message {n} has stanza-id {known} and {id} at user {user}"));
+            }
+        }
+        let inbox = self.inboxes.entry(session).or_default();
+        if !inbox.seen.insert(n) {
+            return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
+        }
+        if n >= ordered_from {
+            let latest = inbox.latest.entry((sent.session, sent.to.clone())).or_default();
+            if *latest > n {
+                let to = &sent.to;
+                return Err(format!(
+                    "message {n} came after {latest} to session {session}, both from one session to {to}"
+                ));
+            }
+            *latest = n;
+        }
+        Ok(())
+    }
+
+    /// The server has taken messages.
+    pub fn acked(&mut self, numbers: &[u64]) {
+        for &n in numbers {
+            self.sent[n as usize].acked = true;
+        }
+    }
+
+    /// Bytes were lost on the way to a client without stream management.
+    pub fn excuse(&mut self, numbers: &[u64]) {
+        for &n in numbers {
+            if let Some(sent) = self.sent.get_mut(n as usize) {
+                sent.excused = true;
+            }
+        }
+    }
+
+    /// Acknowledged messages that nobody has got, at the end of a run that has brought everybody online.
+    pub fn missing(&self) -> Vec<u64> {
+        let promised = |s: &Sent| (s.acked || self.strict) && s.kept && !s.refused && !s.excused && !s.volatile;
+        let all = self.sent.iter().enumerate();
+        all.filter(|(_, s)| promised(s) && !s.delivered).map(|(n, _)| n as u64).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        let sent = |n: u64| Sent {
+            client: 0,
+            session: 1,
+            from: "a@x".into(),
+            to_user: 1,
+            to: "b@x".into(),
+            kept: true,
+            acked: n != 2,
+            refused: false,
+            delivered: false,
+            excused: false,
+            volatile: false,
+        };
+        Ledger { sent: (0..3).map(sent).collect(), ..Ledger::default() }
+    }
+
+    fn message(number: u64, stanza_id: u64) -> Received {
+        Received { number, from: "a@x".into(), to: "b@x".into(), stanza_id: Some(stanza_id), delayed: false }
+    }
+
+    #[test]
+    fn the_ledger_sees_loss_doubles_order_and_ids() {
+        let mut l = ledger();
+        assert_eq!(l.missing(), [0, 1], "the third was not acknowledged");
+        l.received(1, 7, &message(1, 11), 0).unwrap();
+        assert!(l.received(1, 7, &message(1, 11), 0).is_err(), "twice to one session");
+        l.received(1, 8, &message(1, 11), 0).unwrap();
+        assert!(l.received(1, 9, &message(1, 12), 0).is_err(), "another id");
+        assert!(l.received(1, 7, &message(0, 10), 0).is_err(), "overtaken");
+        assert!(l.received(2, 5, &message(2, 1), 0).is_err(), "not his");
+        assert!(l.received(1, 5, &message(3, 1), 0).is_err(), "never sent");
+        assert!(l.missing().is_empty());
+    }
+}

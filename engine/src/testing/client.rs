@@ -1,0 +1,477 @@
+//! A compact client: it logs in, binds or resumes, keeps both counts of XEP-0198, and remembers what it is told of its
+//! roster and of who is there. It judges nothing; what matters to the checks it reports as [`News`].
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base64::Engine as _;
+
+use crate::ns;
+use crate::testing::net::SocketId;
+use crate::testing::world::PASSWORD;
+use crate::testing::xml::{Item, Node, Reader};
+
+/// Where a client stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not connected.
+    Offline,
+    /// On its way to a resource.
+    Opening,
+    /// `<resume/>` is sent.
+    Resuming,
+    /// `<bind/>` is sent.
+    Binding,
+    /// Bound.
+    Online,
+    /// Has ended its stream and waits for the other's end.
+    Leaving,
+}
+
+/// What happened that checks care for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News {
+    /// A message with a number.
+    Message(Received),
+    /// An error for the message of this number.
+    Refused(u64),
+    /// The server has these numbers in safe hands.
+    Acked(Vec<u64>),
+    /// A resource is bound: a new session.
+    Bound,
+    /// The session goes on.
+    Resumed,
+    /// The session is over: it could not be resumed.
+    NotResumed,
+    /// Someone asks for a subscription.
+    Asked(String),
+    /// The roster, and what it was by earlier pushes if it was known.
+    Roster(Option<BTreeMap<String, String>>),
+    /// The server did what it must not.
+    Wrong(String),
+}
+
+/// A message as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Number in its body.
+    pub number: u64,
+    /// Bare JID of the sender.
+    pub from: String,
+    /// Where it was sent to.
+    pub to: String,
+    /// Its stanza-id, if it has one.
+    pub stanza_id: Option<u64>,
+    /// It carries a delay stamp.
+    pub delayed: bool,
+}
+
+/// Stream management as the client sees it.
+#[derive(Debug, Default)]
+pub struct Management {
+    /// For resumption; empty until `<enabled/>` has come.
+    pub previd: String,
+    /// Stanzas that the server has acknowledged.
+    pub acked: u32,
+    /// Those sent since then, with the numbers of messages.
+    pub unacked: VecDeque<(Vec<u8>, Option<u64>)>,
+    /// Stanzas received.
+    pub received: u32,
+    /// The server has asked and not been answered.
+    pub owes: bool,
+}
+
+/// One client of one user.
+#[derive(Debug)]
+pub struct Client {
+    /// Number of the user.
+    pub user: usize,
+    /// Localpart.
+    pub local: String,
+    /// Resource.
+    pub resource: String,
+    /// Uses stream management.
+    pub managed: bool,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Its connection.
+    pub socket: Option<SocketId>,
+    /// Bytes to send.
+    pub out: Vec<u8>,
+    /// What has happened.
+    pub news: Vec<News>,
+    /// Stream management of its session.
+    pub management: Option<Management>,
+    /// Contacts with their subscription as told.
+    pub roster: Option<BTreeMap<String, String>>,
+    /// Full JIDs seen available.
+    pub seen: BTreeMap<String, ()>,
+    /// Has said that it is available.
+    pub available: bool,
+    /// Answers requests for acknowledgement at once.
+    pub prompt: bool,
+    reader: Reader,
+    authenticated: bool,
+    enabling: bool,
+    ids: u64,
+    /// Status of the own presence from whose echo on what is seen counts: before it, presence of an earlier time of
+    /// being available may still be on its way.
+    fresh_from: Option<String>,
+}
+
+impl Client {
+    /// A client that is not connected.
+    pub fn new(user: usize, local: &str, resource: &str, managed: bool) -> Client {
+        Client {
+            user,
+            local: local.into(),
+            resource: resource.into(),
+            managed,
+            phase: Phase::Offline,
+            socket: None,
+            out: Vec::new(),
+            news: Vec::new(),
+            management: None,
+            roster: None,
+            seen: BTreeMap::new(),
+            available: false,
+            prompt: true,
+            reader: Reader::default(),
+            authenticated: false,
+            enabling: false,
+            ids: 0,
+            fresh_from: None,
+        }
+    }
+
+    /// Its full JID.
+    pub fn full(&self) -> String {
+        format!("{}@localhost/{}", self.local, self.resource)
+    }
+
+    /// Begins anew on a connection.
+    pub fn connected(&mut self, socket: SocketId) {
+        self.socket = Some(socket);
+        self.phase = Phase::Opening;
+        self.authenticated = false;
+        self.enabling = false;
+        self.reader = Reader::default();
+        self.out.clear();
+        self.open_stream();
+    }
+
+    /// The connection is gone. Returns what had come of an item.
+    pub fn disconnected(&mut self) -> Vec<u8> {
+        self.socket = None;
+        self.phase = Phase::Offline;
+        self.out.clear();
+        if self.management.as_ref().is_none_or(|m| m.previd.is_empty()) {
+            self.session_over();
+        }
+        let rest = self.reader.rest().to_vec();
+        self.reader = Reader::default();
+        rest
+    }
+
+    /// What has come of an item.
+    pub fn rest(&self) -> &[u8] {
+        self.reader.rest()
+    }
+
+    fn session_over(&mut self) {
+        self.management = None;
+        self.roster = None;
+        self.seen.clear();
+        self.available = false;
+    }
+
+    fn open_stream(&mut self) {
+        self.reader.restart();
+        self.out.extend_from_slice(
+            b"<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
+        );
+    }
+
+    /// Sends a stanza, counted if it must be.
+    pub fn stanza(&mut self, xml: String, number: Option<u64>) {
+        self.out.extend_from_slice(xml.as_bytes());
+        if let Some(m) = self.management.as_mut() {
+            m.unacked.push_back((xml.into_bytes(), number));
+        }
+    }
+
+    /// An `id` for a request.
+    pub fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// Asks what the server has handled.
+    pub fn ask(&mut self) {
+        if self.management.is_some() {
+            self.out.extend_from_slice(b"<r xmlns='urn:xmpp:sm:3'/>");
+        }
+    }
+
+    /// Tells what it has handled.
+    pub fn answer(&mut self) {
+        if let Some(m) = self.management.as_mut() {
+            m.owes = false;
+            let h = m.received;
+            self.out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{h}'/>").as_bytes());
+        }
+    }
+
+    /// Asks for the roster.
+    pub fn get_roster(&mut self) {
+        let id = self.next_id();
+        self.stanza(format!("<iq type='get' id='roster{id}'><query xmlns='jabber:iq:roster'/></iq>"), None);
+    }
+
+    /// Says that it is available.
+    pub fn show(&mut self, priority: i8) {
+        let status = self.next_id();
+        if !std::mem::replace(&mut self.available, true) {
+            self.fresh_from = Some(status.to_string());
+        }
+        self.stanza(format!("<presence><priority>{priority}</priority><status>{status}</status></presence>"), None);
+    }
+
+    /// Ends its stream.
+    pub fn leave(&mut self) {
+        self.out.extend_from_slice(b"</stream:stream>");
+        self.phase = Phase::Leaving;
+        self.session_over();
+    }
+
+    /// Takes bytes in.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.reader.push(bytes);
+        loop {
+            match self.reader.next() {
+                Ok(Some(Item::Element(node))) => self.element(&node),
+                Ok(Some(Item::Header(_))) => {}
+                Ok(Some(Item::End)) => {
+                    // The server has ended the session: there is nothing to resume.
+                    if self.phase != Phase::Leaving {
+                        self.out.extend_from_slice(b"</stream:stream>");
+                        self.phase = Phase::Leaving;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => return self.news.push(News::Wrong(error)),
+            }
+        }
+    }
+
+    fn element(&mut self, node: &Node) {
+        match (&*node.namespace, &*node.name) {
+            ("http://etherx.jabber.org/streams", "features") => self.features(),
+            (ns::SASL, "success") => {
+                self.authenticated = true;
+                self.open_stream();
+            }
+            (ns::SASL, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.local))),
+            (ns::SM, _) => self.management_element(node),
+            (ns::CLIENT, name) => {
+                if let Some(m) = self.management.as_mut().filter(|m| !m.previd.is_empty()) {
+                    m.received = m.received.wrapping_add(1);
+                }
+                match name {
+                    "message" => self.message(node),
+                    "presence" => self.presence(node),
+                    _ => self.iq(node),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn features(&mut self) {
+        if !self.authenticated {
+            let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.local));
+            self.out
+                .extend_from_slice(format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL).as_bytes());
+            return;
+        }
+        match &self.management {
+            Some(m) if !m.previd.is_empty() => {
+                self.phase = Phase::Resuming;
+                let resume = format!("<resume xmlns='{}' h='{}' previd='{}'/>", ns::SM, m.received, m.previd);
+                self.out.extend_from_slice(resume.as_bytes());
+            }
+            _ => self.bind(),
+        }
+    }
+
+    fn bind(&mut self) {
+        self.session_over();
+        self.phase = Phase::Binding;
+        let resource = &self.resource;
+        let bind =
+            format!("<iq type='set' id='bind'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>", ns::BIND);
+        self.out.extend_from_slice(bind.as_bytes());
+    }
+
+    fn management_element(&mut self, node: &Node) {
+        let h = node.attribute("h").and_then(|h| h.parse::<u32>().ok());
+        match &*node.name {
+            "enabled" => {
+                self.enabling = false;
+                let previd = node.attribute("id").unwrap_or_default().to_owned();
+                if let Some(m) = self.management.as_mut() {
+                    m.previd = previd;
+                }
+            }
+            "r" if self.prompt => self.answer(),
+            "r" => {
+                if let Some(m) = self.management.as_mut() {
+                    m.owes = true;
+                }
+            }
+            "a" => self.acknowledged(h),
+            "resumed" => {
+                self.acknowledged(h);
+                self.phase = Phase::Online;
+                self.news.push(News::Resumed);
+                if let Some(m) = self.management.as_ref() {
+                    let again: Vec<u8> = m.unacked.iter().flat_map(|(xml, _)| xml.iter().copied()).collect();
+                    self.out.extend_from_slice(&again);
+                }
+            }
+            "failed" if self.phase == Phase::Resuming => {
+                self.news.push(News::NotResumed);
+                self.bind();
+            }
+            other => self.news.push(News::Wrong(format!("unexpected {other} of stream management: {node}"))),
+        }
+    }
+
+    fn acknowledged(&mut self, h: Option<u32>) {
+        let Some(m) = self.management.as_mut() else { return };
+        let n = h.map_or(u32::MAX, |h| h.wrapping_sub(m.acked)) as usize;
+        if n > m.unacked.len() {
+            let (acked, sent) = (m.acked, m.unacked.len());
+            return self.news.push(News::Wrong(format!("h={h:?} of {acked}+{sent} stanzas sent by {}", self.local)));
+        }
+        m.acked = m.acked.wrapping_add(n as u32);
+        let numbers: Vec<u64> = m.unacked.drain(..n).filter_map(|(_, number)| number).collect();
+        if !numbers.is_empty() {
+            self.news.push(News::Acked(numbers));
+        }
+    }
+
+    fn message(&mut self, node: &Node) {
+        let bare = |jid: &str| jid.split('/').next().unwrap_or_default().to_owned();
+        if node.attribute("type") == Some("error") {
+            if let Some(number) = node.attribute("id").and_then(|id| id.strip_prefix('m')?.parse().ok()) {
+                self.news.push(News::Refused(number));
+            }
+            return;
+        }
+        let Some(number) = node.child("body").and_then(|b| numbers(b.text.as_bytes()).first().copied()) else { return };
+        let stanza_id = node.children.iter().filter(|c| c.is("stanza-id", ns::STANZA_ID)).collect::<Vec<_>>();
+        if stanza_id.len() > 1 {
+            self.news.push(News::Wrong(format!("two stanza-ids: {node}")));
+        }
+        self.news.push(News::Message(Received {
+            number,
+            from: bare(node.attribute("from").unwrap_or_default()),
+            to: node.attribute("to").unwrap_or_default().to_owned(),
+            stanza_id: stanza_id.first().and_then(|c| c.attribute("id")?.parse().ok()),
+            delayed: node.child("delay").is_some(),
+        }));
+    }
+
+    fn presence(&mut self, node: &Node) {
+        let from = node.attribute("from").unwrap_or_default().to_owned();
+        match node.attribute("type") {
+            None => {
+                let status = node.child("status").map(|s| s.text.as_str());
+                if from == self.full() && self.fresh_from.is_some() && status == self.fresh_from.as_deref() {
+                    self.fresh_from = None;
+                    self.seen.clear();
+                }
+                self.seen.insert(from, ());
+            }
+            Some("unavailable") => {
+                self.seen.remove(&from);
+            }
+            Some("subscribe") => self.news.push(News::Asked(from)),
+            Some(_) => {}
+        }
+    }
+
+    fn iq(&mut self, node: &Node) {
+        let id = node.attribute("id").unwrap_or_default().to_owned();
+        match node.attribute("type") {
+            Some("result") if id == "bind" && self.phase == Phase::Binding => {
+                self.phase = Phase::Online;
+                self.news.push(News::Bound);
+                if self.managed {
+                    // Counting begins with <enable/> on this side, and with <enabled/> on the other (XEP-0198 4).
+                    self.out.extend_from_slice(format!("<enable xmlns='{}' resume='true'/>", ns::SM).as_bytes());
+                    self.management = Some(Management::default());
+                    self.enabling = true;
+                }
+            }
+            Some("result") if id.starts_with("roster") => {
+                let Some(query) = node.child("query") else { return };
+                let known = self.roster.take();
+                let items = query.children.iter().map(roster_item).filter(|(_, s)| s != "remove");
+                self.roster = Some(items.collect());
+                self.news.push(News::Roster(known));
+            }
+            Some("set") => {
+                for item in node.child("query").map(|q| &q.children[..]).unwrap_or_default() {
+                    let (jid, state) = roster_item(item);
+                    let Some(roster) = self.roster.as_mut() else { continue };
+                    if state == "remove" {
+                        roster.remove(&jid);
+                    } else {
+                        roster.insert(jid, state);
+                    }
+                }
+                self.stanza(format!("<iq type='result' id='{id}'/>"), None);
+            }
+            Some("get") => {
+                let from = node.attribute("from").map_or(String::new(), |f| format!(" to='{f}'"));
+                self.stanza(format!("<iq type='result' id='{id}'{from}/>"), None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A contact, and its state in one text.
+fn roster_item(item: &Node) -> (String, String) {
+    let of = |name| item.attribute(name).unwrap_or_default();
+    let state = match of("subscription") {
+        "remove" => "remove".to_owned(),
+        subscription => format!("{subscription} {} {}", of("ask"), of("name")),
+    };
+    (of("jid").to_owned(), state)
+}
+
+/// The numbers of messages in bytes: `#number#`.
+pub fn numbers(bytes: &[u8]) -> Vec<u64> {
+    let mut all = Vec::new();
+    let mut parts = bytes.split(|&b| b == b'#');
+    parts.next();
+    for part in parts {
+        if let Some(number) = std::str::from_utf8(part).ok().and_then(|p| p.parse().ok()) {
+            all.push(number);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn numbers_are_found_in_any_bytes() {
+        assert_eq!(numbers(b"<body>#12#xx</body><body>#7#</body><body>#9"), [12, 7, 9]);
+        assert_eq!(numbers(b"12#"), []);
+    }
+}
