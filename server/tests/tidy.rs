@@ -182,7 +182,8 @@ fn no_queue_is_unbounded() {
     let mut wrong = Vec::new();
     for krate in ["engine", "server"] {
         for (file, text) in sources(krate) {
-            if file.contains("tests") {
+            // The simulated world's queues are as long as its runs.
+            if file.contains("tests") || file.starts_with("testing/") {
                 continue;
             }
             let lines: Vec<&str> = text.lines().collect();
