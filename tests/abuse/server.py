@@ -1,0 +1,92 @@
+"""The server under test: a process of its own with a fresh data folder, and what can be read of it from outside."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+PASSWORD = "secret"
+
+
+class Server:
+    """`throng serve` with two shards on loopback. Time-outs are short, so that their effects can be waited for."""
+
+    def __init__(self, binary, driver, accounts, options):
+        self.binary = binary
+        self.folder = Path(tempfile.mkdtemp(prefix="throng-abuse-"))
+        self.data = self.folder / "data"
+        self.log = self.folder / "log"
+        csv = self.folder / "accounts.csv"
+        csv.write_text("".join(f"{name},{PASSWORD}\n" for name in accounts))
+        self.call("user", "import", str(csv), "--data", str(self.data))
+        command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
+        command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
+        self.command = command
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.port, self.tls_port = self._ports()
+
+    def call(self, *arguments):
+        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            raise RuntimeError(f"throng {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def _ports(self):
+        end = time.monotonic() + 15
+        while time.monotonic() < end and self.process.poll() is None:
+            out = self.log.read_text()
+            found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS)", out)
+            if "Next:" in out and len(found) == 2:
+                ports = {kind: int(port) for port, kind in found}
+                return ports["STARTTLS"], ports["TLS"]
+            time.sleep(0.02)
+        raise RuntimeError(f"the server did not start: {self.log.read_text()}")
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def complaints(self):
+        """Lines of the log that no peer may be able to cause."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if "panicked" in line or " ERROR " in line]
+
+    def warnings(self):
+        """Warnings, by what they say, without their figures."""
+        seen = {}
+        for line in self.log.read_text(errors="replace").splitlines():
+            if " WARN " in line:
+                text = re.sub(r"\d+", "N", line.split(" WARN ", 1)[1])
+                seen[text] = seen.get(text, 0) + 1
+        return seen
+
+    def status(self):
+        return json.loads(self.call("ctl", "status", "--json", "--data", str(self.data)))
+
+    def memory(self):
+        """Resident bytes, and the part of them that no file backs."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        field = lambda name: int(re.search(name + r":\s+(\d+) kB", text).group(1)) * 1024
+        return {"rss": field("VmRSS"), "anonymous": field("RssAnon"), "peak": field("VmHWM")}
+
+    def cpu_seconds(self):
+        parts = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        """A graceful stop. Returns the exit code."""
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
