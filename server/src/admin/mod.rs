@@ -10,7 +10,6 @@
 
 pub mod client;
 pub mod keys;
-pub mod lock;
 pub mod protocol;
 pub mod socket;
 

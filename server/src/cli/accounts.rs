@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::{Exit, Failure, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
-use crate::admin::lock::{FolderLock, LockError};
 use crate::config::{Config, Loaded, Source};
+use crate::disk::{FolderLock, LockError};
 
 /// Time that a lock's holder without a control socket is waited for: a server that starts, another command.
 const HOLDER_WAIT: Duration = Duration::from_secs(5);
@@ -43,8 +43,8 @@ pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program) -> Result<Opene
     let config = &loaded.config;
     let end = Instant::now() + HOLDER_WAIT;
     let (accounts, lock): (Box<dyn Accounts>, _) = loop {
-        match FolderLock::take(&config.lock_path(), doing) {
-            Ok(lock) => break (program.accounts(config)?, Some(lock)),
+        match FolderLock::take(&config.data, doing) {
+            Ok(lock) => break (program.accounts(config, &lock)?, Some(lock)),
             Err(LockError::Held(who)) => match Client::connect(&config.admin_socket_path()) {
                 Ok(client) => break (Box::new(Remote::new(client)), None),
                 Err(AskError::NotRunning(_)) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),

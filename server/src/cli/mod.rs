@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
-use crate::admin::lock::FolderLock;
 use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load};
+use crate::disk::FolderLock;
 use crate::log::{LogHandle, Secret};
 
 /// How a command ended, as the process's exit code.
@@ -109,29 +109,35 @@ pub trait Program: Sync {
     /// Whatever kept it from starting, or broke it.
     fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure>;
 
-    /// The accounts of a store at rest, made if missing. The caller holds the folder's lock for as long.
+    /// The accounts of a store at rest, made if missing. The caller holds the lock for as long.
     ///
     /// # Errors
     /// The store cannot be opened, or belongs to another domain.
-    fn accounts(&self, config: &Config) -> Result<Box<dyn Accounts>, Failure>;
+    fn accounts(&self, config: &Config, lock: &FolderLock) -> Result<Box<dyn Accounts>, Failure>;
 
     /// Reads and checks a store at rest; `say` gets progress, a line each.
     ///
     /// # Errors
     /// The store cannot be read at all; what can be read and is wrong is in the report.
-    fn check(&self, config: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+    fn check(&self, config: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
 
     /// Copies a store at rest to a folder that is not there or empty.
     ///
     /// # Errors
     /// The copy is not complete.
-    fn backup(&self, config: &Config, to: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+    fn backup(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        to: &Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<StoreReport, Failure>;
 
-    /// Makes the data folder's store from a backup; the caller holds the lock.
+    /// Makes the store of the folder that is held from a backup.
     ///
     /// # Errors
     /// There is a store already, or the backup is not one.
-    fn restore(&self, config: &Config, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+    fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
 }
 
 /// Where a command reads and writes.

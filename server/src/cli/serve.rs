@@ -1,8 +1,9 @@
 //! `throng serve`: takes the folder, sets up the log, hands over.
 
 use super::{Failure, Program, accounts};
-use crate::admin::{Listening, lock::FolderLock};
+use crate::admin::Listening;
 use crate::config::Loaded;
+use crate::disk::FolderLock;
 use crate::log;
 
 /// Runs the server until it has stopped.
@@ -14,8 +15,8 @@ pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    let path = loaded.config.lock_path();
-    let lock = FolderLock::take(&path, "serve").map_err(|error| accounts::lock_failure(&loaded.config, error))?;
+    let taken = FolderLock::take(&loaded.config.data, "serve");
+    let lock = taken.map_err(|error| accounts::lock_failure(&loaded.config, error))?;
     program.serve(loaded, log, lock)
 }
 

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::accounts::{ask_failure, lock_failure};
 use super::{Exit, Failure, Io, Program, StoreReport};
 use crate::admin::client::{AskError, Client};
-use crate::admin::lock::{FolderLock, LockError};
 use crate::admin::protocol::{Ask, Done};
 use crate::config::Loaded;
+use crate::disk::{FolderLock, LockError};
 
 /// Runs `throng store NAME`.
 ///
@@ -29,13 +29,13 @@ pub fn run(
     if name != "restore" && !config.data.exists() {
         return Err(Failure::failed(format!("there is no data folder {}", config.data.display())));
     }
-    let lock = FolderLock::take(&config.lock_path(), name);
+    let lock = FolderLock::take(&config.data, name);
     let report = match (name, lock) {
         ("backup", Err(LockError::Held(who))) => return running_backup(loaded, &who, folder(), io),
         (_, Err(error)) => return Err(lock_failure(config, error)),
-        ("check", Ok(_lock)) => program.check(config, &mut |line| io.tell(line))?,
-        ("backup", Ok(_lock)) => program.backup(config, folder(), &mut |line| io.tell(line))?,
-        (_, Ok(_lock)) => program.restore(config, folder(), &mut |line| io.tell(line))?,
+        ("check", Ok(lock)) => program.check(config, &lock, &mut |line| io.tell(line))?,
+        ("backup", Ok(lock)) => program.backup(config, &lock, folder(), &mut |line| io.tell(line))?,
+        (_, Ok(lock)) => program.restore(&lock, folder(), &mut |line| io.tell(line))?,
     };
     tell(name, &report, io);
     match report.wrong.is_empty() {

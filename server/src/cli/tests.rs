@@ -127,22 +127,22 @@ impl Program for Memory {
         Ok(())
     }
 
-    fn accounts(&self, _: &Config) -> Result<Box<dyn Accounts>, Failure> {
+    fn accounts(&self, _: &Config, _: &FolderLock) -> Result<Box<dyn Accounts>, Failure> {
         self.note("open");
         Ok(Box::new(self.clone()))
     }
 
-    fn check(&self, _: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn check(&self, _: &Config, _: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         say("reading accounts");
         Ok(StoreReport { counts: vec![("accounts".into(), 4)], wrong: vec!["a row without an owner".into()] })
     }
 
-    fn backup(&self, _: &Config, to: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn backup(&self, _: &Config, _: &FolderLock, to: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         self.note(format!("copy {}", to.display()));
         Ok(StoreReport::default())
     }
 
-    fn restore(&self, _: &Config, from: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn restore(&self, _: &FolderLock, from: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         self.note(format!("restore {}", from.display()));
         Ok(StoreReport::default())
     }
@@ -207,7 +207,7 @@ impl Bench {
 
     fn serve(&self) -> (FolderLock, AdminServer) {
         let path = self.folder.path();
-        let lock = FolderLock::take(&path.join("throng.lock"), "serve").expect("free");
+        let lock = FolderLock::take(path, "serve").expect("free");
         let control = Arc::new(self.memory.clone());
         (lock, AdminServer::start(&path.join("throng.sock"), control, Patience::default()).expect("a socket"))
     }
@@ -347,7 +347,7 @@ fn users(bench: &mut Bench) {
 #[test]
 fn a_folder_held_by_something_without_a_socket_is_not_touched() {
     let bench = Bench::new();
-    let _lock = FolderLock::take(&bench.folder.path().join("throng.lock"), "restore").expect("free");
+    let _lock = FolderLock::take(bench.folder.path(), "restore").expect("free");
     let went = bench.run("serve");
     assert_eq!(went.exit, Exit::InUse);
     assert!(went.err.contains(&format!("in use by another throng (restore {})", std::process::id())), "{}", went.err);

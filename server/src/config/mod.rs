@@ -164,11 +164,6 @@ impl Config {
     pub fn admin_socket_path(&self) -> PathBuf {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
     }
-
-    /// Path of the lock that keeps a second process out of the data folder.
-    pub fn lock_path(&self) -> PathBuf {
-        self.data.join("throng.lock")
-    }
 }
 
 #[cfg(test)]

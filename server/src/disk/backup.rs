@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::fjall::FjallEngine;
-use super::folder::{Lock, RESTORING, engine_folder};
-use super::{DiskError, Engine, Options};
+use super::folder::{RESTORING, engine_folder};
+use super::{DiskError, Engine, FolderLock, Options, lock};
 
 const COMPLETE: &str = "backup.complete";
 
@@ -19,7 +19,8 @@ const COMPLETE: &str = "backup.complete";
 /// # Errors
 /// [`DiskError::NotEmpty`]; the file system's; [`DiskError::Corrupt`] if the copy does not read back.
 pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-    make_empty(to)?;
+    fs::create_dir_all(to).map_err(DiskError::at(to))?;
+    refuse_full(to, "")?;
     let store = engine_folder(to);
     let rows = engine.copy_to(&store, progress)?;
     let copy = FjallEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
@@ -38,17 +39,17 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     Ok(rows)
 }
 
-/// Copies a finished backup into an empty (or new) data folder. `progress` gets the bytes copied so far.
+/// Copies a finished backup into the data folder that is held, empty but for its lock. `progress` gets the bytes copied so far.
 ///
 /// # Errors
-/// [`DiskError::NotEmpty`] if the data folder holds anything; [`DiskError::Corrupt`] if the backup was never finished;
+/// [`DiskError::NotEmpty`] if the data folder holds anything else; [`DiskError::Corrupt`] if the backup was never finished;
 /// the file system's.
-pub fn restore(from: &Path, folder: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+pub fn restore(from: &Path, held: &FolderLock, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
     if !from.join(COMPLETE).is_file() {
         return Err(DiskError::Corrupt(format!("{} is not a finished backup", from.display())));
     }
-    make_empty(folder)?;
-    let lock = Lock::take(folder)?;
+    let folder = held.folder();
+    refuse_full(folder, lock::NAME)?;
     write_synced(&folder.join(RESTORING), b"")?;
     let mut bytes = 0;
     copy_tree(&engine_folder(from), &engine_folder(folder), &mut bytes, progress)?;
@@ -56,16 +57,14 @@ pub fn restore(from: &Path, folder: &Path, progress: &mut dyn FnMut(u64)) -> Res
     let unfinished = folder.join(RESTORING);
     fs::remove_file(&unfinished).map_err(DiskError::at(&unfinished))?;
     sync_dir(folder)?;
-    drop(lock);
     Ok(bytes)
 }
 
-/// Makes the folder, or makes sure that nothing is in it.
-fn make_empty(folder: &Path) -> Result<(), DiskError> {
-    fs::create_dir_all(folder).map_err(DiskError::at(folder))?;
-    match fs::read_dir(folder).map_err(DiskError::at(folder))?.next() {
-        Some(_) => Err(DiskError::NotEmpty(folder.to_owned())),
-        None => Ok(()),
+/// Makes sure that nothing is in the folder but what has the name `but`.
+fn refuse_full(folder: &Path, but: &str) -> Result<(), DiskError> {
+    match entries(folder)?.iter().all(|path| path.file_name().is_some_and(|name| name == but)) {
+        true => Ok(()),
+        false => Err(DiskError::NotEmpty(folder.to_owned())),
     }
 }
 

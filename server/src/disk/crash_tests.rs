@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, get, no_wakes, rows, small};
+use super::testing::{all, get, no_wakes, open, rows, small};
 use super::*;
 
 const SHARDS: usize = 3;
@@ -56,7 +56,8 @@ fn last_batch(engine: &dyn Engine, shard: usize) -> Option<u64> {
 #[ignore = "the child process of the crash test"]
 fn crash_child() {
     let Ok(dir) = std::env::var("THRONG_CRASH_DIR") else { return };
-    let store = Store::open(Path::new(&dir), &small()).unwrap();
+    let lock = FolderLock::take(Path::new(&dir), "test").unwrap();
+    let store = Store::open(&lock, &small()).unwrap();
     let engine = store.engine();
     let start: Vec<u64> = (0..SHARDS).map(|shard| last_batch(&*engine, shard).map_or(0, |last| last + 1)).collect();
     let (_committer, submitters) = Committer::start(
@@ -129,7 +130,7 @@ fn what_was_acknowledged_survives_kill_9() {
         let acked = run_and_kill(dir.path(), Duration::from_millis(20 + (random >> 33) % 180));
         acked_rounds += usize::from(!acked.is_empty());
         known.extend(acked);
-        let store = Store::open(dir.path(), &small()).unwrap();
+        let store = open(dir.path(), &small()).unwrap();
         for (shard, acked) in &known {
             let last = last_batch(&*store.engine(), *shard);
             assert!(last >= Some(*acked), "round {round}, shard {shard}: {acked} was acknowledged, {last:?} is there");

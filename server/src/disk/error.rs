@@ -9,13 +9,6 @@ use std::path::{Path, PathBuf};
 pub enum DiskError {
     /// No space on the device (or the quota is used up): nothing was promised, the call may be repeated later.
     OutOfSpace(String),
-    /// Another process has the data folder open; its process id if it could be read.
-    Locked {
-        /// The data folder.
-        folder: PathBuf,
-        /// Who holds it.
-        pid: Option<u32>,
-    },
     /// The store was written by a newer version.
     Newer {
         /// Format version found.
@@ -63,12 +56,6 @@ impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DiskError::OutOfSpace(what) => write!(f, "no space left for the store: {what}"),
-            DiskError::Locked { folder, pid: Some(pid) } => {
-                write!(f, "the data folder {} is in use by process {pid}", folder.display())
-            }
-            DiskError::Locked { folder, pid: None } => {
-                write!(f, "the data folder {} is in use by another process", folder.display())
-            }
             DiskError::Newer { found, known } => write!(
                 f,
                 "the store has format version {found}, this program knows versions up to {known}: use a newer program"

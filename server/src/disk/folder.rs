@@ -1,21 +1,18 @@
-//! The data folder: who may use it, which format it has, and the engine in it.
+//! The data folder: which format it has, and the engine in it. Who may use it is the lock's to say.
 //!
 //! ```text
-//! DIR/throng.lock   locked by the process that uses the folder; holds its id
+//! DIR/throng.lock   locked by the process that uses the folder
 //! DIR/reserve       keeps space for commits in flight when the disk is full
 //! DIR/store/        the engine's files
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::fjall::FjallEngine;
-use super::{DiskError, Engine, Options};
+use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
 pub const FORMAT_VERSION: u32 = 1;
@@ -26,26 +23,25 @@ pub const FORMAT_KEY: &[u8] = b"format";
 /// Name of the file that stands in a folder while a backup is restored into it.
 pub(super) const RESTORING: &str = "restore.unfinished";
 
-/// An open data folder. Nobody else can open it until this is dropped.
+/// An open data folder, for as long as its lock is held.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     engine: Arc<FjallEngine>,
-    lock: Lock,
 }
 
 impl Store {
-    /// Opens the folder, makes it if there is none, and recovers what was acknowledged.
+    /// Opens the store in a folder that the caller holds, and goes on holding until the store is closed; makes it if
+    /// there is none, and recovers what was acknowledged.
     ///
     /// # Errors
-    /// [`DiskError::Locked`], [`DiskError::Newer`], [`DiskError::Corrupt`], or the file system's.
-    pub fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(DiskError::at(folder))?;
-        let lock = Lock::take(folder)?;
+    /// [`DiskError::Newer`], [`DiskError::Corrupt`], or the file system's.
+    pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+        let folder = lock.folder();
         refuse_unfinished(folder)?;
         let engine = FjallEngine::open(&engine_folder(folder), options)?;
         check_format(&engine)?;
-        Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine), lock })
+        Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine) })
     }
 
     /// The engine.
@@ -60,9 +56,7 @@ impl Store {
 
     /// Closes the engine; fails to do so only if somebody still holds it, and then leaves it to them.
     pub fn close(self) {
-        let Store { engine, lock, .. } = self;
-        drop(engine);
-        drop(lock);
+        drop(self);
     }
 }
 
@@ -104,32 +98,5 @@ fn check_format(engine: &dyn Engine) -> Result<(), DiskError> {
         Ok(FORMAT_VERSION) => Ok(()),
         Ok(found) if found > FORMAT_VERSION => Err(DiskError::Newer { found, known: FORMAT_VERSION }),
         _ => Err(DiskError::Corrupt("the format version cannot be read".into())),
-    }
-}
-
-/// The folder's lock: gone with the process, however that ends.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
-}
-
-impl Lock {
-    pub(crate) fn take(folder: &Path) -> Result<Lock, DiskError> {
-        let path = folder.join("store.lock");
-        let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-        let mut file = open.map_err(DiskError::at(&path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                // Who it is only helps the reader of the message.
-                let _ = file.read_to_string(&mut pid);
-                return Err(DiskError::Locked { folder: folder.to_owned(), pid: pid.trim().parse().ok() });
-            }
-            Err(TryLockError::Error(error)) => return Err(DiskError::at(&path)(error)),
-        }
-        // On a full disk the id may not fit; the lock holds all the same.
-        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { _file: file })
     }
 }

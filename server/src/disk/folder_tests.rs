@@ -1,39 +1,28 @@
-//! The data folder: lock, format version, check, backup under load, restore.
+//! The data folder: format version, check, backup under load, restore.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, get, put, small};
+use super::testing::{all, get, open, put, small};
 use super::*;
-
-#[test]
-fn a_second_open_is_told_who_has_the_folder() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), &small()).unwrap();
-    let refused = Store::open(dir.path(), &small()).unwrap_err();
-    assert!(matches!(refused, DiskError::Locked { pid: Some(pid), .. } if pid == std::process::id()), "{refused}");
-    assert!(refused.to_string().contains("in use by process"));
-    drop(store);
-    Store::open(dir.path(), &small()).unwrap();
-}
 
 #[test]
 fn a_newer_format_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), &small()).unwrap();
+    let store = open(dir.path(), &small()).unwrap();
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&(folder::FORMAT_VERSION + 1).to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
     drop(store);
-    let refused = Store::open(dir.path(), &small()).unwrap_err();
+    let refused = open(dir.path(), &small()).unwrap_err();
     assert!(matches!(refused, DiskError::Newer { found: 2, known: 1 }), "{refused}");
 }
 
 #[test]
 fn check_counts_rows_and_finds_damage() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), &small()).unwrap();
+    let store = open(dir.path(), &small()).unwrap();
     let engine = store.engine();
     let mut batch = Batch::new();
     for user in 0..100_u32 {
@@ -68,9 +57,13 @@ fn check_counts_rows_and_finds_damage() {
     let at = bytes.len() / 3;
     bytes[at] ^= 1;
     std::fs::write(&table, &bytes).unwrap();
-    let store = Store::open(dir.path(), &small()).unwrap();
+    let store = open(dir.path(), &small()).unwrap();
     let report = check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap();
     assert!(!report.is_sound(), "the damage at {at} of {} was not found", bytes.len());
+}
+
+fn held(folder: &std::path::Path) -> FolderLock {
+    FolderLock::take(folder, "test").unwrap()
 }
 
 /// Batch `number` writes two rows that must agree.
@@ -85,7 +78,7 @@ fn pair(number: u64) -> Batch {
 fn a_backup_under_load_is_one_consistent_view_and_can_be_restored() {
     let dir = tempfile::tempdir().unwrap();
     let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
-    let store = Store::open(&data, &small()).unwrap();
+    let store = open(&data, &small()).unwrap();
     let engine = store.engine();
     engine.commit(&(0..20_000).map(pair).collect::<Vec<_>>()).unwrap();
     let done = AtomicBool::new(false);
@@ -105,11 +98,11 @@ fn a_backup_under_load_is_one_consistent_view_and_can_be_restored() {
     assert!(commits > 10, "commits went on: {commits}");
     let refused = backup::backup(&*engine, &copy, &mut |_| {}).unwrap_err();
     assert!(matches!(refused, DiskError::NotEmpty(_)));
-    let refused = backup::restore(&copy, &data, &mut |_| {}).unwrap_err();
+    let refused = backup::restore(&copy, &held(&data), &mut |_| {}).unwrap_err();
     assert!(matches!(refused, DiskError::NotEmpty(_)));
 
-    backup::restore(&copy, &again, &mut |_| {}).unwrap();
-    let restored = Store::open(&again, &small()).unwrap();
+    backup::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    let restored = open(&again, &small()).unwrap();
     let restored = restored.engine();
     let last = get(&*restored, Table::Mailbox, "a@x", b"").unwrap();
     assert_eq!(get(&*restored, Table::Mailbox, "z@x", b""), Some(last.clone()), "no batch is there by half");
@@ -125,17 +118,16 @@ fn half_a_backup_and_half_a_restore_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (half, data) = (dir.path().join("half"), dir.path().join("data"));
     std::fs::create_dir_all(half.join("store")).unwrap();
-    assert!(matches!(backup::restore(&half, &data, &mut |_| {}), Err(DiskError::Corrupt(_))));
-    assert!(!data.exists());
-    std::fs::create_dir_all(&data).unwrap();
+    assert!(matches!(backup::restore(&half, &held(&data), &mut |_| {}), Err(DiskError::Corrupt(_))));
+    assert!(!data.join("store").exists());
     std::fs::write(data.join("restore.unfinished"), b"").unwrap();
-    assert!(matches!(Store::open(&data, &small()), Err(DiskError::Corrupt(_))));
+    assert!(matches!(open(&data, &small()), Err(DiskError::Corrupt(_))));
 }
 
 #[test]
 fn a_bulk_load_is_durable_and_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), &small()).unwrap();
+    let store = open(dir.path(), &small()).unwrap();
     let engine = store.engine();
     let mut loader = bulk::BulkLoader::new(&*engine);
     for user in 0..30_000 {
@@ -143,7 +135,7 @@ fn a_bulk_load_is_durable_and_whole() {
     }
     assert_eq!(loader.finish().unwrap(), 30_000);
     drop((engine, store));
-    let store = Store::open(dir.path(), &small()).unwrap();
+    let store = open(dir.path(), &small()).unwrap();
     let mut users = 0;
     store
         .engine()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{get, no_wakes, panics, rows, small, wait_until};
+use super::testing::{get, no_wakes, open, panics, rows, small, wait_until};
 use super::*;
 
 /// A mounted file system that goes when dropped.
@@ -70,7 +70,7 @@ fn numbered(number: u64) -> Batch {
 
 /// Checks that exactly the batches below `count` are there, whole.
 fn verify(dir: &Path, options: &Options, count: u64) {
-    let store = Store::open(dir, options).unwrap();
+    let store = open(dir, options).unwrap();
     let engine = store.engine();
     assert_eq!(get(&*engine, Table::Mailbox, "a@x", b""), Some((count - 1).to_be_bytes().to_vec()));
     let found = rows(&*engine, Table::Archive, "a@x");
@@ -89,7 +89,7 @@ fn wait_durable(submitter: &Submitter, gate: Gate) {
 fn a_full_disk_refuses_new_messages_and_loses_nothing() {
     let Some(disk) = Small::mount(64) else { return };
     let options = Options { reserve_bytes: 8 << 20, min_free_bytes: 8 << 20, ..small() };
-    let store = Store::open(&disk.data(), &options).unwrap();
+    let store = open(&disk.data(), &options).unwrap();
     let told = Arc::new(AtomicUsize::new(0));
     let counter = told.clone();
     let wake: Arc<dyn Wake> = Arc::new(move || {
@@ -172,7 +172,7 @@ fn a_disk_that_fills_again_and_again_loses_nothing() {
     let Some(disk) = Small::mount(96) else { return };
     // No limit of free space: it is the engine that runs into the wall, in the journal or in a table.
     let options = Options { reserve_bytes: 0, min_free_bytes: 0, ..small() };
-    let store = Store::open(&disk.data(), &options).unwrap();
+    let store = open(&disk.data(), &options).unwrap();
     let (committer, mut submitters) =
         Committer::start(store.engine(), Some(disk.data()), 1, no_wakes(1), &options, panics()).unwrap();
     let submitter = &mut submitters[0];

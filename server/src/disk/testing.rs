@@ -1,11 +1,12 @@
 //! Helpers of this room's tests.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::store::{Batch, Found, Query, Row, Table};
 
-use super::{Engine, Options, Wake};
+use super::{DiskError, Engine, FolderLock, Options, Store, Wake};
 
 /// Small buffers, so that tables are written and merged in a short test.
 pub(super) fn small() -> Options {
@@ -18,6 +19,11 @@ pub(super) fn small() -> Options {
         space_interval: Duration::from_millis(100),
         ..Options::default()
     }
+}
+
+/// Opens the store in a folder of the test's own; nobody else comes, so the lock need not be kept.
+pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
+    Store::open(&FolderLock::take(folder, "test").unwrap(), options)
 }
 
 pub(super) fn no_wakes(count: usize) -> Vec<Arc<dyn Wake>> {

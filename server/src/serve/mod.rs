@@ -19,13 +19,12 @@ use throng_engine::io::{Command, ListenerKind};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 
-use crate::admin::lock::FolderLock;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Exit, Failure, Program, StoreReport};
 use crate::config::{Config, DriverChoice, Loaded};
-use crate::disk::{self, Committer, DiskError, Engine, ReadPort, Readers, Store, Submitter, Wake};
+use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
 use crate::driver::{self, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
@@ -42,19 +41,17 @@ pub struct Throng;
 
 impl Program for Throng {
     fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure> {
-        let result = serve(&loaded, log);
-        drop(lock);
-        result
+        serve(&loaded, &lock, log)
     }
 
-    fn accounts(&self, config: &Config) -> Result<Box<dyn Accounts>, Failure> {
-        let store = open(config)?;
+    fn accounts(&self, config: &Config, lock: &FolderLock) -> Result<Box<dyn Accounts>, Failure> {
+        let store = open(config, lock)?;
         settings::claim_domain(&*store.engine(), &config.domain)?;
         Ok(Box::new(accounts::AtRest::new(store, &config.domain)))
     }
 
-    fn check(&self, config: &Config, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let store = open(config)?;
+    fn check(&self, config: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        let store = open(config, lock)?;
         let mut told = 0;
         let mut progress = |rows: u64| {
             if rows / 1_000_000 > told {
@@ -70,8 +67,14 @@ impl Program for Throng {
         Ok(StoreReport { counts, wrong })
     }
 
-    fn backup(&self, config: &Config, to: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let store = open(config)?;
+    fn backup(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        to: &Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<StoreReport, Failure> {
+        let store = open(config, lock)?;
         let mut told = Instant::now();
         let mut progress = |bytes: u64| {
             if told.elapsed() > Duration::from_secs(1) {
@@ -84,7 +87,7 @@ impl Program for Throng {
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
     }
 
-    fn restore(&self, config: &Config, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         let mut told = Instant::now();
         let mut progress = |bytes: u64| {
             if told.elapsed() > Duration::from_secs(1) {
@@ -92,18 +95,17 @@ impl Program for Throng {
                 say(&format!("{} MiB copied", bytes >> 20));
             }
         };
-        let bytes = disk::backup::restore(from, &config.data, &mut progress).map_err(disk_failure)?;
+        let bytes = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
     }
 }
 
-fn open(config: &Config) -> Result<Store, Failure> {
-    Store::open(&config.data, &settings::disk_options(config)).map_err(disk_failure)
+fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
+    Store::open(lock, &settings::disk_options(config)).map_err(disk_failure)
 }
 
 fn disk_failure(error: DiskError) -> Failure {
-    let exit = if matches!(error, DiskError::Locked { .. }) { Exit::InUse } else { Exit::Failed };
-    Failure::new(exit, error.to_string())
+    Failure::failed(error)
 }
 
 /// What a shard's thread says when its driver is there.
@@ -182,7 +184,7 @@ struct Server {
     counters: Vec<Arc<Counters>>,
 }
 
-fn serve(loaded: &Loaded, log: LogHandle) -> Result<(), Failure> {
+fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
     let config = &loaded.config;
     let (wishes_in, wishes) = sync_channel::<control::Wanted>(16);
     let signal_wishes = wishes_in.clone();
@@ -196,7 +198,7 @@ fn serve(loaded: &Loaded, log: LogHandle) -> Result<(), Failure> {
     })
     .map_err(Failure::failed)?;
     let certificates = certificates(config)?;
-    let store = open(config)?;
+    let store = open(config, lock)?;
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log)?;
     let running = Arc::new(running);
     let control: Arc<dyn crate::admin::Control> = running.clone();

@@ -6,11 +6,15 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Name of the file in the folder.
+pub(super) const NAME: &str = "throng.lock";
 
 /// Holds a data folder until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
+    folder: PathBuf,
     _file: File,
 }
 
@@ -24,17 +28,16 @@ pub enum LockError {
 }
 
 impl FolderLock {
-    /// Makes the folder (mode 0700) if missing and takes the lock at `path` in it. `holder` is one word that says what
+    /// Makes the folder (mode 0700) if missing and takes its lock. `holder` is one word that says what
     /// this process does.
     ///
     /// # Errors
     /// [`LockError`].
-    pub fn take(path: &Path, holder: &str) -> Result<FolderLock, LockError> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(LockError::Io)?;
-        }
+    pub fn take(folder: &Path, holder: &str) -> Result<FolderLock, LockError> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(LockError::Io)?;
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).mode(0o600).open(path).map_err(LockError::Io)?;
+        let opened = options.read(true).write(true).create(true).mode(0o600).open(folder.join(NAME));
+        let mut file = opened.map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -46,7 +49,12 @@ impl FolderLock {
         }
         // Only told to people: a failure to write it down changes nothing.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{holder} {}", std::process::id()));
-        Ok(FolderLock { _file: file })
+        Ok(FolderLock { folder: folder.to_owned(), _file: file })
+    }
+
+    /// The folder that is held.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 }
 
@@ -58,9 +66,9 @@ mod tests {
     #[test]
     fn a_second_taker_is_told_who_holds_it_and_the_lock_goes_with_its_holder() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("made/throng.lock");
+        let path = folder.path().join("made");
         let lock = FolderLock::take(&path, "serve").expect("free");
-        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
         match FolderLock::take(&path, "import") {
             Err(LockError::Held(who)) => assert_eq!(who, format!("serve {}", std::process::id())),
             other => panic!("{other:?}"),
