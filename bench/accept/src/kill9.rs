@@ -217,7 +217,9 @@ fn fill(server: &Server, entries: u64) -> io::Result<f64> {
         let mut failed = None;
         swarm.turn(Duration::from_secs(5), &mut |index, news| match news {
             News::Said(Said::Handled(h)) if index < FILLERS => acked[index] = h,
-            News::Said(Said::StreamError(_) | Said::Message { error: Some(_), .. }) | News::Closed => failed = Some(format!("{index}: {news:?}")),
+            News::Said(Said::StreamError(_) | Said::Message { error: Some(_), .. }) | News::Closed => {
+                failed = Some(format!("{index}: {news:?}"))
+            }
             _ => {}
         })?;
         if let Some(failed) = failed {

@@ -145,7 +145,8 @@ fn what_was_acknowledged_survives_kill_9() {
 #[ignore = "the child process of the recovery test"]
 fn million_child() {
     let Ok(dir) = std::env::var("THRONG_MILLION_DIR") else { return };
-    let store = Store::open(Path::new(&dir), &Options::default()).unwrap();
+    let lock = FolderLock::take(Path::new(&dir), "test").unwrap();
+    let store = Store::open(&lock, &Options::default()).unwrap();
     let engine = store.engine();
     let user = |number: u64| format!("user{:06}@chat.example.org", number.wrapping_mul(2_654_435_761) % 100_000);
     for group in 0..500_000_u64 / 64 {
@@ -176,7 +177,8 @@ fn a_store_with_a_million_archived_rows_recovers_in_two_seconds() {
         .unwrap();
     assert!(!status.success(), "it ended abruptly");
     let start = std::time::Instant::now();
-    let store = Store::open(dir.path(), &Options::default()).unwrap();
+    let lock = FolderLock::take(dir.path(), "test").unwrap();
+    let store = Store::open(&lock, &Options::default()).unwrap();
     let opened = start.elapsed();
     println!("opened after {opened:?}: {:?}", store.engine().figures().unwrap());
     let report = check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap();
