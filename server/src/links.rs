@@ -56,7 +56,7 @@ struct Link {
 pub struct AfterSend {
     /// The shard's send is done.
     pub sent: bool,
-    /// The connection leaves for another shard now: give this to [`Links::departed`] later.
+    /// The connection leaves for another shard now, with this state.
     pub depart: Option<(ShardId, Box<Moved>)>,
 }
 

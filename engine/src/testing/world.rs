@@ -5,9 +5,10 @@
 //! commit that it rests on is durable. What a run of it shows is therefore the engine's own order of things; only times,
 //! splits and losses are drawn.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::counters::Counters;
 use crate::gate::GateQueue;
@@ -207,19 +208,22 @@ type Given = (String, Vec<u8>, u32);
 
 /// Does a job; what was derived once is known from then on, for derivation is slow on purpose and the same everywhere.
 fn run_job(job: Job) -> JobDone {
-    static KNOWN: Mutex<BTreeMap<Given, crate::session::sasl::Derived>> = Mutex::new(BTreeMap::new());
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<Given, crate::session::sasl::Derived>> = const { RefCell::new(BTreeMap::new()) };
+    }
     let Job::CheckPassword(derive) = job else { return job.run() };
     let (password, salt, iterations) = derive.inputs();
     let given = (password.to_owned(), salt.to_vec(), iterations);
-    let mut known = KNOWN.lock().expect("derivation does not panic");
-    if let Some(derived) = known.get(&given) {
-        return JobDone::Checked(derived.clone());
-    }
-    let derived = derive.run();
-    if known.len() < 4096 {
-        known.insert(given, derived.clone());
-    }
-    JobDone::Checked(derived)
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(derived) = known.get(&given) {
+            return JobDone::Checked(derived.clone());
+        }
+        let derived = derive.run();
+        if known.len() < 4096 {
+            known.insert(given, derived.clone());
+        }
+        JobDone::Checked(derived)
+    })
 }
 
 impl World {

@@ -5,7 +5,7 @@
 //!       ^------------------------- permits ------------------|
 //! ```
 //!
-//! A permit goes with each chunk, so that at most [`CHUNKS_PER_THREAD`] chunks a thread exist at once, however large
+//! A permit goes with each chunk, so that at most `CHUNKS_PER_THREAD` chunks a thread exist at once, however large
 //! the file. Chunks are written in the file's order, so that of two lines for one user the later is the later.
 
 use std::collections::BTreeMap;

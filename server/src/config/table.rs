@@ -305,7 +305,7 @@ options! {
         "Batches that may wait from one shard to another.",
         "A full ring makes the sending shard keep the batch and read less from its clients.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
-        "Time that streams have to close at a stop, after <system-shutdown/>.",
+        "Time that streams have to close at a stop, after `<system-shutdown/>`.",
         "A second signal ends the wait.";
 
     // Encryption.
@@ -359,7 +359,7 @@ options! {
         "Time from accept in which a client must have authenticated.",
         "";
     Streams Detail Restart idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
-        "Silence of a client after which it is pinged; as much again ends its stream with <connection-timeout/>; 0 never.",
+        "Silence of a client after which it is pinged; as much again ends its stream with `<connection-timeout/>`; 0 never.",
         "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
     Streams Detail Restart send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
@@ -417,7 +417,7 @@ options! {
         "Size of the reserve file that is given up on a full disk so that commits under way get through.",
         "";
     Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
-        "Free disk space below which new messages are refused with <resource-constraint/>.",
+        "Free disk space below which new messages are refused with `<resource-constraint/>`.",
         "";
 
     // Logs.

@@ -4,10 +4,10 @@
 //! together, so journals never wait for a table that is seldom written, and recovery stays short. One worker thread: with
 //! more, fjall's first worker spins while another compacts. Figures: docs/decisions/0001-storage-engine.md.
 //!
-//! The engine decides by itself when rows in memory become a table ([`FjallEngine::turn_over`]). fjall would ask its
+//! The engine decides by itself when rows in memory become a table (`FjallEngine::turn_over`). fjall would ask its
 //! worker for that after every commit over the limit: during a long compaction the requests fill the worker's queue, and
 //! the worker then waits for room in its own queue, for ever. It also waits itself, where fjall would sleep without
-//! noticing that the worker has failed on a full disk ([`FjallEngine::wait_for_worker`]).
+//! noticing that the worker has failed on a full disk (`FjallEngine::wait_for_worker`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
