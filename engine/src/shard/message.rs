@@ -92,18 +92,12 @@ impl Shard {
         // What a session that takes messages for the bare JID cannot take now, the mailbox brings it later, and what
         // comes meanwhile goes behind it (RFC 6120 10.1). To another session nothing would bring it.
         let takes = self.sessions.get(session).is_some_and(|s| s.takes_messages());
-        let mailbox = self.users.get(user).state.as_ref().and_then(|s| s.mailbox.as_ref());
-        let replaying = mailbox.is_some_and(|m| matches!(m.phase, Phase::Replaying { .. }));
-        if takes && (replaying || self.is_behind(session)) {
+        if takes && (!live || self.is_behind(session)) {
             return self.to_mailbox(user, stanza);
         }
         if !self.settings.archive {
             self.hand(session, 0, stanza.xml);
             return self.confirm(stanza.origin);
-        }
-        if !live && self.takers(user) == [session] {
-            // Older ones wait for this very session: this one goes behind them, so that their order stands.
-            return self.to_mailbox(user, stanza);
         }
         if !live && !self.has_mailbox(user) {
             // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
