@@ -21,10 +21,11 @@ struct Options {
     plant: Option<(Plant, String)>,
     threads: usize,
     keep_going: bool,
+    trace: bool,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { seeds: 0..2000, plant: None, threads: 2, keep_going: false };
+    let mut options = Options { seeds: 0..2000, plant: None, threads: 2, keep_going: false, trace: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} wants a value"));
@@ -48,11 +49,18 @@ fn options() -> Result<Options, String> {
                 options.plant = Some((plant, name));
             }
             "--threads" => options.threads = value()?.parse().map_err(|_| "threads is a number")?,
+            "--trace" => options.trace = true,
             "--keep-going" => options.keep_going = true,
             other => return Err(format!("no such option: {other}")),
         }
     }
     Ok(options)
+}
+
+fn play(seed: u64, plant: Option<Plant>, trace: bool) -> Result<workload::Summary, workload::Failure> {
+    let mut run = workload::Run::new(seed, plant);
+    run.trace = trace;
+    run.run()
 }
 
 fn main() -> ExitCode {
@@ -80,7 +88,7 @@ fn main() -> ExitCode {
                     if seed >= options.seeds.end || enough {
                         return;
                     }
-                    match catch_unwind(AssertUnwindSafe(|| workload::run(seed, plant))) {
+                    match catch_unwind(AssertUnwindSafe(|| play(seed, plant, options.trace))) {
                         Ok(Ok(summary)) => {
                             for (sum, n) in [
                                 (&steps, summary.steps),

@@ -1,5 +1,6 @@
 //! A look into a shard for tests: the largest of each thing that is bounded. It changes nothing.
 
+use crate::session::conn::{Conn, ConnState};
 use crate::shard::Shard;
 
 /// The largest of each bounded thing at this moment.
@@ -28,7 +29,8 @@ impl Shard {
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
         let mut seen = Inspection { pending: self.pending.len(), ..Inspection::default() };
-        for conn in self.conns.all() {
+        let open = |c: &&Conn| !matches!(c.state, ConnState::Closing | ConnState::Departing);
+        for conn in self.conns.all().filter(open) {
             seen.outbound_bytes = seen.outbound_bytes.max(conn.outbound.as_ref().map_or(0, |o| o.bytes()));
         }
         for id in (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)) {

@@ -89,27 +89,21 @@ impl Shard {
             return self.confirm(stanza.origin);
         }
         let live = self.users.get(user).live;
-        if self.is_behind(session) {
+        // What a session that takes messages for the bare JID cannot take now, the mailbox brings it later, and what
+        // comes meanwhile goes behind it (RFC 6120 10.1). To another session nothing would bring it.
+        let takes = self.sessions.get(session).is_some_and(|s| s.takes_messages());
+        if takes && (!live || self.is_behind(session)) {
             return self.to_mailbox(user, stanza);
         }
         if !self.settings.archive {
             self.hand(session, 0, stanza.xml);
             return self.confirm(stanza.origin);
         }
-        if !live && self.takers(user) == [session] {
-            // Older ones wait for this very session: this one goes behind them, so that their order stands.
-            return self.to_mailbox(user, stanza);
-        }
         if !live && !self.has_mailbox(user) {
             // Older ones may wait in the store: the mailbox has to be known before this one gets its place in it.
             return self.park_for_mailbox(user, stanza);
         }
-        let mailbox = self.mailbox(user);
-        let replaying = matches!(mailbox.phase, Phase::Replaying { .. });
-        if replaying && self.sessions.get(session).is_some_and(|s| s.takes_messages()) {
-            // Older ones are on their way to this session: it goes behind them (RFC 6120 10.1).
-            return self.to_mailbox(user, stanza);
-        }
+        self.mailbox(user);
         let id = self.archive(stanza, live);
         if live {
             self.mailbox(user).handed(id, 1, false);

@@ -90,7 +90,8 @@ impl Ledger {
         if !inbox.seen.insert(n) {
             return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
         }
-        if n >= ordered_from {
+        // What is never kept overtakes what waits for a receiver who is behind.
+        if n >= ordered_from && sent.kept {
             let latest = inbox.latest.entry((sent.session, sent.to.clone())).or_default();
             if *latest > n {
                 let to = &sent.to;

@@ -90,6 +90,8 @@ const INSPECT_TURNS: u64 = 8;
 /// One run.
 #[derive(Debug)]
 pub struct Run {
+    /// Print what clients send and get.
+    pub trace: bool,
     world: World,
     random: Random,
     faults: Faults,
@@ -97,7 +99,8 @@ pub struct Run {
     /// Number of the session of each client.
     sessions: Vec<u64>,
     sessions_made: u64,
-    /// For each client the first message that must come to its session in order.
+    /// For each client the first message that must come to its session in order. None where the session stops taking
+    /// messages for the bare JID in between: what has begun to wait for it then goes on waiting.
     ordered_from: Vec<u64>,
     owners: BTreeMap<SocketId, usize>,
     users: Vec<String>,
@@ -193,6 +196,7 @@ impl Run {
         }
         world.timer(random.below(1_000_000), FATE);
         Run {
+            trace: false,
             world,
             faults,
             sessions: vec![0; clients.len()],
@@ -257,6 +261,7 @@ impl Run {
         match occurrence {
             Occurrence::Bytes(socket, bytes) => {
                 let Some(&index) = self.owners.get(&socket) else { return Ok(()) };
+                self.say(index, "<", &bytes);
                 self.clients[index].bytes(&bytes);
                 self.news(index)?;
                 self.flush(index);
@@ -279,6 +284,12 @@ impl Run {
             Occurrence::Inside | Occurrence::Replied(..) => {}
         }
         Ok(())
+    }
+
+    fn tell(&self, what: &str) {
+        if self.trace {
+            println!("{:>9} {what}", self.world.now_us());
+        }
     }
 
     /// The connection of a client is gone, seen from the client.
@@ -309,6 +320,14 @@ impl Run {
         }
     }
 
+    /// For a look at a seed that fails.
+    fn say(&self, index: usize, way: &str, bytes: &[u8]) {
+        if self.trace {
+            let text = String::from_utf8_lossy(bytes);
+            println!("{:>9} {} {way} {text}", self.world.now_us(), self.clients[index].full());
+        }
+    }
+
     // What clients do.
 
     fn flush(&mut self, index: usize) {
@@ -316,7 +335,9 @@ impl Run {
         if let Some(socket) = client.socket
             && !client.out.is_empty()
         {
-            self.world.write(socket, &std::mem::take(&mut client.out));
+            let bytes = std::mem::take(&mut client.out);
+            self.say(index, ">", &bytes);
+            self.world.write(socket, &bytes);
         }
     }
 
@@ -411,9 +432,13 @@ impl Run {
             }
             50..58 => {
                 let priority = if self.random.chance(100) { -1 } else { self.random.below(3) as i8 };
+                if priority < 0 {
+                    self.ordered_from[index] = u64::MAX;
+                }
                 self.clients[index].show(priority);
             }
             58..60 if client.available => {
+                self.ordered_from[index] = u64::MAX;
                 self.clients[index].available = false;
                 self.clients[index].seen.clear();
                 self.clients[index].stanza("<presence type='unavailable'/>".into(), None);
@@ -546,6 +571,7 @@ impl Run {
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
+            self.tell("crash");
             self.summary.crashes += 1;
             // What stood in no store is gone; it had not to be promised.
             if !self.world.settings().archive {

@@ -1,0 +1,54 @@
+//! The simulated world over a range of seeds, and the faults that it must find.
+//!
+//! A seed that fails is replayed by the command that the message names. The example `sim` runs any range on all cores.
+
+use throng_engine::testing::workload;
+use throng_engine::testing::world::Plant;
+
+/// Seeds of one run of the tests; the whole of what a release is tested with is run by the example.
+const SEEDS: u64 = 2_000;
+
+#[test]
+fn no_seed_loses_doubles_or_disorders() {
+    for seed in 0..SEEDS {
+        if let Err(failure) = workload::run(seed, None) {
+            panic!(
+                "seed {seed}, step {}: {}\nreplay: cargo run --release -p throng-engine --example sim -- --seeds {seed}",
+                failure.step, failure.what
+            );
+        }
+    }
+}
+
+/// The first seed below 500 that finds a fault put in by hand, and what it says.
+fn found(plant: Plant) -> (u64, String) {
+    let runs = (0..500).map(|seed| (seed, workload::run(seed, Some(plant))));
+    let first = runs.into_iter().find_map(|(seed, result)| Some((seed, result.err()?)));
+    let (seed, failure) = first.expect("the planted fault is found");
+    (seed, failure.what)
+}
+
+#[test]
+fn an_acknowledgement_before_the_commit_is_found() {
+    let (seed, what) = found(Plant::AckBeforeCommit);
+    assert!(what.contains("lost") || what.contains("stanza-id"), "seed {seed}: {what}");
+}
+
+#[test]
+fn a_lost_batch_between_shards_is_found() {
+    found(Plant::LostBatch);
+}
+
+#[test]
+fn a_double_delivery_on_resumption_is_found() {
+    let (seed, what) = found(Plant::DoubleDelivery);
+    assert!(what.contains("twice"), "seed {seed}: {what}");
+}
+
+#[test]
+fn a_seed_runs_the_same_way_twice() {
+    let steps = |seed| workload::run(seed, None).map(|s| (s.steps, s.delivered)).map_err(|f| (f.step, f.what));
+    for seed in [3, 17, 99] {
+        assert_eq!(steps(seed), steps(seed), "seed {seed}");
+    }
+}
