@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use throng_engine::testing::stage;
 use throng_engine::testing::world::Pace;
 
-/// The scripts of both kinds: those of `simulated` let minutes pass, which only this world has time for.
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scripts");
-    let files = |folder: PathBuf| std::fs::read_dir(folder).expect("the scripts are there");
-    let all = files(folder.join("simulated")).chain(files(folder));
+    let files = std::fs::read_dir(folder).expect("the scripts are there");
     let mut all: Vec<PathBuf> =
-        all.map(|f| f.expect("readable").path()).filter(|p| p.extension().is_some_and(|e| e == "scs")).collect();
+        files.map(|f| f.expect("readable").path()).filter(|p| p.extension().is_some_and(|e| e == "scs")).collect();
     all.sort();
     all
 }

@@ -140,10 +140,11 @@ async def test_queries(world):
     juliet = await world.online("slixmpp")
     romeo = await world.terminal()
     await romeo.connect()
-    romeo.type("/ping")
-    await romeo.see("Ping response from server")
     romeo.type("/disco info localhost")
     await romeo.see("http://jabber.org/protocol/disco#info")
     await romeo.see("im server")
+    # Profanity pings only a server whose features it has read.
+    romeo.type("/ping")
+    await romeo.see("Ping response from server")
     romeo.type(f"/software {juliet.jid}")
     await romeo.see("Name.*Slixmpp")

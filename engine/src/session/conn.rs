@@ -58,6 +58,8 @@ pub struct Opening {
     pub tls: Option<Box<TlsFacts>>,
     /// The stream is encrypted.
     pub secured: bool,
+    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
+    pub lang: Option<Box<str>>,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
     /// Failed authentications so far.

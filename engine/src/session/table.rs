@@ -30,6 +30,8 @@ pub struct Session {
     pub in_flight: u16,
     /// Second (monotonic) since which it has no connection.
     pub detached_s: u32,
+    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4). Most have none: one word.
+    pub lang: Option<Box<Box<str>>>,
     /// Stream management.
     pub managed: Option<Box<Managed>>,
     /// Bare and full JIDs that got directed presence (RFC 6121 4.6).
@@ -51,6 +53,7 @@ impl Session {
             secured,
             in_flight: 0,
             detached_s: 0,
+            lang: None,
             managed: None,
             directed: None,
         }

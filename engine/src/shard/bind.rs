@@ -93,7 +93,10 @@ impl Shard {
         }
         let Some(slot) = self.conns.get(conn) else { return };
         let secured = matches!(&slot.state, ConnState::Opening(o) if o.secured);
-        let id = self.sessions.insert(Session::new(user, resource, conn, secured));
+        let lang = lang_of(&mut slot.state);
+        let mut session = Session::new(user, resource, conn, secured);
+        session.lang = lang;
+        let id = self.sessions.insert(session);
         self.users.link(&mut self.sessions, id);
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
             state.known = Known::Exists;
@@ -214,7 +217,11 @@ impl Shard {
             out.extend_from_slice(&resend);
         });
         if let Some(slot) = self.conns.get(conn) {
+            let lang = lang_of(&mut slot.state);
             slot.state = ConnState::Bound(id);
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.lang = lang;
+            }
         }
         self.unblock(conn);
     }
@@ -343,6 +350,14 @@ const SM_UNEXPECTED: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
+/// Takes the language that the stream of a connection without a session has announced.
+fn lang_of(state: &mut ConnState) -> Option<Box<Box<str>>> {
+    match state {
+        ConnState::Opening(opening) => opening.lang.take().map(Box::new),
+        _ => None,
+    }
+}
 
 /// The text of `<resource/>` in `<bind/>`.
 fn bind_resource(cursor: crate::wire::Cursor<'_>) -> Option<String> {

@@ -62,8 +62,10 @@ impl Shard {
                 let origin = self.sent_off(session, seq);
                 let home = self.home(bare_of(to));
                 let kind = if request { Kind::Request } else { Kind::Response };
+                let lang = self.lang(session);
                 return self.post(home, kind, origin, full, to, |out| {
-                    splice(out, element, &Splice { from: Some(full), to: Some(Some(to)), ..Splice::default() });
+                    let (from, to, lang) = (Some(full), Some(Some(to)), lang.as_deref());
+                    splice(out, element, &Splice { from, to, lang, ..Splice::default() });
                 });
             }
             Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),

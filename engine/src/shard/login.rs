@@ -33,11 +33,24 @@ pub(super) fn replaced() -> Opening {
         peer: IpAddr::from([0, 0, 0, 0]),
         tls: None,
         secured: false,
+        lang: None,
         accepted_s: 0,
         attempts: 0,
         blocked: true,
         stage: Stage::ExpectHeader,
     }
+}
+
+/// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
+pub(super) const SERVER_LANG: &str = "en";
+
+/// Longest language tag that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
+const LANG_BYTES_MAX: usize = 35;
+
+/// Whether a stream's language has to be remembered: a tag by its form (RFC 5646 2.1) and not the server's.
+fn is_foreign(lang: &str) -> bool {
+    let tag = !lang.is_empty() && lang.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    tag && lang.len() <= LANG_BYTES_MAX && !lang.eq_ignore_ascii_case(SERVER_LANG)
 }
 
 /// Whether a connection may carry credentials.
@@ -53,7 +66,9 @@ impl Shard {
         conn.header_sent = true;
         let ConnState::Opening(opening) = &mut conn.state else { return };
         let mut out = Vec::with_capacity(1024);
-        let response = Response { id: &stream_id, from: &self.settings.domain, to: header.from.as_deref(), lang: "en" };
+        opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
+        let to = header.from.as_deref();
+        let response = Response { id: &stream_id, from: &self.settings.domain, to, lang: SERVER_LANG };
         write_header(&mut out, &response);
         let known = header
             .to
@@ -341,6 +356,7 @@ impl Shard {
             peer: moved.peer,
             tls: None,
             secured: moved.secured,
+            lang: None,
             accepted_s: moved.accepted_s,
             attempts: 0,
             blocked: false,

@@ -38,7 +38,7 @@ impl Shard {
                 seq,
                 kind: subscription,
                 contact: contact.into(),
-                xml: unaddressed(element).into(),
+                xml: self.unaddressed(session, element).into(),
             };
             let user = self.sessions.slot(session.slot).user;
             return self.roster_step(user, step);
@@ -72,7 +72,7 @@ impl Shard {
         let Some(priority) = priority else {
             return self.refuse(session, seq, element, StanzaCondition::BadRequest);
         };
-        let xml = unaddressed(element);
+        let xml = self.unaddressed(session, element);
         let Ok(id) = self.presence_table.intern(&xml) else {
             return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
         };
@@ -97,7 +97,7 @@ impl Shard {
         self.presence_table.release(before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
         self.note_logout(user, &status);
-        let xml = unaddressed(element).into();
+        let xml = self.unaddressed(session, element).into();
         self.roster_step(user, RosterStep::Withdraw { full: full.into(), xml, directed });
         self.takers_changed(user);
     }
@@ -134,8 +134,10 @@ impl Shard {
         }
         let origin = self.sent_off(session, seq);
         let home = self.home(bare_of(to));
+        let lang = self.lang(session);
         self.post(home, Kind::Directed { unavailable }, origin, full, to, |out| {
-            splice(out, element, &Splice { from: Some(full), to: Some(Some(to)), ..Splice::default() });
+            let (from, to, lang) = (Some(full), Some(Some(to)), lang.as_deref());
+            splice(out, element, &Splice { from, to, lang, ..Splice::default() });
         });
     }
 
@@ -239,11 +241,12 @@ impl Shard {
             .filter_map(|(id, s)| Some((self.full_jid(id), self.presence_table.get(s.presence?).to_vec())))
             .collect()
     }
-}
 
-/// The stanza as it is kept and goes to many.
-fn unaddressed(element: &Element<'_>) -> Vec<u8> {
-    let mut xml = Vec::with_capacity(element.bytes().len());
-    splice(&mut xml, element, &Splice { unaddressed: true, ..Splice::default() });
-    xml
+    /// The stanza as it is kept and goes to many.
+    fn unaddressed(&self, session: SessionId, element: &Element<'_>) -> Vec<u8> {
+        let mut xml = Vec::with_capacity(element.bytes().len());
+        let lang = self.lang(session);
+        splice(&mut xml, element, &Splice { unaddressed: true, lang: lang.as_deref(), ..Splice::default() });
+        xml
+    }
 }

@@ -231,9 +231,11 @@ impl Shard {
         let origin = self.sent_off(session, seq);
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
         let forged = forged_stanza_ids(element, to.bare().as_str());
+        let lang = self.lang(session);
         let mail = self.mail_to(home);
         let xml = mail.write_with(|out| {
-            let how = Splice { from: Some(full), to: Some(Some(to.as_str())), drop: &forged, ..Splice::default() };
+            let to = Some(Some(to.as_str()));
+            let how = Splice { from: Some(full), to, lang: lang.as_deref(), drop: &forged, ..Splice::default() };
             splice(out, element, &how);
         });
         let (from, to_span) = (mail.write(full.as_bytes()), mail.write(to.as_str().as_bytes()));
@@ -244,6 +246,11 @@ impl Shard {
             let entry = Entry { incoming: false, waits: false, peer: to.as_str(), xml };
             entry.put(&mut self.writes, own_bare, id);
         }
+    }
+
+    /// The language that a session's stanzas inherit from their stream, if it has to be said (RFC 6120 8.1.5).
+    pub(super) fn lang(&self, session: SessionId) -> Option<Box<str>> {
+        self.sessions.get(session)?.lang.as_deref().cloned()
     }
 
     /// Puts a stanza for a user's home into this turn's mail.

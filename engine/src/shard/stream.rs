@@ -8,6 +8,7 @@ use crate::limits;
 use crate::outbound::Backlog;
 use crate::session::conn::{Conn, ConnState, Opening, Partial, Stage, StreamExpect};
 use crate::shard::Shard;
+use crate::shard::login::SERVER_LANG;
 use crate::wire::error::{AppCondition, StreamCondition};
 use crate::wire::{Element, Progress, stream};
 
@@ -22,6 +23,7 @@ impl Shard {
             peer,
             tls: None,
             secured: false,
+            lang: None,
             accepted_s: self.now.mono_s(),
             attempts: 0,
             blocked: false,
@@ -247,7 +249,8 @@ impl Shard {
             if !conn.header_sent {
                 conn.header_sent = true;
                 let stream_id = self.random_name();
-                let response = stream::Response { id: &stream_id, from: &self.settings.domain, to: None, lang: "en" };
+                let response =
+                    stream::Response { id: &stream_id, from: &self.settings.domain, to: None, lang: SERVER_LANG };
                 stream::write_header(&mut out, &response);
             }
             crate::wire::error::write_stream_error(&mut out, condition, text, app);
