@@ -64,6 +64,7 @@ enum Step {
     Bound,
     Enabled,
     Ready,
+    Raw,
     Over,
 }
 
@@ -97,9 +98,20 @@ impl Client {
         }
     }
 
+    /// One that says only this, and whose stream never stands.
+    pub(crate) fn raw(bytes: Vec<u8>) -> Client {
+        let login = Login { name: String::new(), resource: String::new(), managed: false, available: false };
+        Client { step: Step::Raw, output: bytes, ..Client::new(login) }
+    }
+
     /// Whether the session stands.
     pub(crate) fn is_ready(&self) -> bool {
         self.step == Step::Ready
+    }
+
+    /// Whether the stream has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.step == Step::Over
     }
 
     /// Who it is and what it waits for.
@@ -110,6 +122,11 @@ impl Client {
     /// Appends to what is sent.
     pub(crate) fn say(&mut self, text: &str) {
         self.output.extend_from_slice(text.as_bytes());
+    }
+
+    /// Appends bytes to what is sent.
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
     }
 
     /// Bytes came.

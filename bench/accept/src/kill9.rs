@@ -329,7 +329,7 @@ fn first_login(server: &Server, number: u32) -> io::Result<f64> {
 fn collect(server: &Server, round: &mut Round, ledger: &mut Ledger) -> io::Result<()> {
     let mut swarm = Swarm::new()?;
     for receiver in 0..RECEIVERS {
-        let managed = receiver < MANAGED || receiver >= MANAGED + PLAIN;
+        let managed = !(MANAGED..MANAGED + PLAIN).contains(&receiver);
         swarm.add(server.plain, login(receiver_name(receiver), format!("after{}", round.number), managed, true))?;
     }
     let (mut last, start) = (Instant::now(), Instant::now());

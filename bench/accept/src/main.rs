@@ -9,11 +9,13 @@ mod account;
 mod client;
 mod cpu;
 mod full_disk;
+mod hostile;
 mod kill9;
 mod memory;
 mod report;
 mod server;
 mod swarm;
+mod tls;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ enum Command {
     Kill9(kill9::Options),
     /// Fill the disk under the server, and make room again.
     FullDisk(full_disk::Options),
+    /// Send what nobody should send, often.
+    Hostile(hostile::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
     /// Weigh idle sessions.
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Kill9(options) => kill9::run(&cli.throng, options),
         Command::FullDisk(options) => full_disk::run(&cli.throng, options),
+        Command::Hostile(options) => hostile::run(&cli.throng, options),
         Command::Cpu(options) => cpu::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),
     };

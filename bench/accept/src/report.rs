@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// What came of a program.
 pub(crate) struct Outcome {
-    /// Its name, which is the file's, too.
+    /// Its name.
     pub(crate) name: &'static str,
     /// One line for people.
     pub(crate) line: String,
@@ -22,6 +22,7 @@ impl Outcome {
     pub(crate) fn tell(mut self, out: Option<&Path>) -> io::Result<bool> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let command: Vec<String> = std::env::args().skip(1).collect();
+        self.value["program"] = json!(self.name);
         self.value["command"] = json!(format!("target/release/accept {}", command.join(" ")));
         self.value["kernel"] = json!(read("/proc/sys/kernel/osrelease"));
         self.value["cores"] = json!(std::thread::available_parallelism()?.get());

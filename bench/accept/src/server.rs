@@ -195,16 +195,6 @@ impl Server {
         }
         Ok(all)
     }
-
-    /// All of [`Server::cpu`].
-    pub(crate) fn cpu_ns(&self) -> io::Result<u64> {
-        Ok(self.cpu()?.iter().map(|(_, ns)| ns).sum())
-    }
-
-    /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for Server {

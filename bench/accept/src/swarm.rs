@@ -8,13 +8,19 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::client::{Client, Login, Said};
+use crate::tls::Tls;
 
 /// One connection.
 pub(crate) struct Conn {
     stream: Option<TcpStream>,
     /// The stream's state.
     pub(crate) client: Client,
+    tls: Option<Tls>,
+    /// Bytes for the socket.
+    output: Vec<u8>,
     blocked: bool,
+    /// Not to be read from.
+    deaf: bool,
 }
 
 impl Conn {
@@ -63,12 +69,24 @@ impl Swarm {
 
     /// A further client connects; returns its index.
     pub(crate) fn add(&mut self, to: SocketAddr, login: Login) -> io::Result<usize> {
-        let stream = connect(to, None)?;
+        self.add_client(to, None, false, Client::new(login))
+    }
+
+    /// A further client connects from an address, with direct TLS or without; returns its index.
+    pub(crate) fn add_client(
+        &mut self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        tls: bool,
+        client: Client,
+    ) -> io::Result<usize> {
+        let stream = connect(to, from)?;
         stream.set_nonblocking(true)?;
         let index = self.conns.len();
         let data = epoll::EventData::new_u64(index as u64);
         epoll::add(&self.poll, &stream, data, epoll::EventFlags::IN)?;
-        self.conns.push(Conn { stream: Some(stream), client: Client::new(login), blocked: false });
+        let tls = if tls { Some(Tls::new()?) } else { None };
+        self.conns.push(Conn { stream: Some(stream), client, tls, output: Vec::new(), blocked: false, deaf: false });
         self.flush(index);
         Ok(index)
     }
@@ -119,27 +137,63 @@ impl Swarm {
     pub(crate) fn flush(&mut self, index: usize) {
         let conn = &mut self.conns[index];
         let Some(stream) = conn.stream.as_mut() else { return };
+        match conn.tls.as_mut() {
+            Some(tls) => {
+                if tls.send(&mut conn.client.output, &mut conn.output).is_err() {
+                    conn.client.output.clear();
+                }
+            }
+            None => conn.output.append(&mut conn.client.output),
+        }
         let mut sent = 0;
-        while sent < conn.client.output.len() {
-            match stream.write(&conn.client.output[sent..]) {
+        while sent < conn.output.len() {
+            match stream.write(&conn.output[sent..]) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // The reading side tells that it has ended.
-                Err(_) => sent = conn.client.output.len(),
+                Err(_) => sent = conn.output.len(),
             }
         }
-        conn.client.output.drain(..sent);
-        let blocked = !conn.client.output.is_empty();
+        conn.output.drain(..sent);
+        let blocked = !conn.output.is_empty();
         if blocked != conn.blocked {
             conn.blocked = blocked;
-            let flags = if blocked { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
-            let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(index as u64), flags);
+            self.listen(index);
+        }
+    }
+
+    fn listen(&self, index: usize) {
+        let conn = &self.conns[index];
+        let Some(stream) = conn.stream.as_ref() else { return };
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, !conn.deaf);
+        flags.set(epoll::EventFlags::OUT, conn.blocked);
+        let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(index as u64), flags);
+    }
+
+    /// Reads from a client's socket no more, or again.
+    pub(crate) fn set_deaf(&mut self, index: usize, deaf: bool) {
+        self.conns[index].deaf = deaf;
+        self.listen(index);
+    }
+
+    /// Reads a few bytes of a deaf client, if there are any; whether its connection still stands.
+    pub(crate) fn sip(&mut self, index: usize, bytes: usize, on: &mut dyn FnMut(usize, News)) -> bool {
+        let most = bytes.min(self.buffer.len());
+        let Some(stream) = self.conns[index].stream.as_mut() else { return false };
+        match stream.read(&mut self.buffer[..most]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            Ok(0) | Err(_) => {
+                self.close(index, on);
+                false
+            }
+            Ok(_) => true,
         }
     }
 
     /// Bytes that a client could not send yet.
     pub(crate) fn waiting(&self, index: usize) -> usize {
-        self.conns[index].client.output.len()
+        self.conns[index].output.len()
     }
 
     /// Waits at most `timeout` and hands over what has come. Answers are sent at the end.
@@ -165,7 +219,16 @@ impl Swarm {
         match stream.read(&mut self.buffer) {
             Ok(0) => self.close(index, on),
             Ok(count) => {
-                conn.client.receive(&self.buffer[..count], &mut |said| on(index, News::Said(said)));
+                let mut said = |said| on(index, News::Said(said));
+                match conn.tls.as_mut() {
+                    None => conn.client.receive(&self.buffer[..count], &mut said),
+                    Some(tls) => {
+                        let mut plaintext = Vec::new();
+                        // An alert comes as an error; the end of the connection follows.
+                        let _ = tls.receive(&self.buffer[..count], &mut plaintext);
+                        conn.client.receive(&plaintext, &mut said);
+                    }
+                }
                 self.flush(index);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.flush(index),
@@ -177,6 +240,11 @@ impl Swarm {
         if self.conns[index].stream.take().is_some() {
             on(index, News::Closed);
         }
+    }
+
+    /// Lets a client go without a word.
+    pub(crate) fn forget(&mut self, index: usize) {
+        self.conns[index].stream = None;
     }
 
     /// Takes the sockets out, in the order of the clients.
