@@ -4,6 +4,7 @@
 //! rest of the engine names what went wrong by blame ([`Fault`]); the one mapping to a wire condition stands here. This
 //! file must never know what happens to the stream or stanza afterwards.
 
+use super::text::escape_into;
 use std::fmt;
 
 /// Namespace of stream error conditions (RFC 6120 4.9.2).
@@ -331,7 +332,7 @@ pub fn write_sasl_failure(out: &mut Vec<u8>, condition: SaslCondition, text: Opt
     put(out, &["<failure xmlns='", NS_SASL, "'><", condition.name(), "/>"]);
     if let Some(text) = text {
         put(out, &["<text xml:lang='en'>"]);
-        escape(out, text);
+        escape_into(out, text);
         put(out, &["</text>"]);
     }
     put(out, &["</failure>"]);
@@ -352,13 +353,13 @@ fn write_condition(out: &mut Vec<u8>, name: &str, xmlns: &str, content: Option<&
         None => put(out, &["'/>"]),
         Some(content) => {
             put(out, &["'>"]);
-            escape(out, content);
+            escape_into(out, content);
             put(out, &["</", name, ">"]);
         }
     }
     if let Some(text) = text {
         put(out, &["<text xmlns='", xmlns, "' xml:lang='en'>"]);
-        escape(out, text);
+        escape_into(out, text);
         put(out, &["</text>"]);
     }
 }
@@ -366,20 +367,6 @@ fn write_condition(out: &mut Vec<u8>, name: &str, xmlns: &str, content: Option<&
 fn put(out: &mut Vec<u8>, pieces: &[&str]) {
     for piece in pieces {
         out.extend_from_slice(piece.as_bytes());
-    }
-}
-
-/// Escapes character data; what XML 1.0 2.2 forbids altogether is left out, so that an error always parses.
-fn escape(out: &mut Vec<u8>, text: &str) {
-    let mut utf8 = [0; 4];
-    for c in text.chars() {
-        match c {
-            '<' => put(out, &["&lt;"]),
-            '>' => put(out, &["&gt;"]),
-            '&' => put(out, &["&amp;"]),
-            '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'.. => put(out, &[c.encode_utf8(&mut utf8)]),
-            _ => {}
-        }
     }
 }
 

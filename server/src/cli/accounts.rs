@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::time::{Duration, Instant};
 
+use throng_engine::limits::PASSWORD_BYTES_MAX;
+
 use super::{Exit, Failure, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
@@ -73,6 +75,18 @@ pub fn localpart<'a>(user: &'a str, domain: &str) -> Result<&'a str, String> {
         Some(("", _)) => Err("the localpart is empty".into()),
         Some((local, of)) if of.eq_ignore_ascii_case(domain) => Ok(local),
         Some((_, of)) => Err(format!("the domain here is {domain}, not {of}")),
+    }
+}
+
+/// Refuses a password that is empty or longer than [`PASSWORD_BYTES_MAX`].
+///
+/// # Errors
+/// Which of the two.
+pub fn password_fits(password: &str) -> Result<(), String> {
+    match password.len() {
+        0 => Err("the password is empty".into()),
+        bytes if bytes > PASSWORD_BYTES_MAX => Err(format!("a password has at most {PASSWORD_BYTES_MAX} bytes")),
+        _ => Ok(()),
     }
 }
 

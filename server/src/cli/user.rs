@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
-use super::accounts::{Opened, Salts, localpart, open};
+use super::accounts::{Opened, Salts, localpart, open, password_fits};
 use super::{Exit, Failure, Io, Program, import};
 use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
@@ -116,13 +116,8 @@ fn read_password(matches: &ArgMatches, io: &mut Io) -> Result<Secret, Failure> {
     } else {
         return Err(Failure::new(Exit::Usage, "no terminal to ask on: give --password-stdin or --password"));
     };
-    match password.reveal().len() {
-        0 => Err(Failure::new(Exit::Usage, "the password is empty")),
-        bytes if bytes > PASSWORD_BYTES_MAX => {
-            Err(Failure::new(Exit::Usage, format!("a password has at most {PASSWORD_BYTES_MAX} bytes")))
-        }
-        _ => Ok(password),
-    }
+    password_fits(password.reveal()).map_err(|reason| Failure::new(Exit::Usage, reason))?;
+    Ok(password)
 }
 
 /// The first line of standard input, without its end.

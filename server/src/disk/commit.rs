@@ -274,8 +274,8 @@ struct Worker {
     fatal: Fatal,
 }
 
-/// A committer that panics must take the process with it: shards would wait for gates for ever.
-struct AbortOnPanic;
+/// A committer or a reader that panics must take the process with it: shards would wait for gates or answers for ever.
+pub(super) struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Found, Query};
 
-use super::commit::Fatal;
+use super::commit::{AbortOnPanic, Fatal};
 use super::watch::Shared;
 use super::{Committer, DiskError, Engine, Options, Wake};
 
@@ -187,17 +187,6 @@ struct Worker {
     lanes: Vec<Lane>,
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
-}
-
-/// A reader that panics must take the process with it: its shards would wait for ever.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            std::process::abort();
-        }
-    }
 }
 
 impl Worker {

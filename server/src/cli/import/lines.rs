@@ -5,8 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use throng_engine::limits::PASSWORD_BYTES_MAX;
-
+use crate::cli::accounts::password_fits;
 use crate::log::Secret;
 
 /// Longest line, in bytes: the longest localpart and password, quoted, with room for keys.
@@ -120,9 +119,6 @@ fn fields(text: &[u8]) -> Result<(String, Secret), String> {
     if user.is_empty() {
         return Err("the localpart is empty".into());
     }
-    match secret.len() {
-        0 => Err("the password is empty".into()),
-        bytes if bytes > PASSWORD_BYTES_MAX => Err(format!("a password has at most {PASSWORD_BYTES_MAX} bytes")),
-        _ => Ok((user.to_owned(), Secret::new(secret))),
-    }
+    password_fits(secret)?;
+    Ok((user.to_owned(), Secret::new(secret)))
 }
