@@ -473,9 +473,10 @@ impl Shard {
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
         for row in &rows {
             let Some(id) = archive::id_of(&row.sort) else { continue };
-            // Handing out may have ended the sessions that overflow by it.
+            // Handing out may have ended the sessions that overflow by it, and nobody gets more than can be taken: what
+            // is left of the page is read again then.
             let takers = self.takers(user);
-            if takers.is_empty() {
+            if takers.iter().all(|&session| self.is_behind(session)) {
                 return;
             }
             let entry = Entry::decode(&row.value).filter(|e| e.incoming);
@@ -500,7 +501,7 @@ impl Shard {
         let Some((user, _)) = self.replay_goes_on(local) else { return };
         for (&id, found) in ids.iter().zip(found) {
             let takers = self.takers(user);
-            if takers.is_empty() {
+            if takers.iter().all(|&session| self.is_behind(session)) {
                 return;
             }
             if let Phase::Replaying { returned, .. } = &mut self.mailbox(user).phase {

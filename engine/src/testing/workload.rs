@@ -102,6 +102,8 @@ pub struct Run {
     /// For each client the first message that must come to its session in order. None where the session stops taking
     /// messages for the bare JID in between: what has begun to wait for it then goes on waiting.
     ordered_from: Vec<u64>,
+    /// For each client the first message that was sent after its session was bound.
+    first: Vec<u64>,
     owners: BTreeMap<SocketId, usize>,
     users: Vec<String>,
     ledger: Ledger,
@@ -201,6 +203,7 @@ impl Run {
             faults,
             sessions: vec![0; clients.len()],
             ordered_from: vec![0; clients.len()],
+            first: vec![0; clients.len()],
             clients,
             sessions_made: 0,
             owners: BTreeMap::new(),
@@ -512,13 +515,18 @@ impl Run {
             match news {
                 News::Message(message) => {
                     let user = self.clients[index].user;
-                    self.ledger.received(user, self.sessions[index], &message, self.ordered_from[index])?;
+                    // What was sent to a full JID before its session was there waits until the session is available, and
+                    // what is sent to it then does not.
+                    let exact = message.to.contains('/');
+                    let from = self.ordered_from[index].max(if exact { self.first[index] } else { 0 });
+                    self.ledger.received(user, self.sessions[index], &message, from)?;
                 }
                 News::Refused(number) => self.ledger.sent[number as usize].refused = true,
                 News::Acked(numbers) => self.ledger.acked(&numbers),
                 News::Bound => {
                     self.sessions_made += 1;
                     self.sessions[index] = self.sessions_made;
+                    self.first[index] = self.ledger.sent.len() as u64;
                     let user = self.clients[index].user;
                     let alone = self.clients.iter().filter(|c| c.user == user).count() == 1;
                     self.ordered_from[index] = match (alone, self.ledger.strict) {
