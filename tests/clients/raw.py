@@ -3,6 +3,8 @@ libraries do not."""
 
 import asyncio
 import base64
+import hashlib
+import hmac
 import ssl
 
 from servers import DOMAIN
@@ -24,6 +26,26 @@ def plain(account):
     """`<auth/>` with PLAIN (RFC 4616)."""
     message = base64.b64encode(f"\0{account.name}\0{account.password}".encode()).decode()
     return f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{message}</auth>"
+
+
+async def scram_final(raw, account):
+    """Does SCRAM-SHA-1 (RFC 5802) up to the last `<response/>`, which is returned."""
+    first = f"n={account.name},r=rawnonce"
+    initial = base64.b64encode(f"n,,{first}".encode()).decode()
+    ns = "xmlns='urn:ietf:params:xml:ns:xmpp-sasl'"
+    raw.send(f"<auth {ns} mechanism='SCRAM-SHA-1'>{initial}</auth>")
+    answer = await raw.until("</challenge>")
+    challenge = base64.b64decode(answer.rsplit("</", 1)[0].rsplit(">", 1)[1]).decode()
+    nonce, salt, rounds = (part[2:] for part in challenge.split(","))
+    salted = hashlib.pbkdf2_hmac(
+        "sha1", account.password.encode(), base64.b64decode(salt), int(rounds)
+    )
+    key = hmac.digest(salted, b"Client Key", "sha1")
+    final = f"c=biws,r={nonce}"
+    signed = f"{first},{challenge},{final}".encode()
+    signature = hmac.digest(hashlib.sha1(key).digest(), signed, "sha1")
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature))).decode()
+    return f"<response {ns}>{base64.b64encode(f'{final},p={proof}'.encode()).decode()}</response>"
 
 
 class Raw:
