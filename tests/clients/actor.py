@@ -16,7 +16,8 @@ class Actor:
 
     `capabilities` names what the client can do beyond the common part:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
-    "resume", "resend" (sends unacknowledged stanzas again after a resume).
+    "resume", "resend" (sends unacknowledged stanzas again after a resume),
+    "removal" (of its account).
     """
 
     kind = "?"
@@ -90,6 +91,14 @@ class Actor:
 
     async def version(self, to):
         """The name of the software by XEP-0092."""
+        raise NotImplementedError
+
+    async def change_password(self, password):
+        """XEP-0077 3.3; raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def remove_account(self):
+        """XEP-0077 3.2; raises `StanzaError`. The server ends the stream after it."""
         raise NotImplementedError
 
     async def flush(self):

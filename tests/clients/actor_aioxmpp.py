@@ -190,6 +190,7 @@ class AioxmppActor(Actor):
         self._disco = client.summon(aioxmpp.DiscoClient)
         self._rosters = client.summon(aioxmpp.RosterClient)
         client.summon(aioxmpp.PingService)
+        self._registration = client.summon(aioxmpp.ibr.RegistrationService)
         self._private = client.summon(aioxmpp.private_xml.PrivateXMLService)
         self._rosters.on_entry_added.connect(self._on_item)
         self._rosters.on_entry_name_changed.connect(self._on_item)
@@ -361,6 +362,9 @@ class AioxmppActor(Actor):
             localpart=None, resource=None
         )
         await self._iq(aioxmpp.ping.ping(self.client, to))
+
+    async def change_password(self, password):
+        await self._iq(self._registration.change_pass(password))
 
     async def disco_info(self, to):
         info = await self._iq(

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import ssl
+from xml.etree import ElementTree as ET
 
 import slixmpp
 from slixmpp.exceptions import IqError, IqTimeout
@@ -52,7 +53,7 @@ class SlixmppActor(Actor):
     kind = "slixmpp"
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
-         "private", "time", "last"}
+         "private", "time", "last", "removal"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -246,6 +247,22 @@ class SlixmppActor(Actor):
     def server_jid(self):
         """The address of the server itself."""
         return slixmpp.JID(self.bare).domain
+
+    async def _registration(self, **children):
+        # Not by the plugin, which would register before each login.
+        iq = self.client.Iq()
+        iq["type"] = "set"
+        iq["to"] = self.server_jid
+        query = ET.SubElement(iq.xml, "{jabber:iq:register}query")
+        for name, text in children.items():
+            ET.SubElement(query, f"{{jabber:iq:register}}{name}").text = text
+        await self._iq(iq.send())
+
+    async def change_password(self, password):
+        await self._registration(username=self.account.name, password=password)
+
+    async def remove_account(self):
+        await self._registration(remove=None)
 
     async def disco_info(self, to):
         result = await self._iq(

@@ -103,7 +103,7 @@ class XmppjsActor(Actor):
     """One session of `@xmpp/client`."""
 
     kind = "xmppjs"
-    capabilities = frozenset({"resume", "resend", "private", "time", "last"})
+    capabilities = frozenset({"resume", "resend", "private", "time", "last", "removal"})
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -227,6 +227,13 @@ class XmppjsActor(Actor):
 
     async def ping(self, to=None):
         await self._iq("get", to or DOMAIN, "ping", {"xmlns": "urn:xmpp:ping"})
+
+    async def change_password(self, password):
+        username, word = ["username", {}, self.account.name], ["password", {}, password]
+        await self._iq("set", None, "query", {"xmlns": "jabber:iq:register"}, username, word)
+
+    async def remove_account(self):
+        await self._iq("set", None, "query", {"xmlns": "jabber:iq:register"}, ["remove", {}])
 
     async def disco_info(self, to):
         ns = "http://jabber.org/protocol/disco#info"

@@ -17,6 +17,7 @@ def pytest_addoption(parser):
     parser.addoption("--server", choices=["throng", "prosody"], default="throng")
     parser.addoption("--driver", choices=["uring", "epoll"])
     parser.addoption("--tls", choices=["starttls", "direct", "plain"])
+    parser.addoption("--shards", type=int, default=3, help="threads of Throng")
 
 
 def pytest_configure(config):
@@ -56,13 +57,10 @@ def loop():
     loop.close()
 
 
-@pytest.fixture(scope="session")
-def server(request, loop):
-    """The running server under test."""
-    server = Prosody() if request.param == "prosody" else Throng(request.param)
+def running(server, loop):
+    """Runs a server as long as a fixture stands."""
     try:
         server.start()
-        server.agent = None
         yield server
         if server.agent:
             loop.run_until_complete(server.agent.close())
@@ -74,9 +72,39 @@ def server(request, loop):
         server.remove()
 
 
+@pytest.fixture(scope="session")
+def server(request, loop):
+    """The running server under test."""
+    if request.param == "prosody":
+        yield from running(Prosody(), loop)
+    else:
+        yield from running(Throng(request.param, request.config.getoption("--shards")), loop)
+
+
+@pytest.fixture(scope="session")
+def forgetful_server(server, request, loop):
+    """A second one that waits a second only for sessions to be resumed."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    shards = request.config.getoption("--shards")
+    options = ["--sm-resume-seconds", "1"]
+    yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
+
+
+@pytest.fixture
+def forgetful_world(forgetful_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(forgetful_server, tls, loop, request)
+
+
 @pytest.fixture
 def world(server, tls, loop, request):
     """The clients of one test."""
+    yield from new_world(server, tls, loop, request)
+
+
+def new_world(server, tls, loop, request):
+    """Makes a world and closes it."""
     world = World(server, tls)
     world.log_since = server.log_size()
     request.node.world = world

@@ -44,7 +44,9 @@ def free_port():
 class Server:
     """What the two servers have in common."""
 
-    def __init__(self):
+    def __init__(self, accounts=ACCOUNTS):
+        self.accounts = accounts
+        self.agent = None
         self.folder = Path(tempfile.mkdtemp(prefix="throng-clients-"))
         self.log_path = self.folder / "server.log"
         self.c2s = free_port()
@@ -55,13 +57,13 @@ class Server:
 
     def prepared(self):
         """The accounts made before the start."""
-        return [Account(f"user{n:04}", f"pass-{n:04}") for n in range(ACCOUNTS)]
+        return [Account(f"user{n:04}", f"pass-{n:04}") for n in range(self.accounts)]
 
     def fresh(self):
         """A prepared account that no test has used."""
         account = Account(f"user{self._next:04}", f"pass-{self._next:04}")
         self._next += 1
-        assert self._next <= ACCOUNTS, "raise ACCOUNTS in servers.py"
+        assert self._next <= self.accounts, "raise ACCOUNTS in servers.py"
         return account
 
     def unregistered(self):
@@ -127,11 +129,12 @@ class Server:
 
 
 class Throng(Server):
-    """`throng serve` with one driver."""
+    """`throng serve` with one driver, on several threads."""
 
-    def __init__(self, driver):
-        super().__init__()
+    def __init__(self, driver, shards=3, accounts=ACCOUNTS, options=()):
+        super().__init__(accounts)
         self.driver = driver
+        self.options = ["--shards", str(shards), *options]
         self.name = f"throng ({driver})"
         self.binary = os.environ["THRONG_BIN"]
         self.data = self.folder / "data"
@@ -159,8 +162,7 @@ class Throng(Server):
         return [
             self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
-            "--shards", "3", "--driver", self.driver,
-            "--plain-auth", "--open-registration",
+            "--driver", self.driver, "--plain-auth", "--open-registration", *self.options,
         ]
 
 

@@ -130,6 +130,34 @@ async def test_a_new_session_gets_what_the_dead_one_did_not(world, kind, how):
     assert received == [f"meanwhile {n}" for n in range(5)]
 
 
+@pytest.mark.needs("resume")
+async def test_an_expired_session_returns_its_messages(forgetful_world, kind):
+    """XEP-0198 5, RFC 6121 4.5.2: when the time to resume has run out, contacts
+    see the session leave, and what it did not acknowledge waits for the next."""
+    world = forgetful_world
+    romeo = await world.online(kind)
+    account = world.server.fresh()
+    proxy = await world.proxy()
+    juliet = await world.online(kind, account=account, proxy=proxy)
+    await befriend(romeo, juliet)
+    since = romeo.log.mark()
+    break_off(juliet, proxy, "cut")
+    for n in range(5):
+        romeo.send_message(juliet.jid if n % 2 else juliet.bare, f"meanwhile {n}")
+    await romeo.wait_presence(juliet.jid, "unavailable", since=since)
+    romeo.send_message(juliet.bare, "afterwards")
+    await romeo.ping()
+    again = await world.online(kind, account=account, resource="second")
+    await again.wait_message("afterwards")
+    await again.settle(romeo)
+    letters = [b for b in again.bodies() if not b.startswith("marker")]
+    assert letters == [*(f"meanwhile {n}" for n in range(5)), "afterwards"]
+    for letter in letters:
+        assert (await again.wait_message(letter)).delay, "it has waited"
+    if kind == "slixmpp":  # the others' libraries do not say what became of it
+        assert await juliet.resume() is False
+
+
 async def test_an_unknown_stream_falls_back_to_binding(world):
     """XEP-0198 5: <failed/> with <item-not-found/>, then a new session on the
     same stream."""

@@ -26,6 +26,8 @@ pub struct Session {
     pub interested: bool,
     /// The stream is encrypted.
     pub secured: bool,
+    /// It may carry a password: it is encrypted, or the operator says that its listener needs no encryption.
+    pub private: bool,
     /// Stanzas under way to other homes.
     pub in_flight: u16,
     /// Second (monotonic) since which it has no connection.
@@ -51,6 +53,7 @@ impl Session {
             priority: 0,
             interested: false,
             secured,
+            private: secured,
             in_flight: 0,
             detached_s: 0,
             lang: None,

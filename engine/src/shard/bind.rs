@@ -8,7 +8,7 @@ use crate::id::{ConnId, SessionId};
 use crate::ns;
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
-use crate::session::conn::ConnState;
+use crate::session::conn::{ConnState, Opening};
 use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
@@ -92,10 +92,9 @@ impl Shard {
             return self.refuse_bind(conn, iq, StanzaCondition::ResourceConstraint);
         }
         let Some(slot) = self.conns.get(conn) else { return };
-        let secured = matches!(&slot.state, ConnState::Opening(o) if o.secured);
-        let lang = lang_of(&mut slot.state);
-        let mut session = Session::new(user, resource, conn, secured);
-        session.lang = lang;
+        let ConnState::Opening(opening) = &mut slot.state else { return };
+        let mut session = Session::new(user, resource, conn, opening.secured);
+        take_over(&mut session, opening);
         let id = self.sessions.insert(session);
         self.users.link(&mut self.sessions, id);
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
@@ -217,11 +216,10 @@ impl Shard {
             out.extend_from_slice(&resend);
         });
         if let Some(slot) = self.conns.get(conn) {
-            let lang = lang_of(&mut slot.state);
-            slot.state = ConnState::Bound(id);
-            if let Some(session) = self.sessions.get_mut(id) {
-                session.lang = lang;
+            if let (ConnState::Opening(opening), Some(session)) = (&mut slot.state, self.sessions.get_mut(id)) {
+                take_over(session, opening);
             }
+            slot.state = ConnState::Bound(id);
         }
         self.unblock(conn);
     }
@@ -351,12 +349,11 @@ const SM_UNEXPECTED: &[u8] =
 const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
-/// Takes the language that the stream of a connection without a session has announced.
-fn lang_of(state: &mut ConnState) -> Option<Box<Box<str>>> {
-    match state {
-        ConnState::Opening(opening) => opening.lang.take().map(Box::new),
-        _ => None,
-    }
+/// What a session takes from the stream that is now its own.
+fn take_over(session: &mut Session, opening: &mut Opening) {
+    session.secured = opening.secured;
+    session.private = super::login::is_private(opening);
+    session.lang = opening.lang.take().map(Box::new);
 }
 
 /// The text of `<resource/>` in `<bind/>`.

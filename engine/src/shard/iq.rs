@@ -149,7 +149,7 @@ impl Shard {
         };
         let (namespace, user) = (child.namespace(), self.users.find(local_of(account)));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
-        let secure = asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.secured);
+        let secure = asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.private);
         let request = IqRequest {
             set: element.kind().as_deref() == Some("set"),
             target,

@@ -54,7 +54,7 @@ fn is_foreign(lang: &str) -> bool {
 }
 
 /// Whether a connection may carry credentials.
-fn is_private(opening: &Opening) -> bool {
+pub(super) fn is_private(opening: &Opening) -> bool {
     opening.secured || opening.listener.plain_auth
 }
 
