@@ -127,7 +127,7 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     server = plan.start()?;
     let missing = world.missing_after_restart(&server, &accepted)?;
     let phases = [before, low, between, full, after];
-    let value = json!({
+    let mut value = json!({
         "what": "data folder on a tmpfs that a file fills; accepted: acknowledged by XEP-0198 and not refused",
         "tmpfs_mib": options.mib,
         "driver": options.driver,
@@ -148,6 +148,7 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     let served = before.accepted > 0 && between.accepted > 0 && after.accepted > 0 && after.refused == 0;
     let clean = world.other_refusals.is_empty() && ended.is_empty() && missing.is_empty() && server.panics().is_empty();
     let met = up && kept_refusing && served && clean;
+    value["met"] = json!(met);
     let line = format!(
         "full-disk: {} accepted, {refused} refused with resource-constraint, {} streams ended, {} missing, resumed after {resumed_s:.1} s",
         accepted.len(),

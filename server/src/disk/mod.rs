@@ -159,7 +159,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cache_bytes: 32 << 20,
-            buffer_bytes: 32 << 20,
+            buffer_bytes: 16 << 20,
             journal_bytes_max: 192 << 20,
             reserve_bytes: 64 << 20,
             min_free_bytes: 256 << 20,
