@@ -143,6 +143,11 @@ impl Shard {
                     if matches!(self.conns.get(id), Some(c) if matches!(c.state, ConnState::Departing)) {
                         return (scanner, bytes.len());
                     }
+                    // Many requests fit into one read, and each is answered: not only the end of a turn looks at the bound.
+                    if self.backlog(id) == Backlog::TooMuch {
+                        self.overflowed(id);
+                        return (scanner, bytes.len());
+                    }
                 }
                 Err(fault) => {
                     let condition =
@@ -272,6 +277,12 @@ impl Shard {
         }
         let was = std::mem::replace(&mut conn.state, ConnState::Closing);
         conn.partial = None;
+        // Who does not read its last words need not be read from meanwhile, only to throw it away.
+        let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
+        if reads_slowly && self.conns.set_paused(id, true) {
+            self.effects.push(Effect::Pause { conn: id });
+        }
+        let Some(conn) = self.conns.get(id) else { return };
         let unsent = conn.outbound.as_mut().map(|o| o.take_unsent()).unwrap_or_default();
         let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
         self.levels.outbound_bytes -= last.len();
@@ -356,11 +367,15 @@ impl Shard {
             conn.dirty = false;
             self.flush_one(id);
             if self.backlog(id) == Backlog::TooMuch {
-                self.counters.outbound_overflows.one();
-                let text = Some("the connection is not read from");
-                self.fail_stream(id, StreamCondition::ResourceConstraint, text);
+                self.overflowed(id);
             }
         }
+    }
+
+    /// More waits for the connection than may.
+    fn overflowed(&mut self, id: ConnId) {
+        self.counters.outbound_overflows.one();
+        self.fail_stream(id, StreamCondition::ResourceConstraint, Some("the connection is not read from"));
     }
 
     /// Whether a managed session has something to ask an acknowledgement for, and asks with this turn's output.

@@ -943,6 +943,23 @@ fn chaos(kind: Preference, seed: u64) {
     other.stop();
 }
 
+fn who_sends_without_end_is_read_once_a_turn(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, client) = world.connect();
+    client.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    while let Ok(count) = (&client).write(&[7; 65_536]) {
+        sent += count;
+    }
+    assert!(sent > 300 << 10, "more than one receive takes: {sent}");
+    for _ in 0..100 {
+        let before = world.seen.len();
+        world.turn(Duration::from_millis(20));
+        assert!(world.seen[before..].iter().filter(|e| matches!(e, Seen::Received(..))).count() <= 1);
+    }
+    assert_eq!(world.bytes(conn).len(), sent);
+}
+
 #[test]
 fn what_was_asked_for_is_chosen() {
     let chosen = choose(Preference::Epoll, &Settings::default()).unwrap();
@@ -968,5 +985,5 @@ on_both! {
     moving_to_a_full_table_fails_and_the_connection_stays moving_to_a_thread_that_is_gone_fails
     moving_to_the_other_kind_fails closing_a_departing_connection_ends_it_once five_thousand_connections_moved
     without_descriptors_accepting_rests peers_are_told_by_their_address more_drivers_than_cores
-    chaos_leaves_nothing_behind
+    chaos_leaves_nothing_behind who_sends_without_end_is_read_once_a_turn
 }

@@ -184,6 +184,17 @@ impl Uring {
         }
     }
 
+    /// Receives from the connection again, in the next `wait`: one receive a connection a turn, so that who sends without
+    /// end neither makes a turn long nor keeps the others waiting.
+    fn enqueue_again(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if !slot.has(QUEUED | BROKEN) {
+            slot.flags |= QUEUED;
+            let conn = self.id(index);
+            self.again.push(conn);
+        }
+    }
+
     /// Submits a receive for each connection that has something, as many as the buffer has room for.
     pub(super) fn queue_receives(&mut self) {
         const LEAST: usize = 2048;
@@ -236,7 +247,7 @@ impl Uring {
             1.. => {
                 let count = result as usize;
                 if count == self.chunk || cqueue::sock_nonempty(done.flags()) {
-                    self.enqueue(index);
+                    self.enqueue_again(index);
                 }
                 if state == State::Open {
                     on_event(Event::Received { conn, bytes: &mut self.buffer[start..start + count] });

@@ -52,6 +52,8 @@ pub(super) struct Uring {
     names: Names,
     /// Bounded by the slots.
     ready: VecDeque<ConnId>,
+    /// Those of `ready` that had more than one receive took; bounded by the slots.
+    again: Vec<ConnId>,
     buffer: Box<[u8]>,
     /// Bytes of the buffer for each receive of the present batch.
     chunk: usize,
@@ -86,6 +88,7 @@ impl Uring {
             listeners: Vec::new(),
             names: Names::default(),
             ready: VecDeque::new(),
+            again: Vec::new(),
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
             chunk: 0,
             receiving: 0,
@@ -158,6 +161,7 @@ impl Uring {
                 self.reap(on_event);
             }
         }
+        self.ready.extend(self.again.drain(..));
         Ok(())
     }
 

@@ -1,0 +1,66 @@
+//! Who asks without end and reads nothing has no more waiting for it than a connection may have, within a turn too.
+
+use std::sync::Arc;
+
+use throng_engine::counters::Counters;
+use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+
+const HEADER: &[u8] =
+    b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+const ASK: &[u8] = b"<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>";
+const CONN: ConnId = ConnId { slot: 0, generation: 1 };
+
+fn turn(shard: &mut Shard, input: Input<'_>) -> Vec<Effect> {
+    let mut out = Output::default();
+    let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+    shard.handle(now, input, &mut out);
+    shard.handle(now, Input::EndOfTurn, &mut out);
+    out.effects
+}
+
+fn bytes(effects: &[Effect]) -> Vec<u8> {
+    let sent = effects.iter().map(|effect| match effect {
+        Effect::Send { bytes, .. } => bytes.as_slice(),
+        Effect::Close { last, .. } => last.as_slice(),
+        _ => b"",
+    });
+    sent.collect::<Vec<_>>().concat()
+}
+
+fn shard() -> (Shard, usize) {
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.facts.registration = true;
+    let most = settings.outbound_bytes_max;
+    let counters = Arc::new(Counters::default());
+    let mut shard = Shard::new(ShardId(0), Arc::new(settings), counters, [0; 32]);
+    let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: true };
+    turn(&mut shard, Input::Accepted { conn: CONN, listener, peer: [127, 0, 0, 1].into() });
+    turn(&mut shard, Input::Received { conn: CONN, bytes: HEADER });
+    turn(&mut shard, Input::Sent { conn: CONN });
+    (shard, most)
+}
+
+#[test]
+fn answers_of_one_turn_are_bounded_rfc6120_4_9_3_17() {
+    let (mut shard, most) = shard();
+    let effects = turn(&mut shard, Input::Received { conn: CONN, bytes: &ASK.repeat(20_000) });
+    let said = bytes(&effects);
+    assert!(said.len() > most, "the flood is large enough to matter: {}", said.len());
+    assert!(said.len() < most + 4_096, "{} bytes for a bound of {most}", said.len());
+    let end = b"<stream:error><resource-constraint";
+    assert!(said.windows(end.len()).any(|w| w == end));
+    assert!(effects.iter().any(|e| matches!(e, Effect::Close { abort: false, .. })));
+}
+
+#[test]
+fn who_does_not_read_its_last_words_is_not_read_from() {
+    let (mut shard, _) = shard();
+    // One send is under way and not taken when the stream ends.
+    let effects = turn(&mut shard, Input::Received { conn: CONN, bytes: ASK });
+    assert!(matches!(effects[..], [Effect::Send { .. }]), "{effects:?}");
+    let effects = turn(&mut shard, Input::Received { conn: CONN, bytes: b"</stream:stream>" });
+    assert!(effects.iter().any(|e| matches!(e, Effect::Pause { conn: CONN })), "{effects:?}");
+}
