@@ -1,6 +1,7 @@
-//! House rules as tests: the direction of imports, the size of files, bounded queues, where unsafe code may stand.
+//! House rules as tests: the direction of imports, files in layers, the size of files, bounded queues, where unsafe code may stand.
 //! The reasons are in ARCHITECTURE.md.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -160,6 +161,106 @@ fn server_rooms_do_not_reach_across() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The module that a file below `src` is.
+fn module(file: &str) -> Vec<&str> {
+    let path = file.strip_suffix(".rs").expect("a Rust file");
+    path.strip_suffix("/mod").unwrap_or(path).split('/').collect()
+}
+
+/// Takes a path from the front, the paths of a group one by one, and puts each with `before` into `found`. Returns what
+/// is left.
+fn unfold<'a>(before: &[&'a str], text: &'a str, found: &mut Vec<Vec<&'a str>>) -> &'a str {
+    let mut path = before.to_vec();
+    let mut rest = text.trim_start();
+    loop {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if end > 0 {
+            path.push(&rest[..end]);
+            rest = &rest[end..];
+        }
+        match rest.strip_prefix("::") {
+            Some(behind) if end > 0 => rest = behind,
+            _ => break,
+        }
+    }
+    let Some(mut group) = rest.strip_prefix('{').filter(|_| !path.is_empty()) else {
+        found.push(path);
+        return rest;
+    };
+    loop {
+        group = unfold(&path, group, found);
+        // Behind a name may stand what else it is called.
+        let Some(end) = group.find([',', '}']) else { return group };
+        let (last, behind) = (group.as_bytes()[end] == b'}', &group[end + 1..]);
+        group = behind.trim_start();
+        if last {
+            return group;
+        }
+    }
+}
+
+/// Files that a file names by `crate::` or `super::`, its parents left out: a parent names its children by being one.
+fn names<'a>(file: &str, code: &str, files: &BTreeMap<Vec<&str>, &'a str>) -> BTreeSet<&'a str> {
+    let own = module(file);
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        if !code[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':') {
+            unfold(&[], &code[at..], &mut paths);
+        }
+    }
+    let mut named = BTreeSet::new();
+    for path in paths {
+        let up = path.iter().take_while(|part| **part == "super").count();
+        let mut at = if up == 0 { Vec::new() } else { own[..own.len().saturating_sub(up)].to_vec() };
+        at.extend(&path[up.max(1)..]);
+        while !at.is_empty() && !files.contains_key(&at) {
+            at.pop();
+        }
+        if !own.starts_with(&at) {
+            named.insert(files[&at]);
+        }
+    }
+    named
+}
+
+#[test]
+fn files_of_a_room_stand_in_layers() {
+    let mut wrong = Vec::new();
+    for krate in ["engine", "server"] {
+        let sources = sources(krate);
+        let files = sources.iter().map(|(file, _)| (module(file), file.as_str())).collect::<BTreeMap<_, _>>();
+        let mut above = BTreeMap::new();
+        for (file, text) in sources.iter().filter(|(file, _)| !file.contains("tests")) {
+            let lines = text.lines().take_while(|line| !line.trim_start().starts_with("mod tests"));
+            let code: Vec<_> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
+            let mut named = names(file, &code.join("\n"), &files);
+            named.retain(|other| room(other) == room(file));
+            above.insert(file.as_str(), named);
+        }
+        assert!(above.values().any(|named| !named.is_empty()), "no file of {krate} names another");
+        // Floor by floor, those go that name nobody who is left; what remains is in a circle, or above one.
+        while let Some(file) = above.iter().find(|(_, named)| named.is_empty()).map(|(file, _)| *file) {
+            above.remove(file);
+            for named in above.values_mut() {
+                named.remove(file);
+            }
+        }
+        wrong.extend(above.iter().map(|(file, named)| format!("{krate}/src/{file} names {named:?}")));
+    }
+    assert!(wrong.is_empty(), "a circle of files:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_path_in_groups_is_unfolded() {
+    let mut found = Vec::new();
+    let rest = unfold(&[], "super::{a::{self as b, C}, d, e::F,\n};", &mut found);
+    assert_eq!(
+        found[..4],
+        [vec!["super", "a", "self"], vec!["super", "a", "C"], vec!["super", "d"], vec!["super", "e", "F"]]
+    );
+    assert_eq!(rest, ";");
 }
 
 #[test]
