@@ -135,8 +135,9 @@ pub enum Letter {
         /// The answer.
         answer: Answer,
     },
-    /// A login succeeded: what its account was charged when it began is given back.
-    LoginSucceeded {
+    /// A login succeeded, or was broken off before anything was shown that could be a guess: what its account was
+    /// charged when it began is given back.
+    LoginSpared {
         /// The account's localpart.
         local: Span,
     },

@@ -309,15 +309,33 @@ impl Shard {
         self.unblock(id);
     }
 
+    /// The account gets back what it was charged when a login began.
+    fn spare_account(&mut self, local: &str) {
+        let home = self.home(&self.bare(local));
+        let mail = self.mail_to(home);
+        let local = mail.write(local.as_bytes());
+        mail.push(Letter::LoginSpared { local });
+    }
+
+    /// A connection has ended before authentication did. With SCRAM nothing is guessed before the proof, so that clients
+    /// on flapping networks do not lock their own accounts; with PLAIN the password was shown, and stays charged.
+    pub(super) fn login_broken_off(&mut self, state: &ConnState) {
+        let ConnState::Opening(opening) = state else { return };
+        let local = match &opening.stage {
+            Stage::ExpectScramAccount(expect) => expect.localpart().to_owned(),
+            Stage::ExpectProof(expect) => expect.localpart().to_owned(),
+            _ => return,
+        };
+        self.spare_account(&local);
+    }
+
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
     fn authenticated(&mut self, id: ConnId, proof: &Authenticated, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
         let local: Box<str> = proof.localpart().into();
         self.send_with(id, |out| sasl::write_success(out, message));
         let home = self.home(&self.bare(&local));
-        let mail = self.mail_to(home);
-        let span = mail.write(local.as_bytes());
-        mail.push(Letter::LoginSucceeded { local: span });
+        self.spare_account(&local);
         let Some(conn) = self.conns.get(id) else { return };
         let ConnState::Opening(opening) = &mut conn.state else { return };
         opening.tls = None;

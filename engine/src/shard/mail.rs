@@ -36,7 +36,7 @@ impl Shard {
             }
             Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
-            Letter::LoginSucceeded { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
+            Letter::LoginSpared { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
         }
     }
 

@@ -289,6 +289,7 @@ impl Shard {
         let last = if abort { Vec::new() } else { last };
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Close { conn: id, last, abort });
+        self.login_broken_off(&was);
         if let ConnState::Bound(session) = was {
             self.connection_lost(session, unsent, resumable);
         }
@@ -303,6 +304,7 @@ impl Shard {
             unsent = outbound.take_unsent();
             self.recycle(outbound);
         }
+        self.login_broken_off(&state);
         if let ConnState::Bound(session) = state {
             self.connection_lost(session, unsent, true);
         }
