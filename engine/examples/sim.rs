@@ -79,6 +79,7 @@ fn main() -> ExitCode {
     let (steps, sent, delivered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let (crashes, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
     let total = options.seeds.end.saturating_sub(options.seeds.start);
+    #[allow(clippy::disallowed_methods, reason = "the progress of a program, not the time of a shard")]
     let start = Instant::now();
     std::panic::set_hook(Box::new(|info| eprintln!("{info}")));
     std::thread::scope(|scope| {

@@ -219,7 +219,15 @@ impl Shard {
 
     /// All available sessions of a user vanish for one JID.
     pub(super) fn hide_presence(&mut self, user: u32, to: &str) {
-        for (full, _) in self.presences(user) {
+        let mut gone: Vec<String> = self.presences(user).into_iter().map(|(full, _)| full).collect();
+        // A session that has just become unavailable, but whose farewell still waits for the roster, would say it to the
+        // roster as it is then.
+        let waits = self.users.get(user).state.iter().flat_map(|state| &state.roster_waits);
+        gone.extend(waits.filter_map(|step| match step {
+            RosterStep::Withdraw { full, .. } => Some(full.to_string()),
+            _ => None,
+        }));
+        for full in gone {
             self.presence_reply(PresenceNews::Unavailable, &full, to, PRESENCE_GONE);
         }
     }

@@ -44,7 +44,6 @@ impl Shard {
         let Some(user) = self.users.find(local) else { return };
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
-        state.roster_asked = false;
         // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
@@ -53,15 +52,16 @@ impl Shard {
             }
             _ => true,
         };
-        let waits = std::mem::take(&mut state.roster_waits);
-        self.levels.parked -= waits.len();
-        for step in waits {
+        // One by one: a step looks at what waits behind it, and what it leads to goes behind that.
+        while let Some(step) = self.users.state(user, now_s).roster_waits.pop_front() {
+            self.levels.parked -= 1;
             if damaged {
                 self.refuse_roster_step(step);
             } else {
                 self.do_roster_step(user, step);
             }
         }
+        self.users.state(user, now_s).roster_asked = false;
     }
 
     fn refuse_roster_step(&mut self, step: RosterStep) {

@@ -137,6 +137,7 @@ fn settings(random: &mut Random, shards: u16) -> Settings {
     }
     if random.chance(150) {
         s.outbound_bytes_max = random.range(12_000, 40_000) as usize;
+        s.outbound_bytes_soft = s.outbound_bytes_soft.min(s.outbound_bytes_max / 4);
     }
     if random.chance(150) {
         s.mailbox_messages_max = random.range(3, 20) as u32;
@@ -579,13 +580,7 @@ impl Run {
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
-            self.tell("crash");
-            self.summary.crashes += 1;
-            // What stood in no store is gone; it had not to be promised.
-            if !self.world.settings().archive {
-                self.ledger.sent.iter_mut().for_each(|s| s.volatile = true);
-            }
-            self.world.crash();
+            self.crash();
         }
         if self.random.chance(faults.full) {
             self.world.storage(StorageState::Full);
@@ -598,7 +593,21 @@ impl Run {
         }
     }
 
+    fn crash(&mut self) {
+        self.tell("crash");
+        self.summary.crashes += 1;
+        // What stood in no store is gone; it had not to be promised.
+        if !self.world.settings().archive {
+            self.ledger.sent.iter_mut().for_each(|s| s.volatile = true);
+        }
+        self.world.crash();
+    }
+
     fn mend(&mut self) {
+        // A process with a sick disk is more likely to die than another.
+        if self.faults.crash > 0 && self.random.chance(200) {
+            self.crash();
+        }
         self.world.stop_commits(false);
         self.world.storage(StorageState::Ok);
     }
@@ -666,6 +675,7 @@ impl Run {
             return Err(format!("{} of {} rosters came", self.compared, self.clients.len()));
         }
         self.check_messages()?;
+        self.check_archive()?;
         self.check_rosters()?;
         self.check_presence()?;
         self.check_mailboxes()
@@ -686,6 +696,34 @@ impl Run {
                 Err(format!("acknowledged messages are lost: {missing:?}; the first went from {} to {}", s.from, s.to))
             }
         }
+    }
+
+    /// What was acknowledged stands in the archive of its receiver, once, and in that of its sender.
+    fn check_archive(&self) -> Result<(), String> {
+        if !self.world.settings().archive {
+            return Ok(());
+        }
+        let mut kept = [BTreeMap::new(), BTreeMap::new()];
+        for (index, user) in self.users.iter().enumerate() {
+            for (_, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
+                let entry = Entry::decode(row).ok_or("an archive row cannot be read")?;
+                if let Some(&n) = numbers(entry.xml).first() {
+                    *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
+                }
+            }
+        }
+        for (n, s) in self.ledger.sent.iter().enumerate() {
+            let unheard = self.refusals && self.sessions[s.client] != s.session;
+            let times = |way: usize, user: usize| kept[way].get(&(user, n as u64)).copied().unwrap_or(0);
+            let (sent, received) = (times(0, self.clients[s.client].user), times(1, s.to_user));
+            if received > 1 || sent > 1 {
+                return Err(format!("message {n} stands {received} times in its receiver's archive, {sent} in its sender's"));
+            }
+            if s.kept && s.acked && !s.refused && !unheard && (sent, received) != (1, 1) {
+                return Err(format!("message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"));
+            }
+        }
+        Ok(())
     }
 
     /// A contact's `from` is the user's `to` (RFC 6121 3, Appendix A).
