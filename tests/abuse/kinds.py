@@ -221,7 +221,7 @@ def all_kinds(stanza_max):
         kind("stream in a stream, open", "4.9.3.12", OPEN, "not-authorized", header() + END),
         kind("stream in a stream, bound", "4.9.3.24", BOUND, "unsupported-stanza-type", header() + END),
         Kind(
-            "binary noise, first", "4.9.3.13", RAW, ("not-well-formed", "unsupported-encoding"),
+            "binary noise, first", "4.9.3.13", RAW, ("not-well-formed", "unsupported-encoding", "restricted-xml"),
             lambda i: [noise(i)], variants=1 << 30,
         ),
         Kind(
@@ -229,7 +229,7 @@ def all_kinds(stanza_max):
             lambda i: [noise(i)], variants=1 << 30,
         ),
         Kind(
-            "binary noise in text", "4.9.3.13, 4.9.3.22", BOUND, ("not-well-formed", "unsupported-encoding"),
+            "binary noise in text", "4.9.3.13, 4.9.3.18, 4.9.3.22", BOUND, ("not-well-formed", "unsupported-encoding", "restricted-xml"),
             lambda i: [b"<message><body>" + noise(i)], variants=1 << 30,
         ),
         kind("TLS records on the plain listener", "4.9.3.13", RAW, "not-well-formed", CLIENT_HELLO, TLS_ALERT, TLS_DATA),

@@ -120,7 +120,7 @@ class Run:
         quick = self.arguments.quick
         before = self.memory["before"] = self.server.memory()
         if not quick:
-            await self.waves(10_000)
+            await self.waves(self.arguments.connections // 3)
             self.results.clear()
             await self.settle("after warm-up")
         made = await self.waves(self.arguments.connections)

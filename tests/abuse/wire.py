@@ -16,7 +16,8 @@ END = b"</stream:stream>"
 STREAM_ERROR = re.compile(rb"<stream:error><([a-z-]+) xmlns='urn:ietf:params:xml:ns:xmpp-streams'")
 STANZA_ERROR = re.compile(rb"<error type='[a-z]+'><([a-z-]+) xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'")
 SASL_FAILURE = re.compile(rb"<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><([a-z-]+)/?>")
-PATIENCE = 15.0
+# Longer than the server waits for a login: noise may look like the start of a record that is still to come.
+PATIENCE = 40.0
 
 
 class Surprise(Exception):
