@@ -197,7 +197,9 @@ async def never_reading(server, quick, _half_open, times):
         to = jid if number % 2 else jid.split("/")[0]
         await spammer.send(f"<message to='{to}' type='chat' id='g{number}'><body>".encode() + body + b"</body></message>")
         if number % 100 == 99:
-            await spammer.send(b"<r xmlns='urn:xmpp:sm:3'/>")
+            # The sender keeps the rules: it acknowledges the errors that it gets, and its own presence.
+            heard = 1 + sum(flood.conditions.values())
+            await spammer.send(f"<a xmlns='urn:xmpp:sm:3' h='{heard}'/><r xmlns='urn:xmpp:sm:3'/>".encode())
             peak = max(peak, server.memory()["rss"])
     await spammer.send(b"<r xmlns='urn:xmpp:sm:3'/>")
     end = time.monotonic() + 60
