@@ -169,8 +169,8 @@ pub struct Reloaded {
 /// How far a backup is.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BackupState {
-    /// Bytes written so far.
-    pub bytes: u64,
+    /// Rows written so far.
+    pub rows: u64,
     /// It is complete and durable.
     pub done: bool,
 }

@@ -75,13 +75,13 @@ fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Resu
     loop {
         match client.ask(Ask::Backup { to: to.to_owned() }, drop).map_err(ask_failure)? {
             Done::Backup(state) if state.done => {
-                tell("backup", &StoreReport { counts: vec![("bytes".into(), state.bytes)], wrong: vec![] }, io);
+                tell("backup", &StoreReport { counts: vec![("rows".into(), state.rows)], wrong: vec![] }, io);
                 return Ok(());
             }
             Done::Backup(state) => {
-                if io.terminal && state.bytes != told {
-                    io.tell(format!("{} MiB", state.bytes >> 20));
-                    told = state.bytes;
+                if io.terminal && state.rows != told {
+                    io.tell(format!("{} rows", state.rows));
+                    told = state.rows;
                 }
             }
             other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),

@@ -117,7 +117,7 @@ impl Control for Memory {
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {
         self.note(format!("backup {to}"));
-        Ok(BackupState { bytes: 5, done: self.calls.lock().unwrap().len() > 1 })
+        Ok(BackupState { rows: 5, done: self.calls.lock().unwrap().len() > 1 })
     }
 }
 
@@ -413,6 +413,6 @@ fn stores_are_checked_copied_and_restored() {
     assert_eq!(bench.calls(), ["copy /backups/today", "restore /backups/today"]);
     let _serving = bench.serve();
     let went = bench.run("store backup /backups/live --json");
-    assert_eq!(went.out, "{\"counts\":{\"bytes\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);
+    assert_eq!(went.out, "{\"counts\":{\"rows\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);
     assert_eq!(bench.calls().last().map(String::as_str), Some("backup /backups/live"));
 }

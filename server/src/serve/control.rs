@@ -55,10 +55,10 @@ struct Backup {
     state: Arc<Mutex<BackupProgress>>,
 }
 
-/// Bytes so far, and the end once it has come.
+/// Rows so far, and the end once it has come.
 #[derive(Default)]
 struct BackupProgress {
-    bytes: u64,
+    rows: u64,
     ended: Option<Result<u64, String>>,
 }
 
@@ -331,20 +331,20 @@ impl Control for Running {
                 return Err(Fault::new(FaultKind::Busy, "another backup is under way"));
             }
             let mut state = backup.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let bytes = state.bytes;
+            let rows = state.rows;
             return match state.ended.take() {
-                None => Ok(BackupState { bytes, done: false }),
+                None => Ok(BackupState { rows, done: false }),
                 Some(result) => {
                     drop(state);
                     *slot = None;
-                    result.map(|bytes| BackupState { bytes, done: true }).map_err(internal)
+                    result.map(|rows| BackupState { rows, done: true }).map_err(internal)
                 }
             };
         }
         let progress = Arc::new(Mutex::new(BackupProgress::default()));
         let (engine, state, folder) = (self.links.engine.clone(), progress.clone(), to.clone());
         let work = move || {
-            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).bytes = n;
+            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).rows = n;
             let result = crate::disk::backup::backup(&*engine, &folder, &mut progress);
             let mut ended = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             ended.ended = Some(result.map_err(|error| error.to_string()));

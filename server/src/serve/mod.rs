@@ -76,27 +76,27 @@ impl Program for Throng {
     ) -> Result<StoreReport, Failure> {
         let store = open(config, lock)?;
         let mut told = Instant::now();
-        let mut progress = |bytes: u64| {
+        let mut progress = |rows: u64| {
             if told.elapsed() > Duration::from_secs(1) {
                 told = Instant::now();
-                say(&format!("{} MiB copied", bytes >> 20));
+                say(&format!("{rows} rows copied"));
             }
         };
-        let bytes = disk::backup::backup(&*store.engine(), to, &mut progress).map_err(disk_failure)?;
+        let rows = disk::backup::backup(&*store.engine(), to, &mut progress).map_err(disk_failure)?;
         store.close();
-        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
+        Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
     }
 
     fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         let mut told = Instant::now();
-        let mut progress = |bytes: u64| {
+        let mut progress = |rows: u64| {
             if told.elapsed() > Duration::from_secs(1) {
                 told = Instant::now();
-                say(&format!("{} MiB copied", bytes >> 20));
+                say(&format!("{rows} rows copied"));
             }
         };
-        let bytes = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
-        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
+        let rows = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
+        Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
     }
 }
 
