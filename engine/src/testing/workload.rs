@@ -717,10 +717,14 @@ impl Run {
             let times = |way: usize, user: usize| kept[way].get(&(user, n as u64)).copied().unwrap_or(0);
             let (sent, received) = (times(0, self.clients[s.client].user), times(1, s.to_user));
             if received > 1 || sent > 1 {
-                return Err(format!("message {n} stands {received} times in its receiver's archive, {sent} in its sender's"));
+                return Err(format!(
+                    "message {n} stands {received} times in its receiver's archive, {sent} in its sender's"
+                ));
             }
             if s.kept && s.acked && !s.refused && !unheard && (sent, received) != (1, 1) {
-                return Err(format!("message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"));
+                return Err(format!(
+                    "message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"
+                ));
             }
         }
         Ok(())
