@@ -112,6 +112,7 @@ impl Shard {
             // does.
             let bare = self.bare_of_user(user);
             archive::put_returned(&mut self.writes, &bare, id);
+            self.returned_rows_changed(user);
             self.mailbox(user).handed(id, 1, true);
         }
         self.hand(session, id, stanza.xml);

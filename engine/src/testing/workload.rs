@@ -50,9 +50,9 @@ impl Faults {
             stall: some(30),
             lazy: some(100),
             duplicate: some(40),
-            crash: some(60),
+            crash: some(150),
             full: some(60),
-            stop: some(60),
+            stop: some(150),
         }
     }
 }
@@ -156,7 +156,7 @@ fn pace(random: &mut Random) -> Pace {
         read_bytes: 0,
         kernel_bytes: 1 << 20,
         mail_us: up_to(5_000),
-        commit_us: up_to(20_000),
+        commit_us: if up_to(3) == 1 { up_to(300_000) } else { up_to(20_000) },
         read_us: up_to(20_000),
         job_us: up_to(50_000),
         detect_us: up_to(4_000_000),
@@ -605,7 +605,7 @@ impl Run {
 
     fn mend(&mut self) {
         // A process with a sick disk is more likely to die than another.
-        if self.faults.crash > 0 && self.random.chance(200) {
+        if self.faults.crash > 0 && self.random.chance(400) {
             self.crash();
         }
         self.world.stop_commits(false);
@@ -786,7 +786,8 @@ impl Run {
             let mut row = MailboxRow::default();
             for (sort, value) in self.world.disk.partition(Table::Mailbox, &bare) {
                 if !sort.is_empty() {
-                    return Err(format!("{bare} has a returned row left"));
+                    let id = crate::store::archive::id_of(sort).unwrap_or(0);
+                    return Err(format!("{bare} has a returned row left, of {id}"));
                 }
                 row = MailboxRow::decode(value).ok_or("a mailbox row cannot be read")?;
             }
