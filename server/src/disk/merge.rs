@@ -14,8 +14,8 @@ use fjall::compaction::filter::{CompactionFilter, CompactionFilterResult, Contex
 
 use super::space::free_bytes;
 
-/// Rows between two looks at the free space: about half a megabyte of small messages.
-const ROWS_PER_LOOK: u32 = 2048;
+/// Rows between two looks at the free space: below a megabyte even of large messages.
+const ROWS_PER_LOOK: u32 = 128;
 
 /// How long a merge waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(100);
