@@ -395,14 +395,18 @@ impl Worker {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let free = free_bytes(folder)?;
+        let (free, starved) = (free_bytes(folder)?, self.engine.is_starved());
         match self.shared.state() {
             StorageState::Ok if free < self.min_free_bytes => {
                 self.become_full(&format!("{free} bytes are free, the limit is {}", self.min_free_bytes));
             }
+            StorageState::Ok if starved => {
+                self.become_full(&format!("{free} bytes are free, too few for tables to be merged"));
+            }
             StorageState::Full => {
                 let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
-                if free >= self.min_free_bytes + self.min_free_bytes / 4 + missing && self.refill() {
+                let enough = free >= self.min_free_bytes + self.min_free_bytes / 4 + missing;
+                if enough && !starved && self.refill() {
                     tracing::info!(free, "there is space again: new messages are accepted");
                     self.shared.set_state(StorageState::Ok);
                 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use fjall::compaction::filter::Factory;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
 };
@@ -25,6 +26,7 @@ use fjall::{
 use throng_engine::store::{Batch, Found, OpView, Query, Table, key};
 
 use super::memory::{Collector, delete_bounds, flat, partition_end, range_bounds};
+use super::merge::{MergeFilters, MergeSpace};
 use super::sweep::{OWN_PREFIX, Pending, ROWS_PER_STEP, visible};
 use super::{DiskError, Engine, Figures, Options, Visit, journal};
 
@@ -52,6 +54,14 @@ const PLENTY_BYTES: u64 = 1 << 30;
 struct Open {
     db: Database,
     rows: Keyspace,
+    space: Arc<MergeSpace>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // The database waits for its worker, which may be waiting for space.
+        self.space.close();
+    }
 }
 
 /// The durable engine.
@@ -179,6 +189,9 @@ impl FjallEngine {
                     && tree.sealed_memtable_count() >= SEALED_MAX)
         };
         while behind() {
+            if open.space.is_starved() {
+                return Err(DiskError::OutOfSpace("tables wait for space to be merged".into()));
+            }
             // Writes nothing; it only says whether the worker has failed.
             open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))?;
             std::thread::sleep(WORKER_PAUSE);
@@ -189,10 +202,11 @@ impl FjallEngine {
     /// Hands the rows in memory to the worker, once they are enough for a table.
     fn turn_over(&self, open: &Open) {
         let tree = &open.rows.tree;
-        if tree.active_memtable().size() >= self.options.buffer_bytes
-            && tree.sealed_memtable_count() < SEALED_MAX
-            && let Err(error) = open.rows.rotate_memtable()
-        {
+        if tree.active_memtable().size() < self.options.buffer_bytes || tree.sealed_memtable_count() >= SEALED_MAX {
+            return;
+        }
+        open.space.set_table_bytes(open.rows.disk_space() + self.options.buffer_bytes);
+        if let Err(error) = open.rows.rotate_memtable() {
             // The commit before is durable. If the engine is broken, the next one says so.
             tracing::warn!(%error, "rows in memory could not be handed on");
         }
@@ -380,9 +394,14 @@ fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
     if cut > 0 {
         tracing::warn!(cut, "the journal ended in a group that was never acknowledged; it was cut off");
     }
-    let db = database_builder(dir, options).open()?;
+    let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2);
+    let filters: Arc<dyn Factory> = Arc::new(MergeFilters(space.clone()));
+    let db = database_builder(dir, options)
+        .with_compaction_filter_factories(Arc::new(move |_| Some(filters.clone())))
+        .open()?;
     let rows = open_rows(&db)?;
-    Ok(Open { db, rows })
+    space.set_table_bytes(rows.disk_space());
+    Ok(Open { db, rows, space })
 }
 
 impl Engine for FjallEngine {
@@ -521,6 +540,10 @@ impl Engine for FjallEngine {
         db.persist(PersistMode::SyncAll)?;
         progress(count);
         Ok(count)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.opened().as_ref().is_some_and(|open| open.space.is_starved())
     }
 
     fn figures(&self) -> Result<Figures, DiskError> {

@@ -24,6 +24,7 @@ pub mod folder;
 pub mod journal;
 mod lock;
 pub mod memory;
+mod merge;
 pub mod read;
 pub mod space;
 mod sweep;
@@ -99,6 +100,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The file system's; a read error as in [`Engine::scan`].
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError>;
+
+    /// Whether background work waits for space on the device, so that new messages must be refused.
+    fn is_starved(&self) -> bool {
+        false
+    }
 
     /// Sizes, for the operator.
     ///
