@@ -169,7 +169,8 @@ impl Shard {
         };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
         if let Some(old) = self.sessions.set_conn(id, None) {
-            self.abandon(old);
+            let unsent = self.abandon(old);
+            self.lost_before_enabling(id, unsent);
         }
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get_mut(id) else { return };
@@ -225,15 +226,17 @@ impl Shard {
     }
 
     /// Ends a connection whose session goes on with another one.
-    fn abandon(&mut self, old: ConnId) {
+    fn abandon(&mut self, old: ConnId) -> Vec<Unsent> {
+        let mut unsent = Vec::new();
         if let Some(conn) = self.conns.get(old) {
             conn.state = ConnState::Opening(Box::new(super::login::replaced()));
             if let Some(outbound) = conn.outbound.as_mut() {
-                // All of it is in the session's unacknowledged queue, which the new connection gets.
-                outbound.take_unsent();
+                // The rest is in the session's unacknowledged queue, which the new connection gets.
+                unsent = outbound.take_unsent();
             }
         }
         self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+        unsent
     }
 
     /// The peer acknowledged more than was sent (XEP-0198 4).
@@ -250,7 +253,17 @@ impl Shard {
         session.detached_s = now_s;
         let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
         if !(waits && resumable && !self.shutting_down) {
-            self.end_session(id, unsent);
+            return self.end_session(id, unsent);
+        }
+        self.lost_before_enabling(id, unsent);
+    }
+
+    /// A session goes on without a connection that still had messages from before stream management was enabled: they
+    /// wait again, and come to the session as others do.
+    fn lost_before_enabling(&mut self, id: SessionId, unsent: Vec<Unsent>) {
+        if let Some(user) = self.sessions.get(id).map(|s| s.user).filter(|_| !unsent.is_empty()) {
+            self.messages_lost(user, unsent);
+            self.takers_changed(user);
         }
     }
 
@@ -277,12 +290,11 @@ impl Shard {
             self.send_bytes(conn, SM_ITEM_NOT_FOUND);
             self.unblock(conn);
         }
-        let lost = match session.managed.take() {
-            Some(mut managed) => {
-                managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }).collect()
-            }
-            None => unsent,
-        };
+        // What was sent before stream management was enabled is known by the connection, the rest by the session.
+        let mut lost = unsent;
+        if let Some(mut managed) = session.managed.take() {
+            lost.extend(managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
+        }
         self.messages_lost(user, lost);
         self.takers_changed(user);
     }
