@@ -229,7 +229,7 @@ impl Thread {
                 }
             }
             Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes),
-            Order::Left { conn, key } => self.left(conn, key),
+            Order::Left { key, tls, bytes } => self.left(key, tls, bytes),
         }
     }
 
@@ -244,17 +244,13 @@ impl Thread {
     }
 
     /// The socket has gone: its state follows.
-    fn left(&mut self, conn: ConnId, key: u64) {
-        let tls = self.links.closed(conn);
-        let bytes = self.leaving.remove(&conn).unwrap_or_default();
-        let now = self.p.clock.now();
+    fn left(&mut self, key: u64, tls: Option<Box<TlsConnection>>, bytes: Vec<u8>) {
         if let Some(moved) = self.departing.remove(&key) {
             let to = self.p.shard.home_of(&moved.local);
             let link = MovedLink { key, after: self.gate.gate(), moved, tls, bytes };
             self.p.mail.send(to, Envelope::Moved(Box::new(link)));
             self.p.peers[to.index()].wake();
         }
-        self.p.shard.handle(now, Input::Closed { conn }, &mut self.out);
     }
 
     /// Socket and state are both here.
@@ -414,7 +410,7 @@ enum Order {
     Pause(ConnId),
     Sent(ConnId),
     Arrive(Box<MovedLink>, ConnId, Vec<u8>),
-    Left { conn: ConnId, key: u64 },
+    Left { key: u64, tls: Option<Box<TlsConnection>>, bytes: Vec<u8> },
 }
 
 /// What an event may touch.
@@ -475,7 +471,13 @@ impl Events {
                     self.order(Order::Pause(conn));
                 }
             },
-            Event::Departed { conn, key } => self.order(Order::Left { conn, key }),
+            Event::Departed { conn, key } => {
+                // At once, not as an order: the next event may be a newcomer in the same slot.
+                let tls = h.links.closed(conn);
+                let bytes = h.leaving.remove(&conn).unwrap_or_default();
+                h.shard.handle(h.now, Input::Closed { conn }, h.out);
+                self.order(Order::Left { key, tls, bytes });
+            }
             Event::DepartureFailed { conn, key, error } => {
                 tracing::warn!(%error, "a connection could not move to its home");
                 h.departing.remove(&key);
