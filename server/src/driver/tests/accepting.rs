@@ -152,7 +152,78 @@ fn more_drivers_than_cores(kind: Preference) {
     assert_eq!(accepted, CLIENTS);
 }
 
+/// Serves and lets go of everyone who is accepted, until `count` have been.
+fn serve(world: &mut World, count: usize) {
+    let (start, mut served) = (Instant::now(), 0);
+    while served < count {
+        assert!(start.elapsed() < PATIENCE, "{served} of {count} were accepted");
+        world.turn(Duration::from_millis(20));
+        for event in std::mem::take(&mut world.seen) {
+            if let Seen::Accepted(conn, ..) = event {
+                served += 1;
+                world.driver.send(conn, b"served".to_vec());
+                world.driver.close(conn, Close::AfterSend);
+            }
+        }
+    }
+    while world.driver.connections() > 0 {
+        assert!(start.elapsed() < PATIENCE, "{} are still there", world.driver.connections());
+        world.turn(Duration::from_millis(20));
+    }
+}
+
+/// Who is beyond the bound waits in the kernel's queue; nobody is closed without having been told of.
+fn a_full_table_loses_nobody(kind: Preference) {
+    const COUNT: usize = 200;
+    let mut world = World::with(kind, &Settings { slots: 8, linger: Duration::ZERO, ..Settings::default() });
+    let second = shared_listener("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
+    let addresses = [world.addr, second.local_addr().unwrap()];
+    world.driver.listen(second, ListenerTag(8)).unwrap();
+    let clients: Vec<TcpStream> = (0..COUNT).map(|i| TcpStream::connect(addresses[i % 2]).unwrap()).collect();
+    serve(&mut world, COUNT);
+    for mut client in clients {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(read_all(&mut client).unwrap(), b"served");
+    }
+}
+
+/// The same, when the table has filled up by connections of other threads.
+fn a_table_full_of_arrivals_loses_nobody(kind: Preference) {
+    const SLOTS: u32 = 8;
+    let mut world = World::with(kind, &Settings { slots: SLOTS, linger: Duration::ZERO, ..Settings::default() });
+    let mut source = World::new(kind);
+    world.turn(Duration::ZERO);
+    let arrivals: Vec<(ConnId, TcpStream)> = (0..SLOTS).map(|_| source.connect()).collect();
+    for (key, (conn, _)) in arrivals.iter().enumerate() {
+        source.driver.depart(*conn, &world.driver.peer(), key as u64);
+    }
+    let arrived = |seen: &[Seen]| {
+        let conns = seen.iter().filter_map(|e| if let Seen::Arrived(_, conn) = e { Some(*conn) } else { None });
+        let conns: Vec<ConnId> = conns.collect();
+        (conns.len() == SLOTS as usize).then_some(conns)
+    };
+    let start = Instant::now();
+    while arrived(&world.seen).is_none() {
+        assert!(start.elapsed() < PATIENCE, "{:?}", world.seen);
+        source.turn(Duration::from_millis(2));
+        world.turn(Duration::from_millis(2));
+    }
+    let conns = arrived(&world.seen).unwrap();
+    let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
+    world.quiet(30);
+    assert!(!world.seen.iter().any(|event| matches!(event, Seen::Accepted(..))), "there is no room");
+    for conn in conns {
+        world.driver.close(conn, Close::Now);
+    }
+    serve(&mut world, 20);
+    for mut client in clients {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(read_all(&mut client).unwrap(), b"served");
+    }
+}
+
 on_both! {
+    a_full_table_loses_nobody a_table_full_of_arrivals_loses_nobody
     a_full_table_pauses_accepting without_descriptors_accepting_rests peers_are_told_by_their_address
     more_drivers_than_cores
 }

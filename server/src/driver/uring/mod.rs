@@ -23,7 +23,7 @@ use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
     sys,
 };
-use accept::{Listener, Names};
+use accept::Listener;
 use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
 use io_uring::cqueue;
 use ring::{Op, Ring, Word};
@@ -45,11 +45,14 @@ pub(super) struct Uring {
     fired: usize,
     slots: Vec<Slot>,
     used: u32,
+    /// Slots of the kernel's table.
+    capacity: u32,
     /// No more is accepted from here on; the rest is for arrivals and for accepts on their way.
     ceiling: u32,
     sends: Sends,
     listeners: Vec<Listener>,
-    names: Names,
+    /// A listener has told that more connections wait.
+    more_to_accept: bool,
     /// Bounded by the slots.
     ready: VecDeque<ConnId>,
     /// Those of `ready` that had more than one receive took; bounded by the slots.
@@ -83,10 +86,11 @@ impl Uring {
             fired: 0,
             slots: Vec::new(),
             used: 0,
+            capacity,
             ceiling: capacity - (capacity / 64).clamp(1, 256),
             sends: Sends::default(),
             listeners: Vec::new(),
-            names: Names::default(),
+            more_to_accept: false,
             ready: VecDeque::new(),
             again: Vec::new(),
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
@@ -127,13 +131,13 @@ impl Uring {
                     self.fired += 1;
                     self.accepted(entry, on_event);
                 }
-                Op::Name => self.named(entry, on_event),
                 Op::Close => self.closed(entry, on_event),
                 Op::Depart => self.departed(entry),
                 Op::Arrive if entry.result() >= 0 => {
                     let conn = self.occupy(entry.result() as u32, State::Open, on_event);
                     on_event(Event::Arrived { key: word.key(), conn });
                     self.watch(conn.slot);
+                    self.rest_if_full();
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
                 Op::Arrive | Op::Wake | Op::None => {}
@@ -143,11 +147,11 @@ impl Uring {
         self.done = done;
     }
 
-    /// Receives from all that have something, and learns the names of the accepted.
+    /// Receives from all that have something, and accepts all that wait.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let mut handed = 0;
-        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.names.is_waiting()) {
-            self.ask_names();
+        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept) {
+            self.more_to_accept = false;
             self.queue_receives();
             handed += self.receiving.max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
@@ -220,8 +224,10 @@ impl Driver for Uring {
         }
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
-        let name_bytes = sys::name_bytes(listener.local_addr()?);
-        self.listeners.push(Listener { socket: listener, tag, name_bytes, armed: false, resting: None });
+        let room = Box::default();
+        self.listeners.push(Listener { socket: listener, tag, room, armed: false, resting: None });
+        // Each listener may take a last one when the table is full but for the rest.
+        self.ceiling = self.ceiling.min(self.capacity.saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
     }
@@ -229,7 +235,7 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let told = self.deliver(on_event);
-        let busy = told || !self.ready.is_empty() || self.names.is_waiting() || timeout == Some(Duration::ZERO);
+        let busy = told || !self.ready.is_empty() || timeout == Some(Duration::ZERO);
         if !busy && self.peer.falls_asleep() {
             self.ring.sleep(next.into_iter().chain(timeout).min())?;
         } else {
