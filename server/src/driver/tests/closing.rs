@@ -100,7 +100,31 @@ fn a_slot_is_used_again_under_another_generation(kind: Preference) {
     assert!(earlier.iter().any(|a| { earlier.iter().any(|b| a.slot == b.slot && a.generation != b.generation) }));
 }
 
+/// What is done to end a connection ends no other, however fast its slot is filled again.
+fn a_goodbye_reaches_its_own_connection_only(kind: Preference) {
+    let mut world = World::with(kind, &Settings { slots: 2, ..Settings::default() });
+    let (mut conn, mut client) = world.connect();
+    for _ in 0..300 {
+        world.seen.clear();
+        world.driver.close(conn, Close::AfterSend);
+        world.driver.close(conn, Close::Now);
+        let (next, mut newcomer) = world.connect();
+        world.driver.send(next, b"hello".to_vec());
+        world.until_seen(&Seen::Sent(next));
+        let mut hello = [0; 5];
+        newcomer.read_exact(&mut hello).unwrap();
+        newcomer.write_all(b"here").unwrap();
+        world.until_bytes(next, b"here");
+        world.driver.send(next, b"again".to_vec());
+        world.turn(Duration::from_millis(1));
+        newcomer.read_exact(&mut hello).unwrap();
+        drop(std::mem::replace(&mut client, newcomer));
+        conn = next;
+    }
+}
+
 on_both! {
+    a_goodbye_reaches_its_own_connection_only
     close_after_send_delivers_everything close_now_resets close_now_ends_a_close_after_send lingering_ends
     half_close_still_sends a_slot_is_used_again_under_another_generation
 }

@@ -16,6 +16,8 @@
 mod accept;
 mod conn;
 mod ring;
+#[cfg(test)]
+mod tests;
 
 use super::peer::Door;
 use super::sends::{NONE, Sends};
