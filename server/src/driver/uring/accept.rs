@@ -8,11 +8,10 @@ use super::Uring;
 use super::conn::State;
 use super::ring::{Op, Word};
 use crate::driver::sys::NameRoom;
-use crate::driver::{ACCEPT_RETRY, Event, Exhausted, ListenerTag, Notice};
+use crate::driver::{Event, Exhausted, ListenerTag, Notice};
 use io_uring::cqueue;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 pub(super) struct Listener {
     pub(super) socket: TcpListener,
@@ -78,7 +77,7 @@ impl Uring {
             }
         }
         if cause == Exhausted::Descriptors {
-            self.retry_at = Some(Instant::now() + ACCEPT_RETRY);
+            self.alarms.rest();
         }
     }
 

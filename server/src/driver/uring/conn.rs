@@ -6,7 +6,6 @@ use crate::driver::sends::NONE;
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice};
 use io_uring::cqueue;
 use std::io::{self, ErrorKind};
-use std::time::Instant;
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u8 = 1;
@@ -342,7 +341,7 @@ impl Uring {
         slot.sending = SHUTTING;
         let word = self.word(Op::Shutdown, index);
         self.ring.shutdown_write(index, word);
-        self.lingering.push_back((Instant::now() + self.linger, conn));
+        self.alarms.linger(conn, self.linger);
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
         if !self.slot(index).has(CANCELLING) {

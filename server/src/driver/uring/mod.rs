@@ -19,6 +19,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use super::alarms::Alarms;
 use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
@@ -33,7 +34,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -65,9 +66,7 @@ pub(super) struct Uring {
     /// Receives of the present batch that are not done.
     receiving: usize,
     departing: HashMap<u32, (u64, Peer)>,
-    /// Bounded by the slots.
-    lingering: VecDeque<(Instant, ConnId)>,
-    retry_at: Option<Instant>,
+    alarms: Alarms,
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
@@ -99,8 +98,7 @@ impl Uring {
             chunk: 0,
             receiving: 0,
             departing: HashMap::new(),
-            lingering: VecDeque::new(),
-            retry_at: None,
+            alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
             peer,
@@ -187,26 +185,17 @@ impl Uring {
 
     /// Ends what has waited long enough, and tells how long until the next.
     fn expire(&mut self) -> Option<Duration> {
-        if self.lingering.is_empty() && self.retry_at.is_none() {
-            return None;
-        }
-        let now = Instant::now();
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
+        let now = self.alarms.look()?;
+        if self.alarms.rested(now) {
             self.wake_listeners(Exhausted::Descriptors);
         }
-        while let Some((until, conn)) = self.lingering.front().copied() {
-            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
-            if until > now && lingers.is_some() {
-                break;
-            }
-            self.lingering.pop_front();
-            if let Some(index) = lingers {
-                self.end(index);
-            }
+        while let Some(conn) = self.alarms.due(now, |conn| {
+            let slot = &self.slots[conn.slot as usize];
+            slot.generation == conn.generation && slot.state == State::Lingering
+        }) {
+            self.end(conn.slot);
         }
-        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
-        next.map(|at| at.saturating_duration_since(now))
+        self.alarms.next(now)
     }
 
     /// An open connection.
