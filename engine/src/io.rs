@@ -206,6 +206,11 @@ pub enum Input<'a> {
         /// Its state.
         moved: Box<Moved>,
     },
+    /// A departing connection could not move, because its user's home has no slot for it: it is still here.
+    Stayed {
+        /// The connection.
+        conn: ConnId,
+    },
     /// Mail of another shard.
     Mail(&'a MailBatch),
     /// The answers to a `Read`.
@@ -273,7 +278,7 @@ pub enum Effect {
         abort: bool,
     },
     /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
-    /// here. A `Pause` goes before; bytes that the host has nevertheless read since are for the other shard, after
+    /// here; or `Stayed` here, if there was no room there. A `Pause` goes before; bytes that the host has nevertheless read since are for the other shard, after
     /// `Arrived` (RFC 6120 6.4.6: the peer may send its new header as soon as it has read `<success/>`).
     Depart {
         /// The connection.

@@ -196,6 +196,7 @@ impl Shard {
             Input::Sent { conn } => self.sent(conn),
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
+            Input::Stayed { conn } => self.stayed(conn),
             Input::Mail(batch) => self.read_mail(batch),
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),

@@ -142,23 +142,27 @@ impl Thread {
     /// When the driver itself breaks.
     pub fn run(mut self) -> std::io::Result<()> {
         loop {
-            let congested = self.is_congested();
-            if congested {
-                std::thread::sleep(SLEEP_CONGESTED);
-            } else {
-                self.network()?;
-            }
-            let now = self.p.clock.now();
-            self.mail(now);
-            self.answers(now);
-            self.commands(now);
-            self.end_turn(now);
-            self.release();
-            self.links.end_patience(&mut *self.p.driver, Instant::now());
+            self.turn()?;
             if self.p.stop.load(Ordering::Acquire) && self.is_done() {
                 return Ok(());
             }
         }
+    }
+
+    fn turn(&mut self) -> std::io::Result<()> {
+        if self.is_congested() {
+            std::thread::sleep(SLEEP_CONGESTED);
+        } else {
+            self.network()?;
+        }
+        let now = self.p.clock.now();
+        self.mail(now);
+        self.answers(now);
+        self.commands(now);
+        self.end_turn(now);
+        self.release();
+        self.links.end_patience(&mut *self.p.driver, Instant::now());
+        Ok(())
     }
 
     fn shard_id(&self) -> ShardId {
@@ -481,7 +485,7 @@ impl Events {
             Event::DepartureFailed { conn, key, error } => {
                 tracing::warn!(%error, "a connection could not move to its home");
                 h.departing.remove(&key);
-                self.order(Order::Abort(conn));
+                h.shard.handle(h.now, Input::Stayed { conn }, h.out);
             }
             Event::AcceptPaused { tag, cause } => {
                 tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
@@ -545,3 +549,6 @@ impl Events {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

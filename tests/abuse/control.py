@@ -60,7 +60,8 @@ class Chat:
         self.error = "romeo's stream ended"
 
     async def report(self):
-        while self.sent < LEAST and self.error is None:
+        end = time.monotonic() + 15
+        while self.sent < LEAST and self.error is None and time.monotonic() < end:
             await asyncio.sleep(EVERY_S)
         self.going = False
         end = time.monotonic() + 15

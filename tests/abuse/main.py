@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import platform
+import select
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ SETTLE_S = 45
 # What resident memory may have grown by, over all waves.
 MARGIN_BYTES = 8 << 20
 RESUME_S = 60
+# The control pair answers within this time: its own two waits, and a busy machine.
+CONTROL_S = 90
 STANZA_MAX = 262_144
 
 
@@ -41,9 +44,12 @@ class Control:
         self._read()
 
     def _read(self):
-        line = self.process.stdout.readline()
+        # It says one line for one that it is given, so there is nothing in between that a buffer could hold.
+        ready, _, _ = select.select([self.process.stdout], [], [], CONTROL_S)
+        line = self.process.stdout.readline() if ready else ""
         if not line:
-            raise RuntimeError("the control pair is gone")
+            self.process.kill()
+            raise RuntimeError("the control pair is gone, or says nothing any more")
         return json.loads(line)
 
     def mark(self):

@@ -61,10 +61,13 @@ class Wire:
     async def send(self, data):
         """Sends. Returns False once the server takes no more."""
         try:
-            await self.loop.sock_sendall(self.sock, data)
+            async with asyncio.timeout(PATIENCE):
+                await self.loop.sock_sendall(self.sock, data)
             return True
         except (BrokenPipeError, ConnectionResetError):
             return False
+        except TimeoutError:
+            raise Surprise(f"nothing was taken for {PATIENCE} s, nor was the connection closed") from None
 
     async def hear_more(self):
         try:

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -37,6 +38,27 @@ pub(crate) struct Options {
     driver: String,
 }
 
+/// In the environment of the process that has mounts and children of its own: the id of the one that was started.
+const MARK: &str = "ACCEPT_FULL_DISK";
+
+/// Options of `unshare`: no mount and no child outlives the program, even if that is killed.
+const APART: [&str; 6] = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"];
+
+/// Starts the program again with mounts and children of its own, in place of this one. Returns only why that cannot be.
+fn start_apart() -> String {
+    let tried = Command::new("unshare").args(APART).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    match tried {
+        Ok(output) if output.status.success() => {
+            let mut again = Command::new("unshare");
+            let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+            again.args(APART).arg(program).args(std::env::args_os().skip(1));
+            again.env(MARK, std::process::id().to_string()).exec().to_string()
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => format!("unshare: {error}"),
+    }
+}
+
 /// A tmpfs, gone with this value.
 struct Mount(PathBuf);
 
@@ -57,6 +79,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
+        // The folder is removed after it.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -81,15 +104,15 @@ struct World {
 
 /// Runs it.
 pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
-    let folder = Folder::new("full-disk")?;
-    let disk = folder.path().join("disk");
-    let _mount = match Mount::new(&disk, options.mib) {
-        Ok(mount) => mount,
-        Err(error) => {
-            let line = format!("full-disk: skipped, a tmpfs cannot be mounted here: {error}");
-            return Ok(Outcome { name: "full-disk", line, met: false, value: json!({ "skipped": error.to_string() }) });
-        }
+    let Some(started) = std::env::var_os(MARK) else {
+        let why = start_apart();
+        let line = format!("full-disk: skipped, a tmpfs cannot be mounted here: {why}");
+        return Ok(Outcome { name: "full-disk", line, met: false, value: json!({ "skipped": why }) });
     };
+    // Its own process id says nothing any more: it is the first one of its kind.
+    let folder = Folder::new(&format!("full-disk-{}", started.display()))?;
+    let disk = folder.path().join("disk");
+    let _mount = Mount::new(&disk, options.mib)?;
     let plan = Plan::new(throng, &disk.join("data")).driver(&options.driver);
     let plan =
         plan.flag("--reserve-bytes=16MiB").flag("--free-bytes-min=48MiB").log_at(folder.path().join("server.log"));

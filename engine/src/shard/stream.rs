@@ -245,6 +245,24 @@ impl Shard {
         if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
             return;
         }
+        self.end_by_error(id, condition, text, app);
+    }
+
+    /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
+    pub(super) fn stayed(&mut self, id: ConnId) {
+        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state, ConnState::Departing)) {
+            self.end_by_error(id, StreamCondition::ResourceConstraint, Some("no room for this session"), None);
+        }
+    }
+
+    fn end_by_error(
+        &mut self,
+        id: ConnId,
+        condition: StreamCondition,
+        text: Option<&str>,
+        app: Option<AppCondition<'_>>,
+    ) {
+        let Some(conn) = self.conns.get(id) else { return };
         self.counters.streams_closed_by_error.one();
         let mut out = Vec::with_capacity(256);
         // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no

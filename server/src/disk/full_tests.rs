@@ -13,23 +13,48 @@ use throng_engine::store::{Batch, Table};
 use super::testing::{get, no_wakes, open, panics, rows, small, wait_until};
 use super::*;
 
-/// A mounted file system that goes when dropped.
+/// Set in the process that has mounts of its own.
+const MARK: &str = "THRONG_TEST_SMALL_DISK";
+
+/// A small mounted file system. The mount is seen by the test's own process only and goes with it, however that ends.
 struct Small {
     dir: tempfile::TempDir,
 }
 
 impl Small {
-    fn mount(megabytes: u64) -> Option<Small> {
+    /// Runs the test `name` of this file again in a process with mounts of its own, and there gives it a file system;
+    /// `None` in the first process, or if mounting is not permitted.
+    fn mount(name: &str, megabytes: u64) -> Option<Small> {
+        if std::env::var_os(MARK).is_none() {
+            Small::in_a_process_of_its_own(name);
+            return None;
+        }
         let dir = tempfile::tempdir().unwrap();
         let option = format!("size={megabytes}m");
         let done = Command::new("mount").args(["-t", "tmpfs", "-o", &option, "tmpfs"]).arg(dir.path()).output();
-        match done {
-            Ok(output) if output.status.success() => Some(Small { dir }),
-            _ => {
-                eprintln!("SKIPPED: mounting a small file system is not permitted here");
-                None
-            }
+        assert!(done.is_ok_and(|output| output.status.success()), "a tmpfs can be mounted here");
+        Some(Small { dir })
+    }
+
+    fn in_a_process_of_its_own(name: &str) {
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--fork", "--kill-child", "--"]);
+            command
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let tried = unshare().args(["mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path()).output();
+        if !tried.is_ok_and(|output| output.status.success()) {
+            return eprintln!("SKIPPED: mounting a small file system is not permitted here");
         }
+        let child = unshare()
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("disk::full_tests::{name}"), "--nocapture"])
+            .env(MARK, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success() && text.contains("1 passed"), "{text}");
     }
 
     fn data(&self) -> PathBuf {
@@ -87,7 +112,7 @@ fn wait_durable(submitter: &Submitter, gate: Gate) {
 
 #[test]
 fn a_full_disk_refuses_new_messages_and_loses_nothing() {
-    let Some(disk) = Small::mount(160) else { return };
+    let Some(disk) = Small::mount("a_full_disk_refuses_new_messages_and_loses_nothing", 160) else { return };
     fs::write(disk.dir.path().join("others"), vec![1; 70 << 20]).unwrap();
     let options = Options { reserve_bytes: 8 << 20, min_free_bytes: 8 << 20, ..small() };
     let store = open(&disk.data(), &options).unwrap();
@@ -164,7 +189,7 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
 
 #[test]
 fn merging_tables_leaves_the_space_that_commits_need() {
-    let Some(disk) = Small::mount(128) else { return };
+    let Some(disk) = Small::mount("merging_tables_leaves_the_space_that_commits_need", 128) else { return };
     let options = Options { reserve_bytes: 4 << 20, min_free_bytes: 4 << 20, ..small() };
     let store = open(&disk.data(), &options).unwrap();
     let (committer, mut submitters) =
@@ -192,7 +217,7 @@ fn merging_tables_leaves_the_space_that_commits_need() {
 
 #[test]
 fn a_disk_that_fills_again_and_again_loses_nothing() {
-    let Some(disk) = Small::mount(96) else { return };
+    let Some(disk) = Small::mount("a_disk_that_fills_again_and_again_loses_nothing", 96) else { return };
     // No limit of free space: it is the engine that runs into the wall, in the journal or in a table.
     let options = Options { reserve_bytes: 0, min_free_bytes: 0, ..small() };
     let store = open(&disk.data(), &options).unwrap();

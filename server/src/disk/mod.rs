@@ -184,6 +184,8 @@ mod commit_tests;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod fatal_tests;
+#[cfg(test)]
 mod folder_tests;
 #[cfg(test)]
 mod full_tests;

@@ -4,11 +4,12 @@
 //! connection that is paused, or whose end has been seen, is taken out of the interest only when it fires, so that a
 //! short pause costs no system call.
 
+use super::alarms::Alarms;
 use super::peer::{Door, arrivals, take_room};
 use super::sends::{NONE, Sends};
 use super::{
-    ACCEPT_RETRY, Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag,
-    Notice, Peer, Settings, sys,
+    Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer,
+    Settings, sys,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -16,7 +17,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -84,9 +85,7 @@ pub(super) struct Epoll {
     sends: Sends,
     listeners: Vec<Listener>,
     departing: HashMap<u32, (u64, Peer)>,
-    /// Bounded by the slots.
-    lingering: VecDeque<(Instant, ConnId)>,
-    retry_at: Option<Instant>,
+    alarms: Alarms,
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
@@ -112,8 +111,7 @@ impl Epoll {
             sends: Sends::default(),
             listeners: Vec::new(),
             departing: HashMap::new(),
-            lingering: VecDeque::new(),
-            retry_at: None,
+            alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
             peer,
@@ -254,7 +252,7 @@ impl Epoll {
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
         sys::shutdown_write(slot.raw());
-        self.lingering.push_back((Instant::now() + self.linger, conn));
+        self.alarms.linger(conn, self.linger);
         self.arm(index, IN);
     }
 
@@ -346,7 +344,7 @@ impl Epoll {
         self.notices.push_back(Notice::AcceptPaused(*tag, cause));
         let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), 0, LISTENER | listener as u64);
         if cause == Exhausted::Descriptors {
-            self.retry_at = Some(Instant::now() + ACCEPT_RETRY);
+            self.alarms.rest();
         }
     }
 
@@ -452,26 +450,17 @@ impl Epoll {
 
     /// Ends what has waited long enough, and tells how long until the next.
     fn expire(&mut self) -> Option<Duration> {
-        if self.lingering.is_empty() && self.retry_at.is_none() {
-            return None;
-        }
-        let now = Instant::now();
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
+        let now = self.alarms.look()?;
+        if self.alarms.rested(now) {
             self.wake_listeners(Exhausted::Descriptors);
         }
-        while let Some((until, conn)) = self.lingering.front().copied() {
-            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
-            if until > now && lingers.is_some() {
-                break;
-            }
-            self.lingering.pop_front();
-            if let Some(index) = lingers {
-                self.drop_socket(index);
-            }
+        while let Some(conn) = self.alarms.due(now, |conn| {
+            let slot = &self.slots[conn.slot as usize];
+            slot.generation == conn.generation && slot.state == State::Lingering
+        }) {
+            self.drop_socket(conn.slot);
         }
-        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
-        next.map(|at| at.saturating_duration_since(now))
+        self.alarms.next(now)
     }
 }
 

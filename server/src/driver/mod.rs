@@ -41,6 +41,7 @@
 //! epoll one entry. Received bytes go through one buffer a thread. A `Vec` given to `send` is held until the kernel has
 //! taken all of it and then handed back in [`Event::Sent`] for the next use.
 
+mod alarms;
 mod choose;
 mod epoll;
 mod listen;

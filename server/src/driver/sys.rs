@@ -115,11 +115,6 @@ pub(super) struct Name(libc::sockaddr_storage);
 /// Its size, in bytes.
 pub(super) const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-/// The size of an address of the family of `like`, in bytes: `SO_PEERNAME` gives no name to who asks for more.
-pub(super) fn name_bytes(like: SocketAddr) -> u32 {
-    (if like.is_ipv4() { size_of::<libc::sockaddr_in>() } else { size_of::<libc::sockaddr_in6>() }) as u32
-}
-
 impl Default for Name {
     fn default() -> Self {
         // SAFETY: all zeros are a valid `sockaddr_storage` (family unspecified).
@@ -149,5 +144,17 @@ impl Name {
             }
             _ => None,
         }
+    }
+}
+
+/// Where the kernel writes an address, and how long it is.
+pub(super) struct NameRoom {
+    pub(super) name: Name,
+    pub(super) length: libc::socklen_t,
+}
+
+impl Default for NameRoom {
+    fn default() -> Self {
+        NameRoom { name: Name::default(), length: NAME_BYTES }
     }
 }

@@ -47,7 +47,7 @@ mod record;
 mod secrets;
 mod self_signed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod traffic;
 mod x509;
 

@@ -6,7 +6,6 @@ use crate::driver::sends::NONE;
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice};
 use io_uring::cqueue;
 use std::io::{self, ErrorKind};
-use std::time::Instant;
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u8 = 1;
@@ -27,8 +26,6 @@ pub(super) const ABORT: u8 = 1 << 7;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Free,
-    /// Accepted, its peer's address being asked for.
-    Naming,
     Open,
     /// Close after the send in flight.
     Finishing,
@@ -36,10 +33,8 @@ pub(super) enum State {
     Lingering,
     /// Close as soon as nothing is pending.
     Closing,
-    /// Close without telling: the owner has never heard of it.
-    Unseen,
-    /// Taken out of the table, the completion awaited; `true`: without telling.
-    Freeing(bool),
+    /// Taken out of the table, the completion awaited.
+    Freeing,
     /// Move as soon as nothing is pending.
     Departing,
     /// Under way to the other ring.
@@ -120,7 +115,7 @@ impl Uring {
                     on_event(Event::Departed { conn, key });
                 }
             }
-            State::Freeing(false) => on_event(Event::Closed { conn }),
+            State::Freeing => on_event(Event::Closed { conn }),
             _ => {}
         }
         if self.used < self.ceiling - self.ceiling / 64 {
@@ -321,12 +316,12 @@ impl Uring {
                     self.go(index)
                 }
             }
-            State::Closing | State::Unseen => {
+            State::Closing => {
                 if slot.has(POLLING) || busy {
                     return self.unwatch(index);
                 }
                 let abort = slot.has(ABORT) && !slot.has(BROKEN);
-                slot.state = State::Freeing(state == State::Unseen);
+                slot.state = State::Freeing;
                 let word = self.word(Op::Close, index);
                 self.ring.close(index, abort, word);
             }
@@ -346,7 +341,7 @@ impl Uring {
         slot.sending = SHUTTING;
         let word = self.word(Op::Shutdown, index);
         self.ring.shutdown_write(index, word);
-        self.lingering.push_back((Instant::now() + self.linger, conn));
+        self.alarms.linger(conn, self.linger);
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
         if !self.slot(index).has(CANCELLING) {
@@ -395,7 +390,7 @@ impl Uring {
             return;
         };
         // After a failed departure the close linked to it is cancelled, and the connection stays.
-        if matches!(self.slot(index).state, State::Freeing(_)) || done.result() >= 0 {
+        if matches!(self.slot(index).state, State::Freeing) || done.result() >= 0 {
             self.release(index, on_event);
         }
     }

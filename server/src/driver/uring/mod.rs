@@ -16,14 +16,17 @@
 mod accept;
 mod conn;
 mod ring;
+#[cfg(test)]
+mod tests;
 
+use super::alarms::Alarms;
 use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
     sys,
 };
-use accept::{Listener, Names};
+use accept::Listener;
 use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
 use io_uring::cqueue;
 use ring::{Op, Ring, Word};
@@ -31,7 +34,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -45,11 +48,14 @@ pub(super) struct Uring {
     fired: usize,
     slots: Vec<Slot>,
     used: u32,
+    /// Slots of the kernel's table.
+    capacity: u32,
     /// No more is accepted from here on; the rest is for arrivals and for accepts on their way.
     ceiling: u32,
     sends: Sends,
     listeners: Vec<Listener>,
-    names: Names,
+    /// A listener has told that more connections wait.
+    more_to_accept: bool,
     /// Bounded by the slots.
     ready: VecDeque<ConnId>,
     /// Those of `ready` that had more than one receive took; bounded by the slots.
@@ -60,9 +66,7 @@ pub(super) struct Uring {
     /// Receives of the present batch that are not done.
     receiving: usize,
     departing: HashMap<u32, (u64, Peer)>,
-    /// Bounded by the slots.
-    lingering: VecDeque<(Instant, ConnId)>,
-    retry_at: Option<Instant>,
+    alarms: Alarms,
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
@@ -83,18 +87,18 @@ impl Uring {
             fired: 0,
             slots: Vec::new(),
             used: 0,
+            capacity,
             ceiling: capacity - (capacity / 64).clamp(1, 256),
             sends: Sends::default(),
             listeners: Vec::new(),
-            names: Names::default(),
+            more_to_accept: false,
             ready: VecDeque::new(),
             again: Vec::new(),
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
             chunk: 0,
             receiving: 0,
             departing: HashMap::new(),
-            lingering: VecDeque::new(),
-            retry_at: None,
+            alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
             peer,
@@ -127,13 +131,13 @@ impl Uring {
                     self.fired += 1;
                     self.accepted(entry, on_event);
                 }
-                Op::Name => self.named(entry, on_event),
                 Op::Close => self.closed(entry, on_event),
                 Op::Depart => self.departed(entry),
                 Op::Arrive if entry.result() >= 0 => {
                     let conn = self.occupy(entry.result() as u32, State::Open, on_event);
                     on_event(Event::Arrived { key: word.key(), conn });
                     self.watch(conn.slot);
+                    self.rest_if_full();
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
                 Op::Arrive | Op::Wake | Op::None => {}
@@ -143,11 +147,11 @@ impl Uring {
         self.done = done;
     }
 
-    /// Receives from all that have something, and learns the names of the accepted.
+    /// Receives from all that have something, and accepts all that wait.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let mut handed = 0;
-        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.names.is_waiting()) {
-            self.ask_names();
+        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept) {
+            self.more_to_accept = false;
             self.queue_receives();
             handed += self.receiving.max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
@@ -181,26 +185,17 @@ impl Uring {
 
     /// Ends what has waited long enough, and tells how long until the next.
     fn expire(&mut self) -> Option<Duration> {
-        if self.lingering.is_empty() && self.retry_at.is_none() {
-            return None;
-        }
-        let now = Instant::now();
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
+        let now = self.alarms.look()?;
+        if self.alarms.rested(now) {
             self.wake_listeners(Exhausted::Descriptors);
         }
-        while let Some((until, conn)) = self.lingering.front().copied() {
-            let lingers = self.find(conn).filter(|i| self.slots[*i as usize].state == State::Lingering);
-            if until > now && lingers.is_some() {
-                break;
-            }
-            self.lingering.pop_front();
-            if let Some(index) = lingers {
-                self.end(index);
-            }
+        while let Some(conn) = self.alarms.due(now, |conn| {
+            let slot = &self.slots[conn.slot as usize];
+            slot.generation == conn.generation && slot.state == State::Lingering
+        }) {
+            self.end(conn.slot);
         }
-        let next = self.lingering.front().map(|(until, _)| *until).into_iter().chain(self.retry_at).min();
-        next.map(|at| at.saturating_duration_since(now))
+        self.alarms.next(now)
     }
 
     /// An open connection.
@@ -220,8 +215,10 @@ impl Driver for Uring {
         }
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
-        let name_bytes = sys::name_bytes(listener.local_addr()?);
-        self.listeners.push(Listener { socket: listener, tag, name_bytes, armed: false, resting: None });
+        let room = Box::default();
+        self.listeners.push(Listener { socket: listener, tag, room, armed: false, resting: None });
+        // Each listener may take a last one when the table is full but for the rest.
+        self.ceiling = self.ceiling.min(self.capacity.saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
     }
@@ -229,7 +226,7 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let told = self.deliver(on_event);
-        let busy = told || !self.ready.is_empty() || self.names.is_waiting() || timeout == Some(Duration::ZERO);
+        let busy = told || !self.ready.is_empty() || timeout == Some(Duration::ZERO);
         if !busy && self.peer.falls_asleep() {
             self.ring.sleep(next.into_iter().chain(timeout).min())?;
         } else {

@@ -22,7 +22,6 @@ pub(super) enum Op {
     /// Nobody waits for it.
     None = 0,
     Accept = 1,
-    Name = 2,
     Poll = 3,
     Receive = 4,
     Send = 5,
@@ -51,7 +50,6 @@ impl Word {
     pub(super) fn op(self) -> Op {
         match (self.0 >> 56) as u8 {
             1 => Op::Accept,
-            2 => Op::Name,
             3 => Op::Poll,
             4 => Op::Receive,
             5 => Op::Send,
@@ -105,7 +103,7 @@ impl Ring {
             .map_err(|error| explain("a table of direct descriptors cannot be made", error))?;
         let enter_flags = if ring.params().is_feature_no_iowait() { ENTER_NO_IOWAIT } else { 0 };
         let mut ring = Ring { ring, early: Vec::new(), enter_flags };
-        ring.check_names().map_err(|error| explain("the address of a peer cannot be asked for", error))?;
+        ring.check_options().map_err(|error| explain("socket options cannot be set", error))?;
         Ok(ring)
     }
 
@@ -115,35 +113,21 @@ impl Ring {
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
     }
 
-    /// Asks for the address of a UDP socket, which answers as a TCP socket does and needs no peer.
-    fn check_names(&mut self) -> io::Result<()> {
+    /// Sets an option of a UDP socket, as the abort of a connection does: kernels before 6.7 have the operation, and
+    /// refuse this use of it.
+    fn check_options(&mut self) -> io::Result<()> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
-        let address = socket.local_addr()?;
-        socket.connect(address)?;
-        let mut name = Box::new(sys::Name::default());
-        let entry = opcode::SetSockOpt::new(
-            Fd(socket.as_raw_fd()),
-            libc::SOL_SOCKET as u32,
-            libc::SO_PEERNAME as u32,
-            name.as_mut_ptr().cast(),
-            sys::name_bytes(address),
-        );
-        let entry = into_getsockopt(entry.build());
-        // SAFETY: the room for the name outlives the completion that is waited for here.
-        unsafe { self.push(entry.user_data(Word::new(Op::Name, 0, 0).0)) };
+        let (level, name, value, size) = abort_option();
+        let entry = opcode::SetSockOpt::new(Fd(socket.as_raw_fd()), level, name, value, size).build();
+        // SAFETY: the value is static.
+        unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
         let mut done = Vec::new();
         while done.is_empty() {
             self.sleep(None)?;
             self.collect(&mut done);
         }
         let result = done[0].result();
-        if result < 0 {
-            return Err(io::Error::from_raw_os_error(-result));
-        }
-        if name.address() != Some(address) {
-            return Err(io::Error::other("the answer is wrong"));
-        }
-        Ok(())
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
     }
 
     /// # Safety
@@ -220,27 +204,18 @@ impl Ring {
         into.extend(self.ring.completion());
     }
 
-    /// Accepts into free slots of the table, again and again.
-    pub(super) fn accept(&mut self, listener: RawFd, word: Word) {
-        let entry = opcode::AcceptMulti::new(Fd(listener)).allocate_file_index(true).build();
-        // SAFETY: points to no memory.
-        unsafe { self.push(entry.user_data(word.0)) };
-    }
-
-    /// Asks for the peer's address, which has exactly `length` bytes.
+    /// Accepts one connection into a free slot of the table.
     ///
     /// # Safety
-    /// `name` must stay until the completion.
-    pub(super) unsafe fn name(&mut self, slot: u32, name: *mut sys::Name, length: u32, word: Word) {
-        let entry = opcode::SetSockOpt::new(
-            Fixed(slot),
-            libc::SOL_SOCKET as u32,
-            libc::SO_PEERNAME as u32,
-            name.cast(),
-            length,
-        );
+    /// `room` must stay until the completion.
+    pub(super) unsafe fn accept(&mut self, listener: RawFd, room: *mut sys::NameRoom, word: Word) {
+        // SAFETY: the caller's promise; no reference is made.
+        let (name, length) = unsafe { (&raw mut (*room).name, &raw mut (*room).length) };
+        let entry = opcode::Accept::new(Fd(listener), name.cast(), length)
+            .file_index(Some(DestinationSlot::auto_target()))
+            .build();
         // SAFETY: the caller's promise.
-        unsafe { self.push(into_getsockopt(entry.build()).user_data(word.0)) };
+        unsafe { self.push(entry.user_data(word.0)) };
     }
 
     /// Tells each time that bytes have arrived, or an end or an error.
@@ -298,12 +273,9 @@ impl Ring {
     pub(super) fn close(&mut self, slot: u32, abort: bool, word: Word) {
         if abort {
             self.reserve(2);
-            let value = (&raw const sys::ABORT).cast();
-            let length = size_of::<libc::linger>() as u32;
-            let entry =
-                opcode::SetSockOpt::new(Fixed(slot), libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, length)
-                    .build()
-                    .flags(squeue::Flags::IO_HARDLINK);
+            let (level, name, value, size) = abort_option();
+            let entry = opcode::SetSockOpt::new(Fixed(slot), level, name, value, size).build();
+            let entry = entry.flags(squeue::Flags::IO_HARDLINK);
             // SAFETY: the value is static.
             unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
         }
@@ -346,25 +318,17 @@ fn busy_is_fine(entered: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Turns a `setsockopt` of the ring into a `getsockopt` (Linux 6.7): they differ in one number, and the library has only
-/// the former. `SO_PEERNAME` this way is the one means to learn the peer's address of a direct descriptor that neither
-/// gives it a descriptor of the process for a moment nor takes an accept operation for each connection.
-fn into_getsockopt(mut entry: squeue::Entry) -> squeue::Entry {
-    /// From the kernel's `enum io_uring_socket_op`.
-    const GETSOCKOPT: u32 = 2;
-    /// Offset of `cmd_op` in the kernel's `struct io_uring_sqe`.
-    const CMD_OP_OFFSET: usize = 8;
-    const { assert!(size_of::<squeue::Entry>() == 64, "an entry is the kernel's 64 bytes") };
-    // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid there.
-    unsafe { (&raw mut entry).cast::<u8>().add(CMD_OP_OFFSET).cast::<u32>().write(GETSOCKOPT) };
-    entry
+/// Level, name, value and size of the option that makes a close a reset.
+fn abort_option() -> (u32, u32, *const libc::c_void, u32) {
+    let value = (&raw const sys::ABORT).cast();
+    (libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, size_of::<libc::linger>() as u32)
 }
 
 fn check_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).map_err(|error| explain("operations cannot be probed", error))?;
     let needed: [(u8, &str); 9] = [
-        (opcode::AcceptMulti::CODE, "accept"),
+        (opcode::Accept::CODE, "accept"),
         (opcode::PollAdd::CODE, "poll"),
         (opcode::Recv::CODE, "recv"),
         (opcode::Send::CODE, "send"),

@@ -21,14 +21,14 @@ mod openssl;
 mod streams;
 
 /// Certificates in a folder of their own.
-struct Scene {
+pub(crate) struct Scene {
     dir: TempDir,
-    certificates: Arc<Certificates>,
+    pub(crate) certificates: Arc<Certificates>,
 }
 
 impl Scene {
     /// A self-signed certificate for `localhost` and `example.org`.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_options(TlsOptions::default())
     }
 
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     /// A client that trusts the scene's certificate.
-    fn client_config(&self) -> ClientConfig {
+    pub(crate) fn client_config(&self) -> ClientConfig {
         self.client_config_for(rustls::ALL_VERSIONS)
     }
 

@@ -1,0 +1,168 @@
+//! One suite, run on both drivers: what `Driver` promises.
+
+use super::*;
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::Instant;
+
+/// Each of the tests named, on each driver.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod uring { $(#[test] fn $name() { super::$name(super::Preference::Uring) })* }
+        mod epoll { $(#[test] fn $name() { super::$name(super::Preference::Epoll) })* }
+    };
+}
+
+mod accepting;
+mod chaos;
+mod closing;
+mod moving;
+mod traffic;
+
+/// An event that may be kept.
+#[derive(Debug, PartialEq, Eq, Clone)]
+enum Seen {
+    Accepted(ConnId, ListenerTag, SocketAddr),
+    Received(ConnId, Vec<u8>),
+    Sent(ConnId),
+    Failed(ConnId, Cause),
+    Closed(ConnId),
+    Arrived(u64, ConnId),
+    Departed(ConnId, u64),
+    DepartureFailed(ConnId, u64),
+    AcceptPaused(Exhausted),
+    Woken,
+}
+
+fn keep(event: Event<'_>) -> Seen {
+    match event {
+        Event::Accepted { conn, tag, peer } => Seen::Accepted(conn, tag, peer),
+        Event::Received { conn, bytes } => Seen::Received(conn, bytes.to_vec()),
+        Event::Sent { conn, buffer } => {
+            assert!(buffer.is_empty());
+            Seen::Sent(conn)
+        }
+        Event::Failed { conn, cause } => Seen::Failed(conn, cause),
+        Event::Closed { conn } => Seen::Closed(conn),
+        Event::Arrived { key, conn } => Seen::Arrived(key, conn),
+        Event::Departed { conn, key } => Seen::Departed(conn, key),
+        Event::DepartureFailed { conn, key, .. } => Seen::DepartureFailed(conn, key),
+        Event::AcceptPaused { cause, .. } => Seen::AcceptPaused(cause),
+        Event::Woken => Seen::Woken,
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct World {
+    driver: Box<dyn Driver>,
+    addr: SocketAddr,
+    seen: Vec<Seen>,
+}
+
+fn make(kind: Preference, settings: &Settings) -> Box<dyn Driver> {
+    choose(kind, settings).expect("this host has the driver under test").driver
+}
+
+impl World {
+    fn new(kind: Preference) -> World {
+        World::with(kind, &Settings { linger: Duration::from_millis(300), ..Settings::default() })
+    }
+
+    fn with(kind: Preference, settings: &Settings) -> World {
+        let mut driver = make(kind, settings);
+        let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
+        let addr = listener.local_addr().unwrap();
+        driver.listen(listener, ListenerTag(7)).unwrap();
+        World { driver, addr, seen: Vec::new() }
+    }
+
+    fn turn(&mut self, timeout: Duration) {
+        let seen = &mut self.seen;
+        self.driver.wait(Some(timeout), &mut |event| seen.push(keep(event))).unwrap();
+    }
+
+    /// Turns until `what` finds what it looks for among all events so far.
+    fn until<T>(&mut self, text: &str, what: impl Fn(&[Seen]) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = what(&self.seen) {
+                return found;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "no {text} among {:?}",
+                &self.seen[self.seen.len().saturating_sub(20)..]
+            );
+            self.turn(Duration::from_millis(20));
+        }
+    }
+
+    fn until_seen(&mut self, event: &Seen) {
+        self.until(&format!("{event:?}"), |seen| seen.contains(event).then_some(()));
+    }
+
+    fn connect(&mut self) -> (ConnId, TcpStream) {
+        let client = TcpStream::connect(self.addr).unwrap();
+        let local = client.local_addr().unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let conn = self.until("Accepted", |seen| {
+            seen.iter().rev().find_map(|event| match event {
+                Seen::Accepted(conn, ListenerTag(7), peer) if *peer == local => Some(*conn),
+                _ => None,
+            })
+        });
+        (conn, client)
+    }
+
+    fn bytes(&self, conn: ConnId) -> Vec<u8> {
+        let mut all = Vec::new();
+        for event in &self.seen {
+            if let Seen::Received(from, bytes) = event
+                && *from == conn
+            {
+                all.extend_from_slice(bytes);
+            }
+        }
+        all
+    }
+
+    fn until_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
+        let start = Instant::now();
+        while self.bytes(conn).len() < bytes.len() {
+            assert!(start.elapsed() < PATIENCE, "{} of {} bytes", self.bytes(conn).len(), bytes.len());
+            self.turn(Duration::from_millis(20));
+        }
+        assert!(self.bytes(conn) == bytes, "other bytes than were sent");
+    }
+
+    /// Turns until nothing has happened for a while.
+    fn quiet(&mut self, for_ms: u64) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(for_ms) {
+            self.turn(Duration::from_millis(5));
+        }
+    }
+
+    fn has(&self, event: &Seen) -> bool {
+        self.seen.contains(event)
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i % 251) as u8 ^ (i / 251 % 256) as u8).collect()
+}
+
+fn read_all(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    client.read_to_end(&mut all).map(|_| all)
+}
+
+#[test]
+fn what_was_asked_for_is_chosen() {
+    let chosen = choose(Preference::Epoll, &Settings::default()).unwrap();
+    assert_eq!((chosen.driver.kind(), chosen.fallback), (Kind::Epoll, None));
+    let chosen = choose(Preference::Auto, &Settings::default()).unwrap();
+    // Either io_uring works here, or it is said why not.
+    assert_eq!(chosen.fallback.is_some(), chosen.driver.kind() == Kind::Epoll);
+}

@@ -1,0 +1,248 @@
+//! Bytes in, bytes out, pauses and wake-ups.
+
+use super::*;
+use std::io::Write;
+use std::net::Shutdown;
+
+fn echo(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    for round in 0..50u8 {
+        let message = vec![round; 180];
+        client.write_all(&message).unwrap();
+        let before = world.seen.len();
+        world.until("Received", |seen| {
+            seen[before..].iter().any(|event| matches!(event, Seen::Received(..))).then_some(())
+        });
+        let got: Vec<u8> = world.seen[before..]
+            .iter()
+            .flat_map(|event| if let Seen::Received(_, bytes) = event { bytes.clone() } else { Vec::new() })
+            .collect();
+        assert_eq!(got, message);
+        world.driver.send(conn, got);
+        let before = world.seen.len();
+        world.until("Sent", |seen| seen[before..].contains(&Seen::Sent(conn)).then_some(()));
+        let mut back = vec![0; 180];
+        client.read_exact(&mut back).unwrap();
+        assert_eq!(back, message);
+    }
+    assert_eq!(world.driver.connections(), 1);
+}
+
+fn an_empty_send_completes(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, _client) = world.connect();
+    world.driver.send(conn, Vec::new());
+    world.until_seen(&Seen::Sent(conn));
+}
+
+fn a_second_send_in_flight_is_the_callers_error(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, _client) = world.connect();
+    world.driver.send(conn, b"one".to_vec());
+    let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.driver.send(conn, b"two".to_vec())));
+    assert!(second.is_err());
+}
+
+fn many_connections(kind: Preference) {
+    const COUNT: usize = 600;
+    let mut world = World::new(kind);
+    let mut all: Vec<(ConnId, TcpStream)> = (0..COUNT).map(|_| world.connect()).collect();
+    let mut slots: Vec<u32> = all.iter().map(|(conn, _)| conn.slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    assert_eq!(slots.len(), COUNT, "a slot each");
+    for (index, (_, client)) in all.iter_mut().enumerate() {
+        client.write_all(format!("hello {index}").as_bytes()).unwrap();
+    }
+    world.until("all bytes", |seen| {
+        (seen.iter().filter(|event| matches!(event, Seen::Received(..))).count() >= COUNT).then_some(())
+    });
+    for (index, (conn, client)) in all.iter_mut().enumerate() {
+        assert_eq!(world.bytes(*conn), format!("hello {index}").into_bytes());
+        world.driver.send(*conn, format!("bye {index}").into_bytes());
+        world.driver.close(*conn, Close::AfterSend);
+        client.shutdown(Shutdown::Write).unwrap();
+    }
+    world.until("all closed", |seen| {
+        (seen.iter().filter(|event| matches!(event, Seen::Closed(..))).count() == COUNT).then_some(())
+    });
+    for (index, (_, client)) in all.iter_mut().enumerate() {
+        assert_eq!(read_all(client).unwrap(), format!("bye {index}").into_bytes());
+    }
+    assert_eq!(world.driver.connections(), 0);
+}
+
+fn split_and_large_reads(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    for byte in b"in pieces" {
+        client.write_all(&[*byte]).unwrap();
+        world.turn(Duration::from_millis(2));
+    }
+    world.until_bytes(conn, b"in pieces");
+    world.seen.clear();
+    let large = pattern(5 << 20);
+    let copy = large.clone();
+    let writer = std::thread::spawn(move || client.write_all(&copy).map(|()| client));
+    world.until_bytes(conn, &large);
+    drop(writer.join().unwrap().unwrap());
+    world.until_seen(&Seen::Failed(conn, Cause::PeerClosed));
+}
+
+fn received_bytes_may_be_changed_in_place(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    client.write_all(b"abc").unwrap();
+    let mut changed = Vec::new();
+    let start = Instant::now();
+    while changed.is_empty() && start.elapsed() < PATIENCE {
+        world
+            .driver
+            .wait(Some(Duration::from_millis(20)), &mut |event| {
+                if let Event::Received { bytes, .. } = event {
+                    bytes.make_ascii_uppercase();
+                    changed.extend_from_slice(bytes);
+                }
+            })
+            .unwrap();
+    }
+    world.driver.send(conn, changed);
+    world.until_seen(&Seen::Sent(conn));
+    let mut back = [0; 3];
+    client.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"ABC");
+}
+
+fn a_slow_reader_holds_sent_back(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    let large = pattern(48 << 20);
+    world.driver.send(conn, large.clone());
+    world.quiet(150);
+    assert!(!world.has(&Seen::Sent(conn)), "Sent although most of it is not with the kernel");
+    // Reading from it goes on meanwhile.
+    client.write_all(b"still here").unwrap();
+    world.until_bytes(conn, b"still here");
+    let reader = std::thread::spawn(move || {
+        let mut all = vec![0; 48 << 20];
+        client.read_exact(&mut all).unwrap();
+        all
+    });
+    world.until_seen(&Seen::Sent(conn));
+    assert!(reader.join().unwrap() == large);
+}
+
+fn a_reset_during_a_send_fails_it(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, client) = world.connect();
+    world.driver.send(conn, pattern(48 << 20));
+    world.quiet(50);
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+    world.until_seen(&Seen::Failed(conn, Cause::Reset));
+    assert!(!world.has(&Seen::Sent(conn)));
+    // Nothing more goes, and nothing more is told but the end.
+    world.seen.clear();
+    world.driver.send(conn, b"lost".to_vec());
+    world.quiet(30);
+    world.driver.close(conn, Close::AfterSend);
+    world.until_seen(&Seen::Closed(conn));
+    assert_eq!(world.seen, [Seen::Closed(conn)]);
+    assert_eq!(world.driver.connections(), 0);
+}
+
+fn pause_and_resume(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    for round in 0..3 {
+        world.seen.clear();
+        world.driver.pause(conn);
+        client.write_all(b"held").unwrap();
+        world.quiet(50);
+        client.write_all(b" back").unwrap();
+        // Costs no wake-ups: every turn of the next 100 ms lasts its whole time.
+        world.quiet(20);
+        let (start, mut turns) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_millis(100) {
+            client.write_all(b".").unwrap();
+            world.turn(Duration::from_millis(20));
+            turns += 1;
+        }
+        assert!(turns <= 7, "{turns} turns in round {round}");
+        assert!(world.bytes(conn).is_empty(), "received while paused");
+        // A send goes on.
+        world.driver.send(conn, b"go".to_vec());
+        world.until_seen(&Seen::Sent(conn));
+        client.read_exact(&mut [0; 2]).unwrap();
+        world.driver.resume(conn);
+        let mut whole = b"held back".to_vec();
+        whole.extend(std::iter::repeat_n(b'.', turns));
+        world.until_bytes(conn, &whole);
+    }
+    // A pause that nobody notices, and bytes after it.
+    world.seen.clear();
+    world.driver.pause(conn);
+    world.driver.resume(conn);
+    client.write_all(b"after").unwrap();
+    world.until_bytes(conn, b"after");
+}
+
+fn who_sends_without_end_is_read_once_a_turn(kind: Preference) {
+    let mut world = World::new(kind);
+    let (conn, client) = world.connect();
+    client.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    while let Ok(count) = (&client).write(&[7; 65_536]) {
+        sent += count;
+    }
+    assert!(sent > 300 << 10, "more than one receive takes: {sent}");
+    for _ in 0..100 {
+        let before = world.seen.len();
+        world.turn(Duration::from_millis(20));
+        assert!(world.seen[before..].iter().filter(|e| matches!(e, Seen::Received(..))).count() <= 1);
+    }
+    assert_eq!(world.bytes(conn).len(), sent);
+}
+
+fn wake_from_another_thread(kind: Preference) {
+    let mut world = World::new(kind);
+    let peer = world.driver.peer();
+    // Awake: the next wait does not sleep.
+    peer.wake();
+    peer.wake();
+    let start = Instant::now();
+    world.turn(Duration::from_secs(10));
+    assert_eq!(world.seen, [Seen::Woken], "several calls, one event");
+    // Asleep.
+    for _ in 0..20 {
+        world.seen.clear();
+        let peer = world.driver.peer();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(3));
+            peer.wake();
+        });
+        world.until_seen(&Seen::Woken);
+        other.join().unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(5));
+    world.seen.clear();
+    world.turn(Duration::from_millis(10));
+    world.turn(Duration::from_millis(10));
+    assert!(!world.has(&Seen::Woken), "not woken without a call");
+}
+
+fn a_time_out_is_kept(kind: Preference) {
+    let mut world = World::new(kind);
+    world.turn(Duration::ZERO);
+    let start = Instant::now();
+    world.turn(Duration::from_millis(60));
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(55) && took < Duration::from_secs(2), "{took:?}");
+}
+
+on_both! {
+    echo an_empty_send_completes a_second_send_in_flight_is_the_callers_error many_connections split_and_large_reads
+    received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_reset_during_a_send_fails_it
+    pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
+}

@@ -1,0 +1,414 @@
+//! Connections that move from one thread to another, with each event of the two drivers where the test wants it. What a
+//! socket does by chance is done here on purpose.
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::mpsc::sync_channel;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use throng_engine::counters::Counters;
+use throng_engine::io::PutMode;
+use throng_engine::settings::Settings;
+
+use super::*;
+use crate::admin::ScramKeys;
+use crate::disk::{Committer, Engine, MemoryEngine, Readers, Wake};
+use crate::driver::{Kind, ListenerTag, Preference, choose};
+use crate::log::Secret;
+use crate::tls::tests::Scene;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' \
+                      to='localhost' version='1.0'>";
+/// The listener of direct TLS.
+const TLS: ListenerTag = ListenerTag(0);
+
+/// An event that may be kept.
+enum Happens {
+    Accepted(ConnId),
+    Received(ConnId, Vec<u8>),
+    Sent(ConnId),
+    Closed(ConnId),
+    Departed(ConnId, u64),
+    DepartureFailed(ConnId, u64),
+    Arrived(u64, ConnId),
+}
+
+/// An order that a driver was given.
+#[derive(Debug, PartialEq, Eq)]
+enum Did {
+    Send(ConnId, Vec<u8>),
+    Close(ConnId, Close),
+    Depart(ConnId, u64),
+}
+
+/// What is between a test and the driver of one thread.
+#[derive(Default)]
+struct Stage {
+    /// The events of the next wait.
+    next: Vec<Happens>,
+    did: Vec<Did>,
+    /// Sends are not finished before the test says so.
+    holds: bool,
+}
+
+/// A driver without sockets.
+struct Puppet {
+    stage: Rc<RefCell<Stage>>,
+    peer: Peer,
+}
+
+impl Driver for Puppet {
+    fn kind(&self) -> Kind {
+        Kind::Epoll
+    }
+
+    fn listen(&mut self, _: std::net::TcpListener, _: ListenerTag) -> std::io::Result<()> {
+        unreachable!("nobody listens")
+    }
+
+    fn wait(&mut self, _: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> std::io::Result<()> {
+        for event in std::mem::take(&mut self.stage.borrow_mut().next) {
+            match event {
+                Happens::Accepted(conn) => {
+                    let peer = SocketAddr::from(([127, 0, 0, 1], 4000));
+                    on_event(Event::Accepted { conn, tag: TLS, peer });
+                }
+                Happens::Received(conn, mut bytes) => on_event(Event::Received { conn, bytes: &mut bytes }),
+                Happens::Sent(conn) => on_event(Event::Sent { conn, buffer: Vec::new() }),
+                Happens::Closed(conn) => on_event(Event::Closed { conn }),
+                Happens::Departed(conn, key) => on_event(Event::Departed { conn, key }),
+                Happens::DepartureFailed(conn, key) => {
+                    on_event(Event::DepartureFailed { conn, key, error: std::io::ErrorKind::StorageFull });
+                }
+                Happens::Arrived(key, conn) => on_event(Event::Arrived { key, conn }),
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
+        let mut stage = self.stage.borrow_mut();
+        stage.did.push(Did::Send(conn, bytes));
+        if !stage.holds {
+            stage.next.push(Happens::Sent(conn));
+        }
+    }
+
+    fn pause(&mut self, _: ConnId) {}
+
+    fn resume(&mut self, _: ConnId) {}
+
+    fn close(&mut self, conn: ConnId, how: Close) {
+        self.stage.borrow_mut().did.push(Did::Close(conn, how));
+    }
+
+    fn depart(&mut self, conn: ConnId, _: &Peer, key: u64) {
+        self.stage.borrow_mut().did.push(Did::Depart(conn, key));
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer.clone()
+    }
+
+    fn connections(&self) -> u32 {
+        0
+    }
+}
+
+/// Two threads, whose turns are the test's, over a store in memory.
+struct World {
+    threads: Vec<Thread>,
+    stages: Vec<Rc<RefCell<Stage>>>,
+    asks: Vec<SyncSender<Ask>>,
+    client: Arc<ClientConfig>,
+    /// A user whose home is the second thread.
+    user: String,
+    _store: (Committer, Readers, Scene),
+}
+
+impl World {
+    fn new() -> World {
+        let scene = Scene::new();
+        let options = disk::Options::default();
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        let sleepers = Readers::sleepers(&options);
+        let wakes: Vec<Arc<dyn Wake>> = (0..2).map(|_| Arc::new(|| {}) as Arc<dyn Wake>).collect();
+        let all = wakes.iter().cloned().chain(sleepers.iter().map(|s| s.clone() as Arc<dyn Wake>)).collect();
+        let fatal: disk::commit::Fatal = Arc::new(|error| panic!("{error}"));
+        let (committer, submitters) = Committer::start(engine.clone(), None, 2, all, &options, fatal.clone()).unwrap();
+        let (readers, reads) = Readers::start(&engine, &committer, sleepers, 2, &options, &fatal).unwrap();
+        let jobs = crate::jobs::start(1, &wakes).unwrap();
+        let settings = Arc::new(Settings::new("localhost", 2, [1; 32], 0));
+        let (mut threads, mut stages, mut asks) = (Vec::new(), Vec::new(), Vec::new());
+        let driver = || choose(Preference::Epoll, &crate::driver::Settings::default()).unwrap().driver;
+        let peers: Vec<Peer> = (0..2).map(|_| driver().peer()).collect();
+        let clock = Clock::start();
+        let parts = submitters.into_iter().zip(reads).zip(jobs).zip(crate::mail::mailboxes(2, 16)).enumerate();
+        for (index, (((submitter, reads), jobs), mail)) in parts {
+            let stage = Rc::new(RefCell::new(Stage::default()));
+            let (ask, asked) = sync_channel(4);
+            let counters = Arc::new(Counters::default());
+            threads.push(Thread::new(Parts {
+                shard: Shard::new(ShardId(index as u16), settings.clone(), counters, [index as u8; 32]),
+                driver: Box::new(Puppet { stage: stage.clone(), peer: peers[index].clone() }),
+                submitter,
+                reads,
+                jobs,
+                mail,
+                peers: peers.clone(),
+                listeners: vec![ListenerKind {
+                    direct_tls: true,
+                    starttls: false,
+                    plain_auth: false,
+                    registration: false,
+                }],
+                tls: Some((scene.certificates.starttls(), scene.certificates.direct())),
+                asks: asked,
+                clock,
+                stop: Arc::default(),
+            }));
+            stages.push(stage);
+            asks.push(ask);
+        }
+        let home = |name: &String| threads[0].p.shard.home_of(name) == ShardId(1);
+        let user = (0..).map(|n| format!("user{n}")).find(home).unwrap();
+        let client = Arc::new(scene.client_config());
+        let mut world = World { threads, stages, asks, client, user, _store: (committer, readers, scene) };
+        world.add_user();
+        world
+    }
+
+    fn add_user(&mut self) {
+        let keys = ScramKeys::derive(&Secret::new("secret"), 4096, &[3; 16]).unwrap();
+        let (reply, replied) = sync_channel(1);
+        let local = self.user.as_str().into();
+        let command = Command::PutAccount { local, credentials: keys.record(0).into(), mode: PutMode::Add };
+        self.asks[1].try_send(Ask { command, reply }).unwrap();
+        self.until("the account", |_| replied.try_recv().ok().map(|reply| assert_eq!(reply, Reply::Done(1))));
+    }
+
+    /// One turn of a thread, with these events.
+    fn turn(&mut self, thread: usize, events: Vec<Happens>) {
+        self.stages[thread].borrow_mut().next.extend(events);
+        self.threads[thread].turn().unwrap();
+    }
+
+    /// Turns of both until the test finds what it looks for.
+    fn until<T>(&mut self, what: &str, mut found: impl FnMut(&mut World) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = found(self) {
+                return found;
+            }
+            assert!(start.elapsed() < PATIENCE, "no {what}");
+            self.turn(0, Vec::new());
+            self.turn(1, Vec::new());
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// What a thread's driver is told to do next of the sort that `which` finds.
+    fn next_order<T>(&mut self, thread: usize, what: &str, which: impl Fn(&Did) -> Option<T>) -> T {
+        self.until(what, |world| {
+            let mut stage = world.stages[thread].borrow_mut();
+            let (at, found) = stage.did.iter().enumerate().find_map(|(at, did)| Some((at, which(did)?)))?;
+            stage.did.remove(at);
+            Some(found)
+        })
+    }
+
+    fn connections(&self, thread: usize) -> u64 {
+        self.threads[thread].p.shard.counters().connections.get()
+    }
+}
+
+/// One client and where it is.
+struct Client {
+    thread: usize,
+    conn: ConnId,
+    tls: ClientConnection,
+    heard: String,
+}
+
+impl Client {
+    /// Connects to the first thread.
+    fn accept(world: &World, conn: ConnId) -> (Client, Happens) {
+        let tls = ClientConnection::new(world.client.clone(), ServerName::try_from("localhost").unwrap()).unwrap();
+        (Client { thread: 0, conn, tls, heard: String::new() }, Happens::Accepted(conn))
+    }
+
+    /// What it has to say, as records.
+    fn records(&mut self, text: &str) -> Vec<u8> {
+        self.tls.writer().write_all(text.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    fn say(&mut self, world: &mut World, text: &str) {
+        let bytes = self.records(text);
+        world.turn(self.thread, vec![Happens::Received(self.conn, bytes)]);
+    }
+
+    /// Hears what is sent to it until `mark` has come.
+    fn until(&mut self, world: &mut World, mark: &str) {
+        world.until(mark, |world| {
+            self.hear(world);
+            self.heard.contains(mark).then_some(())
+        });
+    }
+
+    fn hear(&mut self, world: &mut World) {
+        let mut stage = world.stages[self.thread].borrow_mut();
+        let mut to_send = Vec::new();
+        for did in std::mem::take(&mut stage.did) {
+            match did {
+                Did::Send(conn, bytes) if conn == self.conn => {
+                    let mut bytes = &bytes[..];
+                    while self.tls.read_tls(&mut bytes).unwrap() > 0 {
+                        self.tls.process_new_packets().expect("records in order, sealed with the keys agreed on");
+                    }
+                }
+                other => stage.did.push(other),
+            }
+        }
+        // An end of file and an empty buffer are both the end of what there is.
+        let _ = self.tls.reader().read_to_end(&mut to_send);
+        self.heard.push_str(std::str::from_utf8(&to_send).unwrap());
+        to_send.clear();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut to_send).unwrap();
+        }
+        if !to_send.is_empty() {
+            stage.next.push(Happens::Received(self.conn, to_send));
+        }
+    }
+
+    /// Logs in up to the `<success/>` that the client has read and the server does not know to be sent. The connection is
+    /// leaving by then.
+    fn log_in(world: &mut World, conn: ConnId) -> Client {
+        let (mut client, accepted) = Client::accept(world, conn);
+        world.turn(0, vec![accepted]);
+        client.say(world, HEADER);
+        client.until(world, "</stream:features>");
+        world.until("rest", |world| world.stages[0].borrow().next.is_empty().then_some(()));
+        world.stages[0].borrow_mut().holds = true;
+        let token = STANDARD.encode(format!("\0{}\0secret", world.user));
+        client.say(world, &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{token}</auth>"));
+        client.until(world, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'");
+        assert!(world.threads[0].p.shard.is_departing(conn));
+        client.heard.clear();
+        client
+    }
+
+    /// The key of its departure, once its last words are sent.
+    fn departure(&self, world: &mut World, sent: Vec<Happens>) -> u64 {
+        world.stages[0].borrow_mut().holds = false;
+        world.turn(0, sent);
+        let conn = self.conn;
+        world.next_order(0, "departure", |did| match did {
+            Did::Depart(who, key) if *who == conn => Some(*key),
+            _ => None,
+        })
+    }
+}
+
+fn conn(slot: u32, generation: u32) -> ConnId {
+    ConnId { slot, generation }
+}
+
+/// The kernel may fill a slot as soon as it has given it back, and tell of both in one go.
+#[test]
+fn a_slot_filled_again_in_the_wait_of_a_departure_is_the_newcomers() {
+    let mut world = World::new();
+    let mut leaver = Client::log_in(&mut world, conn(5, 0));
+    let key = leaver.departure(&mut world, vec![Happens::Sent(leaver.conn)]);
+    let (mut newcomer, accepted) = Client::accept(&world, conn(5, 1));
+    world.turn(0, vec![Happens::Departed(leaver.conn, key), accepted]);
+    assert_eq!(world.connections(0), 1, "the newcomer");
+    (leaver.thread, leaver.conn) = (1, conn(5, 7));
+    world.turn(1, vec![Happens::Arrived(key, leaver.conn)]);
+    // The one who has left goes on with its own keys, and the newcomer is served (RFC 6120 6.4.6, 4.3.2).
+    leaver.say(&mut world, HEADER);
+    leaver.until(&mut world, "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'");
+    newcomer.say(&mut world, HEADER);
+    newcomer.until(&mut world, "<mechanism>");
+    assert_eq!((world.connections(0), world.connections(1)), (1, 1));
+    world.turn(0, vec![Happens::Closed(newcomer.conn)]);
+    assert_eq!(world.connections(0), 0, "nothing is kept of either");
+}
+
+/// Moments of a move at which bytes of the peer may come in.
+const MOMENTS: usize = 7;
+
+/// RFC 6120 6.4.6: the new stream header may come as soon as `<success/>` is read, at whatever moment of the move.
+#[test]
+fn a_stream_header_is_kept_at_every_moment_of_a_move() {
+    let mut world = World::new();
+    let mut generation = 0;
+    for state_first in [false, true] {
+        for first in 0..MOMENTS {
+            for second in first..MOMENTS {
+                let mut client = Client::log_in(&mut world, conn(0, generation));
+                let header = client.records(HEADER);
+                let (early, late) = header.split_at(header.len() / 2);
+                let halves = [(first, early.to_vec()), (second, late.to_vec())];
+                // What comes at a moment, as events of the connection that it has then.
+                let at = |moment: usize, conn: ConnId| {
+                    halves
+                        .iter()
+                        .filter(move |(at, _)| *at == moment)
+                        .map(move |(_, b)| Happens::Received(conn, b.clone()))
+                };
+                let here = client.conn;
+                // Before the last words are known to be sent, in the same wait, behind it, and in the one of the end.
+                world.turn(0, at(0, here).collect());
+                let key = client.departure(&mut world, [Happens::Sent(here)].into_iter().chain(at(1, here)).collect());
+                world.turn(0, at(2, here).collect());
+                world.turn(0, at(3, here).chain([Happens::Departed(here, key)]).collect());
+                // At the new home: with the arrival, behind it, and when all is over.
+                let there = conn(0, generation);
+                (client.thread, client.conn) = (1, there);
+                let arrival: Vec<Happens> = [Happens::Arrived(key, there)].into_iter().chain(at(4, there)).collect();
+                if state_first {
+                    world.turn(1, Vec::new());
+                }
+                world.turn(1, arrival);
+                world.turn(1, at(5, there).collect());
+                world.turn(1, Vec::new());
+                world.turn(1, at(6, there).collect());
+                client.until(&mut world, "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'");
+                world.turn(1, vec![Happens::Closed(there)]);
+                generation += 1;
+            }
+        }
+    }
+    assert_eq!((world.connections(0), world.connections(1)), (0, 0));
+}
+
+/// RFC 6120 4.9.3.17, 4.9.1.2: a home without a free slot is told to the client, on a stream that the server opens.
+#[test]
+fn a_move_that_fails_is_told() {
+    let mut world = World::new();
+    let mut client = Client::log_in(&mut world, conn(2, 0));
+    let key = client.departure(&mut world, vec![Happens::Sent(client.conn)]);
+    world.turn(0, vec![Happens::DepartureFailed(client.conn, key)]);
+    client.until(&mut world, "</stream:stream>");
+    assert!(client.heard.starts_with("<?xml version='1.0'?><stream:stream "), "{}", client.heard);
+    assert!(client.heard.contains("<resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"));
+    let how = world.next_order(0, "close", |did| match did {
+        Did::Close(who, how) if *who == conn(2, 0) => Some(*how),
+        _ => None,
+    });
+    assert_eq!(how, Close::AfterSend);
+    world.turn(0, vec![Happens::Closed(client.conn)]);
+    assert_eq!(world.connections(0), 0);
+}
