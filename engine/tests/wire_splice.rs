@@ -44,10 +44,18 @@ fn rfc6120_8_1_2_1_the_server_stamps_from() {
 fn to_is_set_or_taken_away_and_nothing_else_is_touched() {
     let stanza = "<iq type=\"get\" to='t' id='1'><q xmlns='u' from='stays'/></iq>";
     assert_eq!(usual(stanza, &Splice::default()), stanza);
-    let set = Splice { to: Some(Some("z")), id: Some("2"), ..Splice::default() };
+    let set = Splice { to: Some(Some("z")), id: Some(Some("2")), ..Splice::default() };
     assert_eq!(usual(stanza, &set), "<iq type=\"get\" to='z' id='2'><q xmlns='u' from='stays'/></iq>");
     let removed = Splice { to: Some(None), ..Splice::default() };
     assert_eq!(usual(stanza, &removed), "<iq type=\"get\" id='1'><q xmlns='u' from='stays'/></iq>");
+    let unnamed = Splice { id: Some(None), ..Splice::default() };
+    assert_eq!(usual(stanza, &unnamed), "<iq type=\"get\" to='t'><q xmlns='u' from='stays'/></iq>");
+}
+
+#[test]
+fn rfc6121_4_4_2_a_stanza_for_many_loses_its_addresses_only() {
+    let many = Splice { unaddressed: true, ..Splice::default() };
+    assert_eq!(usual("<presence from='f' id='1' to='t' type='x'/>", &many), "<presence id='1' type='x'/>");
 }
 
 #[test]

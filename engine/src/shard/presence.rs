@@ -28,9 +28,8 @@ impl Shard {
             let contact = match self.address(full, to.as_deref(), &mut scratch) {
                 Address::User(to) => to.bare().as_str(),
                 Address::Own => bare_of(full),
-                Address::Server | Address::Remote => {
-                    return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound);
-                }
+                Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+                Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
                 Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
             };
             let step = RosterStep::SendSubscription {
@@ -73,7 +72,15 @@ impl Shard {
             return self.refuse(session, seq, element, StanzaCondition::BadRequest);
         };
         let xml = self.unaddressed(session, element);
-        let Ok(id) = self.presence_table.intern(&xml) else {
+        // What is kept for those who ask later goes without the id: few ids come twice, and with them every session would
+        // keep a presence of its own (RFC 6121 4.3.2.1 would rather have it kept).
+        let kept = match element.id() {
+            Some(_) => {
+                self.spliced(session, element, &Splice { unaddressed: true, id: Some(None), ..Splice::default() })
+            }
+            None => xml.clone(),
+        };
+        let Ok(id) = self.presence_table.intern(&kept) else {
             return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
         };
         let before = self.sessions.set_presence(session, Some(id));
@@ -250,11 +257,15 @@ impl Shard {
             .collect()
     }
 
-    /// The stanza as it is kept and goes to many.
+    /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).
     fn unaddressed(&self, session: SessionId, element: &Element<'_>) -> Vec<u8> {
+        self.spliced(session, element, &Splice { unaddressed: true, ..Splice::default() })
+    }
+
+    fn spliced(&self, session: SessionId, element: &Element<'_>, how: &Splice<'_>) -> Vec<u8> {
         let mut xml = Vec::with_capacity(element.bytes().len());
         let lang = self.lang(session);
-        splice(&mut xml, element, &Splice { unaddressed: true, lang: lang.as_deref(), ..Splice::default() });
+        splice(&mut xml, element, &Splice { lang: lang.as_deref(), ..*how });
         xml
     }
 }

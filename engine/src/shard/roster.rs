@@ -9,7 +9,7 @@ use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
 use crate::session::conn::NONE;
-use crate::shard::mail::Incoming;
+use crate::shard::mail::{Incoming, id_of_stanza};
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
@@ -294,12 +294,12 @@ impl Shard {
     fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
         let owner = self.bare_of_user(user);
         if self.storage == StorageState::Full {
-            return self.presence_error(session, contact, StanzaCondition::ResourceConstraint);
+            return self.presence_error(session, contact, xml, StanzaCondition::ResourceConstraint);
         }
         let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
         let sent = match self.with_roster(user, send) {
             Some(Ok(sent)) => sent,
-            Some(Err(condition)) => return self.presence_error(session, contact, condition),
+            Some(Err(condition)) => return self.presence_error(session, contact, xml, condition),
             None => return,
         };
         if let Some(push) = &sent.push {
@@ -317,10 +317,11 @@ impl Shard {
         }
     }
 
-    fn presence_error(&mut self, session: SessionId, contact: &str, condition: StanzaCondition) {
-        let full = self.full_jid(session);
+    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1).
+    fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], condition: StanzaCondition) {
+        let (full, id) = (self.full_jid(session), id_of_stanza(xml));
         let mut out = Vec::new();
-        super::stanza::write_error(&mut out, "presence", None, Some(contact), Some(&full), condition);
+        super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), condition);
         self.send_stanza(session, &out);
     }
 

@@ -150,7 +150,7 @@ impl Shard {
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
         if !is_error && !is_response {
-            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.1).
+            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.3.8).
             let to = element.to();
             let id = element.id();
             let full = self.full_jid(session);
