@@ -62,6 +62,8 @@ pub enum RosterStep {
     },
     /// A session has become unavailable or ended (RFC 6121 4.5.2).
     Withdraw {
+        /// The session, if it is still connected: it hears of it, too.
+        session: Option<SessionId>,
         /// Its full JID.
         full: Box<str>,
         /// The presence, unaddressed.

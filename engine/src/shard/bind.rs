@@ -281,7 +281,8 @@ impl Shard {
             self.presence_table.release(presence);
             self.note_logout(user, "");
             let directed = session.directed.take().map(|d| *d).unwrap_or_default();
-            let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
+            let xml = PRESENCE_GONE.into();
+            let step = RosterStep::Withdraw { session: None, full: full.clone().into(), xml, directed };
             self.roster_step(user, step);
         } else if let Some(directed) = session.directed.take() {
             self.withdraw_directed(&full, PRESENCE_GONE, &directed);

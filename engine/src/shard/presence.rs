@@ -97,15 +97,20 @@ impl Shard {
     }
 
     fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
-        let Some(before) = self.sessions.set_presence(session, None) else { return };
+        let before = self.sessions.set_presence(session, None);
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
         let directed = state.directed.take().map(|d| *d).unwrap_or_default();
+        let xml = self.unaddressed(session, element);
+        let Some(before) = before else {
+            // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
+            return self.withdraw_directed(full, &xml, &directed);
+        };
         self.presence_table.release(before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
         self.note_logout(user, &status);
-        let xml = self.unaddressed(session, element).into();
-        self.roster_step(user, RosterStep::Withdraw { full: full.into(), xml, directed });
+        let step = RosterStep::Withdraw { session: Some(session), full: full.into(), xml: xml.into(), directed };
+        self.roster_step(user, step);
         self.takers_changed(user);
     }
 

@@ -97,7 +97,9 @@ impl Shard {
                 self.stanza_done(session, seq);
             }
             RosterStep::Announce { session, full, xml, initial } => self.announce(user, session, &full, &xml, initial),
-            RosterStep::Withdraw { full, xml, directed } => self.withdraw(user, &full, &xml, &directed),
+            RosterStep::Withdraw { session, full, xml, directed } => {
+                self.withdraw(user, session, &full, &xml, &directed);
+            }
             RosterStep::SendSubscription { session, seq, kind, contact, xml } => {
                 self.send_subscription(user, session, kind, &contact, &xml);
                 self.stanza_done(session, seq);
@@ -266,7 +268,7 @@ impl Shard {
         false
     }
 
-    fn withdraw(&mut self, user: u32, full: &str, xml: &[u8], directed: &[Box<str>]) {
+    fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
         let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, PresenceNews)> {
             let from = roster.contacts().filter(|(_, state)| state.from());
             from.map(|(contact, _)| (contact.into(), PresenceNews::Unavailable)).collect()
@@ -275,6 +277,13 @@ impl Shard {
         self.presence_to_all(full, xml, &contacts);
         let owner = self.bare_of_user(user);
         self.to_available(user, full, &owner, xml);
+        // RFC 6121 4.5.2: also to the resource that has sent it, which is not among the available ones any more.
+        let unavailable = |s: SessionId| self.sessions.get(s).is_some_and(|s| !s.is_available());
+        if let Some(session) = session.filter(|&s| unavailable(s)) {
+            let mut out = Vec::new();
+            address(&mut out, xml, full, &owner);
+            self.send_stanza(session, &out);
+        }
         // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
         let told = |to: &str| contacts.iter().any(|(contact, _)| **contact == *bare_of(to));
         let others: Vec<Box<str>> = directed.iter().filter(|to| !told(to)).cloned().collect();
