@@ -208,6 +208,9 @@ impl Shard {
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let Some(opening) = self.opening(id) else { return };
         let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
+        if element.name() == "auth" {
+            return self.auth_begins_anew(id, &stage, element);
+        }
         if element.name() != "response" {
             let failure =
                 if element.name() == "abort" { Failure::ABORTED } else { Failure::of(SaslCondition::MalformedRequest) };
@@ -225,6 +228,21 @@ impl Shard {
             },
             _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
         }
+    }
+
+    /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). Nothing was guessed, so it costs the account
+    /// nothing; but it counts as an attempt, so that it does not go on for ever.
+    fn auth_begins_anew(&mut self, id: ConnId, discarded: &Stage, element: &Element<'_>) {
+        if let Stage::ExpectProof(expect) = discarded {
+            self.spare_account(expect.localpart());
+        }
+        let most = self.settings.auth_attempts_max;
+        let Some(opening) = self.opening(id) else { return };
+        opening.attempts = opening.attempts.saturating_add(1);
+        if opening.attempts >= most {
+            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
+        }
+        self.auth(id, element);
     }
 
     /// The home of an account has answered.
