@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use rand_core::RngCore;
 
 use crate::id::{ConnId, SessionId};
+use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
@@ -110,9 +111,16 @@ impl Shard {
         });
     }
 
+    /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
     fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, condition: StanzaCondition) {
         let id = iq.id();
         self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, condition));
+        let Some(slot) = self.conns.get(conn) else { return };
+        let ConnState::Opening(opening) = &mut slot.state else { return };
+        opening.attempts = opening.attempts.saturating_add(1);
+        if opening.attempts > BIND_RETRIES_MAX {
+            self.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
+        }
     }
 
     /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).

@@ -357,6 +357,7 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let ConnState::Opening(opening) = &mut conn.state else { return };
         opening.tls = None;
+        opening.attempts = 0;
         opening.stage = Stage::ExpectRestart(local.clone());
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;
