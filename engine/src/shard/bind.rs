@@ -14,6 +14,7 @@ use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
+use crate::shard::login::SM_UNEXPECTED;
 use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
@@ -365,8 +366,6 @@ impl Shard {
 /// Unavailable presence without payload, unaddressed.
 pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 
-const SM_UNEXPECTED: &[u8] =
-    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 

@@ -53,6 +53,10 @@ fn is_foreign(lang: &str) -> bool {
     tag && lang.len() <= LANG_BYTES_MAX && !lang.eq_ignore_ascii_case(SERVER_LANG)
 }
 
+/// Stream management where there can be none: too early, or twice (XEP-0198 3).
+pub(super) const SM_UNEXPECTED: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
 /// Whether a connection may carry credentials.
 pub(super) fn is_private(opening: &Opening) -> bool {
     opening.secured || opening.listener.plain_auth
@@ -113,6 +117,10 @@ impl Shard {
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => self.iq_before_login(id, element),
             Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == ns::SASL => {
                 self.sasl_goes_on(id, element, behind);
+            }
+            // XEP-0198 3: not before authentication, and that is no reason to end the stream.
+            Stage::ExpectChoice if namespace == ns::SM && matches!(element.name(), "enable" | "resume") => {
+                self.send_bytes(id, SM_UNEXPECTED);
             }
             // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
             _ => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
