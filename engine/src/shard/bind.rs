@@ -347,7 +347,8 @@ impl Shard {
         }
     }
 
-    /// A stanza of an ended session that was no message: a request gets its error (XEP-0198 5, RFC 6120 8.2.3).
+    /// A stanza of an ended session that was no message: a request gets the error that it would have got without the
+    /// session (XEP-0198 4, RFC 6121 8.5.3.2.3), which tells nothing of who was there (RFC 6120 8.3.3.13).
     pub(super) fn bounce_unreceived(&mut self, xml: &[u8]) {
         let mut scanner = crate::wire::Scanner::new();
         let scope = crate::wire::StreamScope::Usual;
@@ -358,7 +359,7 @@ impl Shard {
         let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
         if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
             let id = element.id();
-            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::RecipientUnavailable);
+            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable);
         }
     }
 }
