@@ -7,6 +7,7 @@ use crate::mail::{Kind, Letter, PresenceNews};
 use crate::ns;
 use crate::router::users::RosterStep;
 use crate::session::conn::NONE;
+use crate::session::table::Session;
 use crate::shard::Shard;
 use crate::shard::bind::PRESENCE_GONE;
 use crate::shard::stanza::{Address, bare_of, local_of};
@@ -60,8 +61,20 @@ impl Shard {
                 };
                 self.directed(session, seq, full, target, kind.is_some(), element);
             }
-            // A client's probe and error are not for it to send (RFC 6121 4.3, 4.7.1), and change nothing.
-            (Some("probe" | "error"), _) => self.stanza_done(session, seq),
+            // A client need not probe, but may (RFC 6121 4.3).
+            (Some("probe"), to) => {
+                if let Address::User(to) = self.address(full, to, &mut scratch) {
+                    let user = self.sessions.slot(session.slot).user;
+                    let step = RosterStep::AskAfter { full: full.into(), to: to.as_str().into() };
+                    self.roster_step(user, step);
+                }
+                self.stanza_done(session, seq);
+            }
+            // To whom it may concern (RFC 6120 10.5.4); to anybody else it changes nothing, nor is it answered (8.3.1).
+            (Some("error"), to) => match self.address(full, to, &mut scratch) {
+                Address::User(to) if !to.is_bare() => self.pass_on(session, seq, full, to.as_str(), false, element),
+                _ => self.stanza_done(session, seq),
+            },
             (Some(_), _) => self.refuse(session, seq, element, StanzaCondition::BadRequest),
         }
     }
@@ -144,6 +157,19 @@ impl Shard {
                 state.directed = None;
             }
         }
+        self.pass_on(session, seq, full, to, unavailable, element);
+    }
+
+    /// Sends a presence stanza to the one that it is addressed to.
+    fn pass_on(
+        &mut self,
+        session: SessionId,
+        seq: u32,
+        full: &str,
+        to: &str,
+        unavailable: bool,
+        element: &Element<'_>,
+    ) {
         let origin = self.sent_off(session, seq);
         let home = self.home(bare_of(to));
         let lang = self.lang(session);
@@ -175,12 +201,12 @@ impl Shard {
                     self.to_available(user, from, to, xml);
                 }
                 if let Some(number) = probe {
-                    self.roster_step(user, RosterStep::Probe { from: from.into(), number });
+                    self.roster_step(user, RosterStep::Probe { from: from.into(), to: bare_of(to).into(), number });
                 }
             }
             PresenceNews::Unavailable => self.to_available(user, from, to, xml),
             PresenceNews::Probe { number } => {
-                self.roster_step(user, RosterStep::Probe { from: from.into(), number });
+                self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
             }
             PresenceNews::Subscription { .. } => {}
         }
@@ -200,9 +226,9 @@ impl Shard {
         }
     }
 
-    /// One contact gets a user's presence, or a subscription stanza.
+    /// One contact gets a user's presence, a subscription stanza, or a probe.
     pub(super) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
-        let home = self.home(to);
+        let home = self.home(bare_of(to));
         let mail = self.mail_to(home);
         let (from, to, xml) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()), mail.write(xml));
         mail.push(Letter::Presence { news, from, to, xml });
@@ -227,6 +253,16 @@ impl Shard {
         for (full, xml) in self.presences(user) {
             self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
         }
+    }
+
+    /// That one of a user's sessions is available, and no more, goes to one JID (RFC 6121 4.3.2), if there is such a session
+    /// and it `may` be shown. Returns whether it was.
+    pub(super) fn show_one(&mut self, user: u32, resource: &str, to: &str, may: impl Fn(&Session) -> bool) -> bool {
+        let mut sessions = self.users.sessions(&self.sessions, user);
+        let Some((id, _)) = sessions.find(|(_, s)| *s.resource == *resource && may(s)) else { return false };
+        let full = self.full_jid(id);
+        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
+        true
     }
 
     /// All available sessions of a user vanish for one JID.

@@ -107,7 +107,8 @@ impl Shard {
             RosterStep::ReceiveSubscription { kind, number, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
             }
-            RosterStep::Probe { from, number } => self.probed(user, &from, number),
+            RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
+            RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
             RosterStep::Leave => self.leave_contacts(user),
         }
@@ -242,18 +243,42 @@ impl Shard {
         }
     }
 
-    /// Answers a contact's probe (RFC 6121 4.3.2).
-    fn probed(&mut self, user: u32, from: &str, number: u64) {
+    /// Passes a client's probe on, with a number only where there is a subscription to heal.
+    fn ask_after(&mut self, user: u32, full: &str, to: &str) {
+        let contact = bare_of(to);
+        let number = |_: &mut Shard, roster: &mut Roster| {
+            if roster.state(contact).to() { roster.asked(contact) } else { 0 }
+        };
+        if let Some(number) = self.with_roster(user, number) {
+            self.presence_to(PresenceNews::Probe { number }, full, to, b"");
+        }
+    }
+
+    /// Answers a contact's probe (RFC 6121 4.3.2), and one of somebody who got directed presence (4.6.6).
+    fn probed(&mut self, user: u32, from: &str, to: &str, number: u64) {
         let (owner, contact) = (self.bare_of_user(user), bare_of(from));
         if contact == owner {
             return;
         }
-        match self.with_roster(user, |_, roster| roster.probed(contact, number)) {
-            Some(ProbeAnswer::Presence) => self.show_presence(user, from),
-            Some(ProbeAnswer::Unsubscribed(number)) => {
-                self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+        let Some(answer) = self.with_roster(user, |_, roster| roster.probed(contact, number)) else { return };
+        let resource = to.split_once('/').map(|(_, resource)| resource);
+        match (answer, resource) {
+            (ProbeAnswer::Presence, None) => self.show_presence(user, from),
+            (ProbeAnswer::Presence, Some(resource)) => {
+                self.show_one(user, resource, from, |session| session.is_available());
             }
-            None => {}
+            (ProbeAnswer::Unsubscribed(number), resource) => {
+                let told = |to: &str| to == from || to == contact;
+                let directed = resource.is_some_and(|resource| {
+                    self.show_one(user, resource, from, |session| {
+                        session.directed.as_ref().is_some_and(|all| all.iter().any(|to| told(to)))
+                    })
+                });
+                // Without a number there is no subscription that could be over.
+                if !directed && number != 0 {
+                    self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+                }
+            }
         }
     }
 
