@@ -160,13 +160,16 @@ fn rfc6120_4_9_3_10_wrong_namespaces() {
     for wrong in [
         "<stream:stream xmlns='jabber:client' xmlns:stream='http://wrong'>",
         "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>",
-        "<stream:stream xmlns:stream='http://etherx.jabber.org/streams'>",
+        "<stream xmlns='http://etherx.jabber.org/stream'>",
         "<open xmlns='urn:ietf:params:xml:ns:xmpp-framing'>",
         "<stream>",
     ] {
         assert_eq!(header(wrong), Err(HeaderFault::InvalidNamespace), "{wrong}");
     }
     assert!(header("<stream xmlns='http://etherx.jabber.org/streams' xmlns:c='jabber:client'>").is_ok());
+    // 4.8.2: the content namespace may be left to each first-level element.
+    assert!(header("<stream xmlns='http://etherx.jabber.org/streams'>").is_ok());
+    assert!(header("<stream:stream xmlns:stream='http://etherx.jabber.org/streams'>").is_ok());
     assert!(header("<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:client'>").is_ok());
     assert_eq!(HeaderFault::InvalidNamespace.condition(), "invalid-namespace");
 }

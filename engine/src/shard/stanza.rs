@@ -60,6 +60,10 @@ impl Shard {
         if namespace == ns::SM {
             return self.management(conn, session, element);
         }
+        // RFC 6120 4.8.3: the content of another kind of stream.
+        if namespace == ns::SERVER {
+            return self.fail_stream(conn, StreamCondition::InvalidNamespace, None);
+        }
         if namespace != ns::CLIENT || !matches!(element.name(), "message" | "presence" | "iq") {
             return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None);
         }

@@ -100,7 +100,7 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     if !is_stream {
         return Err(HeaderFault::NotStream);
     }
-    if !declares_content(header) {
+    if !leads_to_client_content(header) {
         return Err(HeaderFault::InvalidNamespace);
     }
     let version = match header.attribute("version") {
@@ -110,15 +110,11 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
 }
 
-/// Whether `jabber:client` is the default namespace or, where the stream's own is the default or there is none, has a
-/// prefix (RFC 6120 4.8.2, 4.8.3).
-fn declares_content(header: &Element<'_>) -> bool {
+/// Whether the content namespace is a client's, or is left to each first-level element to declare: then the stream's own
+/// namespace is the default, or there is none (RFC 6120 4.8.2, 4.8.3).
+fn leads_to_client_content(header: &Element<'_>) -> bool {
     let default = header.declarations().find(|(prefix, _)| prefix.is_empty());
-    match default.as_ref().map_or("", |(_, name)| &**name) {
-        ns::CLIENT => true,
-        "" | ns::STREAM => header.declarations().any(|(_, name)| name == ns::CLIENT),
-        _ => false,
-    }
+    matches!(default.as_ref().map_or("", |(_, name)| &**name), ns::CLIENT | ns::STREAM | "")
 }
 
 /// The server's answer to a header.
