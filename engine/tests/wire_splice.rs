@@ -185,7 +185,9 @@ fn rfc6120_4_9_3_2_a_missing_prefix() {
 #[test]
 fn rfc6120_4_7_the_servers_header_reads_back() {
     let mut out = Vec::new();
-    write_header(&mut out, &Response { from: "h", to: Some("a'b@h"), id: "++TR84Sm6A3hnt3Q065SnAbbk3Y=", lang: "en" });
+    let version = Some(Version::XMPP_1_0);
+    let id = "++TR84Sm6A3hnt3Q065SnAbbk3Y=";
+    write_header(&mut out, &Response { from: "h", to: Some("a'b@h"), version, id, lang: "en" });
     let text = String::from_utf8(out).unwrap();
     let tag = text.strip_prefix("<?xml version='1.0'?>").unwrap();
     let read = header(tag).unwrap();
@@ -272,4 +274,22 @@ fn the_writer_writes_what_the_scanner_accepts() {
          <raw xmlns='u'/></message>"
     );
     assert!(reparse(reference::HEADER, &out).is_some());
+}
+
+#[test]
+fn rfc6120_4_7_2_4_7_5_the_answer_names_the_peers_bare_jid_and_the_lower_version() {
+    let answer = |attributes: &str| {
+        let header = header(&format!("<stream:stream {NAMESPACES} {attributes}>")).unwrap();
+        let answer = Response::answering(&header, "i", "h", "en");
+        (answer.to.map(str::to_owned), answer.version)
+    };
+    assert_eq!(answer("version='1.0'"), (None, Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='1.7' from='a@h'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='11.0' from='a@h/r/s'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='0.1'").1, Some(Version { major: 0, minor: 1 }));
+    // 4.7.5, rule 4: no version stands for 0.9, and is answered with none.
+    assert_eq!(answer("").1, None);
+    let mut out = Vec::new();
+    write_header(&mut out, &Response { from: "h", to: None, version: None, id: "i", lang: "en" });
+    assert!(!String::from_utf8(out).unwrap().contains(" version='1.0' "));
 }

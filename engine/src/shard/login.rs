@@ -71,9 +71,7 @@ impl Shard {
         let ConnState::Opening(opening) = &mut conn.state else { return };
         let mut out = Vec::with_capacity(1024);
         opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
-        let to = header.from.as_deref();
-        let response = Response { id: &stream_id, from: &self.settings.domain, to, lang: SERVER_LANG };
-        write_header(&mut out, &response);
+        write_header(&mut out, &Response::answering(header, &stream_id, &self.settings.domain, SERVER_LANG));
         let known = header
             .to
             .as_deref()
