@@ -38,6 +38,9 @@ pub const PREAUTH_BYTES_MAX: usize = 16_384;
 
 const _: () = assert!(SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 + 256 <= PREAUTH_BYTES_MAX);
 
+/// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).
+pub const BIND_RETRIES_MAX: u8 = 10;
+
 /// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
 pub const PARKED_STANZAS_MAX: usize = 1_000;
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use throng_engine::settings::BareDelivery;
 use throng_engine::testing::stage;
 use throng_engine::testing::world::Pace;
 
@@ -44,4 +45,29 @@ fn every_script_holds_on_every_world() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_headline_goes_to_every_resource_whatever_the_policy_for_others() {
+    // RFC 6121 8.5.2.1.1: "normal" and "chat" may go to the most available resource alone, "headline" may not.
+    let script = "
+clients: romeo=romeo/orchard high=juliet/high low=juliet/low negative=juliet/negative
+romeo connects
+high connects
+low connects
+negative connects
+high sends: <presence><priority>5</priority></presence>
+low sends: <presence/>
+negative sends: <presence><priority>-1</priority></presence>
+high ignores what comes
+low ignores what comes
+negative ignores what comes
+romeo sends: <message to='juliet@localhost' type='chat' id='1'><body>1</body></message>
+high receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat' id='1'><body>1</body></message>
+romeo sends: <message to='juliet@localhost' type='headline' id='2'><body>2</body></message>
+high receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='headline' id='2'><body>2</body></message>
+low receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='headline' id='2'><body>2</body></message>
+negative receives nothing
+";
+    stage::play(script, 1, 2, Pace::default(), |s| s.bare_delivery = BareDelivery::MostAvailable).expect("it holds");
 }

@@ -44,10 +44,18 @@ fn rfc6120_8_1_2_1_the_server_stamps_from() {
 fn to_is_set_or_taken_away_and_nothing_else_is_touched() {
     let stanza = "<iq type=\"get\" to='t' id='1'><q xmlns='u' from='stays'/></iq>";
     assert_eq!(usual(stanza, &Splice::default()), stanza);
-    let set = Splice { to: Some(Some("z")), id: Some("2"), ..Splice::default() };
+    let set = Splice { to: Some(Some("z")), id: Some(Some("2")), ..Splice::default() };
     assert_eq!(usual(stanza, &set), "<iq type=\"get\" to='z' id='2'><q xmlns='u' from='stays'/></iq>");
     let removed = Splice { to: Some(None), ..Splice::default() };
     assert_eq!(usual(stanza, &removed), "<iq type=\"get\" id='1'><q xmlns='u' from='stays'/></iq>");
+    let unnamed = Splice { id: Some(None), ..Splice::default() };
+    assert_eq!(usual(stanza, &unnamed), "<iq type=\"get\" to='t'><q xmlns='u' from='stays'/></iq>");
+}
+
+#[test]
+fn rfc6121_4_4_2_a_stanza_for_many_loses_its_addresses_only() {
+    let many = Splice { unaddressed: true, ..Splice::default() };
+    assert_eq!(usual("<presence from='f' id='1' to='t' type='x'/>", &many), "<presence id='1' type='x'/>");
 }
 
 #[test]
@@ -152,13 +160,16 @@ fn rfc6120_4_9_3_10_wrong_namespaces() {
     for wrong in [
         "<stream:stream xmlns='jabber:client' xmlns:stream='http://wrong'>",
         "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>",
-        "<stream:stream xmlns:stream='http://etherx.jabber.org/streams'>",
+        "<stream xmlns='http://etherx.jabber.org/stream'>",
         "<open xmlns='urn:ietf:params:xml:ns:xmpp-framing'>",
         "<stream>",
     ] {
         assert_eq!(header(wrong), Err(HeaderFault::InvalidNamespace), "{wrong}");
     }
     assert!(header("<stream xmlns='http://etherx.jabber.org/streams' xmlns:c='jabber:client'>").is_ok());
+    // 4.8.2: the content namespace may be left to each first-level element.
+    assert!(header("<stream xmlns='http://etherx.jabber.org/streams'>").is_ok());
+    assert!(header("<stream:stream xmlns:stream='http://etherx.jabber.org/streams'>").is_ok());
     assert!(header("<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:client'>").is_ok());
     assert_eq!(HeaderFault::InvalidNamespace.condition(), "invalid-namespace");
 }
@@ -174,7 +185,9 @@ fn rfc6120_4_9_3_2_a_missing_prefix() {
 #[test]
 fn rfc6120_4_7_the_servers_header_reads_back() {
     let mut out = Vec::new();
-    write_header(&mut out, &Response { from: "h", to: Some("a'b@h"), id: "++TR84Sm6A3hnt3Q065SnAbbk3Y=", lang: "en" });
+    let version = Some(Version::XMPP_1_0);
+    let id = "++TR84Sm6A3hnt3Q065SnAbbk3Y=";
+    write_header(&mut out, &Response { from: "h", to: Some("a'b@h"), version, id, lang: "en" });
     let text = String::from_utf8(out).unwrap();
     let tag = text.strip_prefix("<?xml version='1.0'?>").unwrap();
     let read = header(tag).unwrap();
@@ -261,4 +274,22 @@ fn the_writer_writes_what_the_scanner_accepts() {
          <raw xmlns='u'/></message>"
     );
     assert!(reparse(reference::HEADER, &out).is_some());
+}
+
+#[test]
+fn rfc6120_4_7_2_4_7_5_the_answer_names_the_peers_bare_jid_and_the_lower_version() {
+    let answer = |attributes: &str| {
+        let header = header(&format!("<stream:stream {NAMESPACES} {attributes}>")).unwrap();
+        let answer = Response::answering(&header, "i", "h", "en");
+        (answer.to.map(str::to_owned), answer.version)
+    };
+    assert_eq!(answer("version='1.0'"), (None, Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='1.7' from='a@h'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='11.0' from='a@h/r/s'"), (Some("a@h".into()), Some(Version::XMPP_1_0)));
+    assert_eq!(answer("version='0.1'").1, Some(Version { major: 0, minor: 1 }));
+    // 4.7.5, rule 4: no version stands for 0.9, and is answered with none.
+    assert_eq!(answer("").1, None);
+    let mut out = Vec::new();
+    write_header(&mut out, &Response { from: "h", to: None, version: None, id: "i", lang: "en" });
+    assert!(!String::from_utf8(out).unwrap().contains(" version='1.0' "));
 }

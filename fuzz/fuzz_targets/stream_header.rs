@@ -59,7 +59,8 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
     let mut out = Vec::new();
-    write_header(&mut out, &Response { from: text, to: Some(text), id: "i", lang: "en" });
+    let version = Some(Version::XMPP_1_0);
+    write_header(&mut out, &Response { from: text, to: Some(text), version, id: "i", lang: "en" });
     let mut scanner = Scanner::new();
     let tag = header(&mut scanner, &out);
     if let Some(tag) = tag {

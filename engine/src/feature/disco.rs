@@ -17,7 +17,8 @@ pub const INFO: Feature = Feature {
     asks_roster: true,
     // Entity capabilities and offline storage are answered to by no request: they are told here (XEP-0115 7, XEP-0160 4).
     server_vars: &[INFO_NS, caps::NS, "msgoffline"],
-    account_vars: &[INFO_NS],
+    // XEP-0359 5: the account gives ids to what comes for it, and lets nobody else give them in its name.
+    account_vars: &[INFO_NS, crate::ns::STANZA_ID],
     handle: info,
 };
 

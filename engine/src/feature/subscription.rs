@@ -230,7 +230,7 @@ const INBOUND: [[(State, bool); 9]; 4] = [
         (FromPendingOut, false),
         (Both, false),
     ],
-    // A.3.2 unsubscribe
+    // A.3.2 unsubscribe; where it is delivered, the server answers "unsubscribed" itself
     [
         (None, false),
         (NonePendingOut, false),
@@ -301,6 +301,8 @@ pub fn inbound(state: State, approved: bool, kind: Kind, answer: Answer) -> Inbo
             deliver = false;
             reply = Some(Kind::Subscribed);
         }
+        // RFC 6121 A.3.2 [1]: what the contact believed in is over, and is told so.
+        Kind::Unsubscribe if deliver => reply = Some(Kind::Unsubscribed),
         Kind::Subscribed if answer == Answer::Stale => (new_state, deliver) = (state, false),
         // The subscription is over, but a newer request is on its way: back to waiting for that one's answer.
         Kind::Unsubscribed if answer == Answer::Stale => {
@@ -391,6 +393,16 @@ mod tests {
         for state in State::ALL {
             let result = inbound(state, false, Kind::Subscribe, Answer::Current);
             assert_eq!(result.reply, state.from().then_some(Kind::Subscribed), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn an_unsubscribe_that_ends_something_is_answered_by_the_server() {
+        // RFC 6121 A.3.2 [1]: where it is delivered, and nowhere else.
+        for state in State::ALL {
+            let result = inbound(state, false, Kind::Unsubscribe, Answer::Current);
+            let answered = state.from() || state.pending_in();
+            assert_eq!(result.reply, answered.then_some(Kind::Unsubscribed), "{state:?}");
         }
     }
 

@@ -62,6 +62,8 @@ pub enum RosterStep {
     },
     /// A session has become unavailable or ended (RFC 6121 4.5.2).
     Withdraw {
+        /// The session, if it is still connected: it hears of it, too.
+        session: Option<SessionId>,
         /// Its full JID.
         full: Box<str>,
         /// The presence, unaddressed.
@@ -95,10 +97,19 @@ pub enum RosterStep {
     },
     /// A contact asks who is there (RFC 6121 4.3).
     Probe {
-        /// The full JID that asks.
+        /// Who asks: a bare JID, or a full one for itself alone.
         from: Box<str>,
+        /// Whom it asks: the user, or one of the user's sessions.
+        to: Box<str>,
         /// The number of its latest request.
         number: u64,
+    },
+    /// One of the user's sessions asks who is there (RFC 6121 4.3).
+    AskAfter {
+        /// Its full JID.
+        full: Box<str>,
+        /// Whom it asks.
+        to: Box<str>,
     },
     /// A request for the account whose answer depends on whether the sender may see the user's presence.
     Authorize(Parked),

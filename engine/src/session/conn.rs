@@ -62,7 +62,7 @@ pub struct Opening {
     pub lang: Option<Box<str>>,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
-    /// Failed authentications so far.
+    /// Failed authentications so far; once authenticated, refused resources.
     pub attempts: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
     pub blocked: bool,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use rand_core::RngCore;
 
 use crate::id::{ConnId, SessionId};
+use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
@@ -13,6 +14,7 @@ use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
+use crate::shard::login::SM_UNEXPECTED;
 use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
@@ -110,9 +112,16 @@ impl Shard {
         });
     }
 
+    /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
     fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, condition: StanzaCondition) {
         let id = iq.id();
         self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, condition));
+        let Some(slot) = self.conns.get(conn) else { return };
+        let ConnState::Opening(opening) = &mut slot.state else { return };
+        opening.attempts = opening.attempts.saturating_add(1);
+        if opening.attempts > BIND_RETRIES_MAX {
+            self.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
+        }
     }
 
     /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
@@ -281,7 +290,8 @@ impl Shard {
             self.presence_table.release(presence);
             self.note_logout(user, "");
             let directed = session.directed.take().map(|d| *d).unwrap_or_default();
-            let step = RosterStep::Withdraw { full: full.clone().into(), xml: PRESENCE_GONE.into(), directed };
+            let xml = PRESENCE_GONE.into();
+            let step = RosterStep::Withdraw { session: None, full: full.clone().into(), xml, directed };
             self.roster_step(user, step);
         } else if let Some(directed) = session.directed.take() {
             self.withdraw_directed(&full, PRESENCE_GONE, &directed);
@@ -337,7 +347,8 @@ impl Shard {
         }
     }
 
-    /// A stanza of an ended session that was no message: a request gets its error (XEP-0198 5, RFC 6120 8.2.3).
+    /// A stanza of an ended session that was no message: a request gets the error that it would have got without the
+    /// session (XEP-0198 4, RFC 6121 8.5.3.2.3), which tells nothing of who was there (RFC 6120 8.3.3.13).
     pub(super) fn bounce_unreceived(&mut self, xml: &[u8]) {
         let mut scanner = crate::wire::Scanner::new();
         let scope = crate::wire::StreamScope::Usual;
@@ -348,7 +359,7 @@ impl Shard {
         let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
         if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
             let id = element.id();
-            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::RecipientUnavailable);
+            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable);
         }
     }
 }
@@ -356,8 +367,6 @@ impl Shard {
 /// Unavailable presence without payload, unaddressed.
 pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 
-const SM_UNEXPECTED: &[u8] =
-    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 

@@ -53,6 +53,10 @@ fn is_foreign(lang: &str) -> bool {
     tag && lang.len() <= LANG_BYTES_MAX && !lang.eq_ignore_ascii_case(SERVER_LANG)
 }
 
+/// Stream management where there can be none: too early, or twice (XEP-0198 3).
+pub(super) const SM_UNEXPECTED: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
 /// Whether a connection may carry credentials.
 pub(super) fn is_private(opening: &Opening) -> bool {
     opening.secured || opening.listener.plain_auth
@@ -67,9 +71,7 @@ impl Shard {
         let ConnState::Opening(opening) = &mut conn.state else { return };
         let mut out = Vec::with_capacity(1024);
         opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
-        let to = header.from.as_deref();
-        let response = Response { id: &stream_id, from: &self.settings.domain, to, lang: SERVER_LANG };
-        write_header(&mut out, &response);
+        write_header(&mut out, &Response::answering(header, &stream_id, &self.settings.domain, SERVER_LANG));
         let known = header
             .to
             .as_deref()
@@ -113,6 +115,10 @@ impl Shard {
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => self.iq_before_login(id, element),
             Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == ns::SASL => {
                 self.sasl_goes_on(id, element, behind);
+            }
+            // XEP-0198 3: not before authentication, and that is no reason to end the stream.
+            Stage::ExpectChoice if namespace == ns::SM && matches!(element.name(), "enable" | "resume") => {
+                self.send_bytes(id, SM_UNEXPECTED);
             }
             // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
             _ => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
@@ -208,6 +214,9 @@ impl Shard {
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let Some(opening) = self.opening(id) else { return };
         let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
+        if element.name() == "auth" {
+            return self.auth_begins_anew(id, &stage, element);
+        }
         if element.name() != "response" {
             let failure =
                 if element.name() == "abort" { Failure::ABORTED } else { Failure::of(SaslCondition::MalformedRequest) };
@@ -225,6 +234,21 @@ impl Shard {
             },
             _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
         }
+    }
+
+    /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). Nothing was guessed, so it costs the account
+    /// nothing; but it counts as an attempt, so that it does not go on for ever.
+    fn auth_begins_anew(&mut self, id: ConnId, discarded: &Stage, element: &Element<'_>) {
+        if let Stage::ExpectProof(expect) = discarded {
+            self.spare_account(expect.localpart());
+        }
+        let most = self.settings.auth_attempts_max;
+        let Some(opening) = self.opening(id) else { return };
+        opening.attempts = opening.attempts.saturating_add(1);
+        if opening.attempts >= most {
+            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
+        }
+        self.auth(id, element);
     }
 
     /// The home of an account has answered.
@@ -339,6 +363,7 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let ConnState::Opening(opening) = &mut conn.state else { return };
         opening.tls = None;
+        opening.attempts = 0;
         opening.stage = Stage::ExpectRestart(local.clone());
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;

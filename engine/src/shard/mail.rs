@@ -1,6 +1,6 @@
 //! Letters of other shards, and of this one: who gets what.
 
-use crate::mail::{Kind, Letter, MailBatch, Origin};
+use crate::mail::{Kind, Letter, MailBatch, MessageClass, Origin};
 use crate::router::users::{Known, Parked, RosterStep, Waiting};
 use crate::shard::stanza::local_of;
 use crate::shard::{Pending, Shard, owned};
@@ -89,9 +89,11 @@ impl Shard {
         !targets.is_empty()
     }
 
-    /// No such user (RFC 6121 8.5.1).
+    /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).
     pub(super) fn for_no_one(&mut self, stanza: Incoming<'_>) {
-        self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+        if !matches!(stanza.kind, Kind::Message { class: MessageClass::Headline, .. }) {
+            self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+        }
         self.confirm(stanza.origin);
     }
 

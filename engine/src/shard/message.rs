@@ -46,8 +46,9 @@ impl Shard {
         match (class, resource.is_some()) {
             // 8.5.3.2.1: only chat messages for an absent resource are treated as if for the bare JID.
             (MessageClass::Chat, _) | (MessageClass::Normal, false) => return self.to_bare(user, store, stanza),
+            // 8.5.2.1.1: a headline goes to all resources that are not negative, whatever the policy for others.
             (MessageClass::Headline, false) => {
-                for session in self.takers(user) {
+                for session in self.non_negative(user) {
                     self.hand(session, 0, stanza.xml);
                 }
             }
@@ -59,14 +60,19 @@ impl Shard {
         self.confirm(stanza.origin);
     }
 
+    /// Available sessions without a negative priority.
+    fn non_negative(&self, user: u32) -> Vec<SessionId> {
+        self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
+    }
+
     /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
     fn takers(&self, user: u32) -> Vec<SessionId> {
-        let all = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages());
         match self.settings.bare_delivery {
-            BareDelivery::All => all.map(|(id, _)| id).collect(),
+            BareDelivery::All => self.non_negative(user),
             // Newest first, so that the newest of equals stays with `max_by_key` over the reversed order.
             BareDelivery::MostAvailable => {
-                let mut all: Vec<_> = all.collect();
+                let mut all: Vec<_> =
+                    self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).collect();
                 all.reverse();
                 all.into_iter().max_by_key(|(_, s)| s.priority).map(|(id, _)| id).into_iter().collect()
             }

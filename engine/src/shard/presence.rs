@@ -7,6 +7,7 @@ use crate::mail::{Kind, Letter, PresenceNews};
 use crate::ns;
 use crate::router::users::RosterStep;
 use crate::session::conn::NONE;
+use crate::session::table::Session;
 use crate::shard::Shard;
 use crate::shard::bind::PRESENCE_GONE;
 use crate::shard::stanza::{Address, bare_of, local_of};
@@ -28,9 +29,8 @@ impl Shard {
             let contact = match self.address(full, to.as_deref(), &mut scratch) {
                 Address::User(to) => to.bare().as_str(),
                 Address::Own => bare_of(full),
-                Address::Server | Address::Remote => {
-                    return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound);
-                }
+                Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+                Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
                 Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
             };
             let step = RosterStep::SendSubscription {
@@ -61,8 +61,20 @@ impl Shard {
                 };
                 self.directed(session, seq, full, target, kind.is_some(), element);
             }
-            // A client's probe and error are not for it to send (RFC 6121 4.3, 4.7.1), and change nothing.
-            (Some("probe" | "error"), _) => self.stanza_done(session, seq),
+            // A client need not probe, but may (RFC 6121 4.3).
+            (Some("probe"), to) => {
+                if let Address::User(to) = self.address(full, to, &mut scratch) {
+                    let user = self.sessions.slot(session.slot).user;
+                    let step = RosterStep::AskAfter { full: full.into(), to: to.as_str().into() };
+                    self.roster_step(user, step);
+                }
+                self.stanza_done(session, seq);
+            }
+            // To whom it may concern (RFC 6120 10.5.4); to anybody else it changes nothing, nor is it answered (8.3.1).
+            (Some("error"), to) => match self.address(full, to, &mut scratch) {
+                Address::User(to) if !to.is_bare() => self.pass_on(session, seq, full, to.as_str(), false, element),
+                _ => self.stanza_done(session, seq),
+            },
             (Some(_), _) => self.refuse(session, seq, element, StanzaCondition::BadRequest),
         }
     }
@@ -73,7 +85,15 @@ impl Shard {
             return self.refuse(session, seq, element, StanzaCondition::BadRequest);
         };
         let xml = self.unaddressed(session, element);
-        let Ok(id) = self.presence_table.intern(&xml) else {
+        // What is kept for those who ask later goes without the id: few ids come twice, and with them every session would
+        // keep a presence of its own (RFC 6121 4.3.2.1 would rather have it kept).
+        let kept = match element.id() {
+            Some(_) => {
+                self.spliced(session, element, &Splice { unaddressed: true, id: Some(None), ..Splice::default() })
+            }
+            None => xml.clone(),
+        };
+        let Ok(id) = self.presence_table.intern(&kept) else {
             return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
         };
         let before = self.sessions.set_presence(session, Some(id));
@@ -90,15 +110,20 @@ impl Shard {
     }
 
     fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
-        let Some(before) = self.sessions.set_presence(session, None) else { return };
+        let before = self.sessions.set_presence(session, None);
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
         let directed = state.directed.take().map(|d| *d).unwrap_or_default();
+        let xml = self.unaddressed(session, element);
+        let Some(before) = before else {
+            // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
+            return self.withdraw_directed(full, &xml, &directed);
+        };
         self.presence_table.release(before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
         self.note_logout(user, &status);
-        let xml = self.unaddressed(session, element).into();
-        self.roster_step(user, RosterStep::Withdraw { full: full.into(), xml, directed });
+        let step = RosterStep::Withdraw { session: Some(session), full: full.into(), xml: xml.into(), directed };
+        self.roster_step(user, step);
         self.takers_changed(user);
     }
 
@@ -132,6 +157,19 @@ impl Shard {
                 state.directed = None;
             }
         }
+        self.pass_on(session, seq, full, to, unavailable, element);
+    }
+
+    /// Sends a presence stanza to the one that it is addressed to.
+    fn pass_on(
+        &mut self,
+        session: SessionId,
+        seq: u32,
+        full: &str,
+        to: &str,
+        unavailable: bool,
+        element: &Element<'_>,
+    ) {
         let origin = self.sent_off(session, seq);
         let home = self.home(bare_of(to));
         let lang = self.lang(session);
@@ -163,12 +201,12 @@ impl Shard {
                     self.to_available(user, from, to, xml);
                 }
                 if let Some(number) = probe {
-                    self.roster_step(user, RosterStep::Probe { from: from.into(), number });
+                    self.roster_step(user, RosterStep::Probe { from: from.into(), to: bare_of(to).into(), number });
                 }
             }
             PresenceNews::Unavailable => self.to_available(user, from, to, xml),
             PresenceNews::Probe { number } => {
-                self.roster_step(user, RosterStep::Probe { from: from.into(), number });
+                self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
             }
             PresenceNews::Subscription { .. } => {}
         }
@@ -188,9 +226,9 @@ impl Shard {
         }
     }
 
-    /// One contact gets a user's presence, or a subscription stanza.
+    /// One contact gets a user's presence, a subscription stanza, or a probe.
     pub(super) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
-        let home = self.home(to);
+        let home = self.home(bare_of(to));
         let mail = self.mail_to(home);
         let (from, to, xml) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()), mail.write(xml));
         mail.push(Letter::Presence { news, from, to, xml });
@@ -215,6 +253,16 @@ impl Shard {
         for (full, xml) in self.presences(user) {
             self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
         }
+    }
+
+    /// That one of a user's sessions is available, and no more, goes to one JID (RFC 6121 4.3.2), if there is such a session
+    /// and it `may` be shown. Returns whether it was.
+    pub(super) fn show_one(&mut self, user: u32, resource: &str, to: &str, may: impl Fn(&Session) -> bool) -> bool {
+        let mut sessions = self.users.sessions(&self.sessions, user);
+        let Some((id, _)) = sessions.find(|(_, s)| *s.resource == *resource && may(s)) else { return false };
+        let full = self.full_jid(id);
+        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
+        true
     }
 
     /// All available sessions of a user vanish for one JID.
@@ -250,11 +298,15 @@ impl Shard {
             .collect()
     }
 
-    /// The stanza as it is kept and goes to many.
+    /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).
     fn unaddressed(&self, session: SessionId, element: &Element<'_>) -> Vec<u8> {
+        self.spliced(session, element, &Splice { unaddressed: true, ..Splice::default() })
+    }
+
+    fn spliced(&self, session: SessionId, element: &Element<'_>, how: &Splice<'_>) -> Vec<u8> {
         let mut xml = Vec::with_capacity(element.bytes().len());
         let lang = self.lang(session);
-        splice(&mut xml, element, &Splice { unaddressed: true, lang: lang.as_deref(), ..Splice::default() });
+        splice(&mut xml, element, &Splice { lang: lang.as_deref(), ..*how });
         xml
     }
 }

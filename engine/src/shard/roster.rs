@@ -9,7 +9,7 @@ use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
 use crate::session::conn::NONE;
-use crate::shard::mail::Incoming;
+use crate::shard::mail::{Incoming, id_of_stanza};
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
@@ -97,7 +97,9 @@ impl Shard {
                 self.stanza_done(session, seq);
             }
             RosterStep::Announce { session, full, xml, initial } => self.announce(user, session, &full, &xml, initial),
-            RosterStep::Withdraw { full, xml, directed } => self.withdraw(user, &full, &xml, &directed),
+            RosterStep::Withdraw { session, full, xml, directed } => {
+                self.withdraw(user, session, &full, &xml, &directed);
+            }
             RosterStep::SendSubscription { session, seq, kind, contact, xml } => {
                 self.send_subscription(user, session, kind, &contact, &xml);
                 self.stanza_done(session, seq);
@@ -105,7 +107,8 @@ impl Shard {
             RosterStep::ReceiveSubscription { kind, number, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
             }
-            RosterStep::Probe { from, number } => self.probed(user, &from, number),
+            RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
+            RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
             RosterStep::Leave => self.leave_contacts(user),
         }
@@ -240,18 +243,42 @@ impl Shard {
         }
     }
 
-    /// Answers a contact's probe (RFC 6121 4.3.2).
-    fn probed(&mut self, user: u32, from: &str, number: u64) {
+    /// Passes a client's probe on, with a number only where there is a subscription to heal.
+    fn ask_after(&mut self, user: u32, full: &str, to: &str) {
+        let contact = bare_of(to);
+        let number = |_: &mut Shard, roster: &mut Roster| {
+            if roster.state(contact).to() { roster.asked(contact) } else { 0 }
+        };
+        if let Some(number) = self.with_roster(user, number) {
+            self.presence_to(PresenceNews::Probe { number }, full, to, b"");
+        }
+    }
+
+    /// Answers a contact's probe (RFC 6121 4.3.2), and one of somebody who got directed presence (4.6.6).
+    fn probed(&mut self, user: u32, from: &str, to: &str, number: u64) {
         let (owner, contact) = (self.bare_of_user(user), bare_of(from));
         if contact == owner {
             return;
         }
-        match self.with_roster(user, |_, roster| roster.probed(contact, number)) {
-            Some(ProbeAnswer::Presence) => self.show_presence(user, from),
-            Some(ProbeAnswer::Unsubscribed(number)) => {
-                self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+        let Some(answer) = self.with_roster(user, |_, roster| roster.probed(contact, number)) else { return };
+        let resource = to.split_once('/').map(|(_, resource)| resource);
+        match (answer, resource) {
+            (ProbeAnswer::Presence, None) => self.show_presence(user, from),
+            (ProbeAnswer::Presence, Some(resource)) => {
+                self.show_one(user, resource, from, |session| session.is_available());
             }
-            None => {}
+            (ProbeAnswer::Unsubscribed(number), resource) => {
+                let told = |to: &str| to == from || to == contact;
+                let directed = resource.is_some_and(|resource| {
+                    self.show_one(user, resource, from, |session| {
+                        session.directed.as_ref().is_some_and(|all| all.iter().any(|to| told(to)))
+                    })
+                });
+                // Without a number there is no subscription that could be over.
+                if !directed && number != 0 {
+                    self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+                }
+            }
         }
     }
 
@@ -266,7 +293,7 @@ impl Shard {
         false
     }
 
-    fn withdraw(&mut self, user: u32, full: &str, xml: &[u8], directed: &[Box<str>]) {
+    fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
         let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, PresenceNews)> {
             let from = roster.contacts().filter(|(_, state)| state.from());
             from.map(|(contact, _)| (contact.into(), PresenceNews::Unavailable)).collect()
@@ -275,6 +302,13 @@ impl Shard {
         self.presence_to_all(full, xml, &contacts);
         let owner = self.bare_of_user(user);
         self.to_available(user, full, &owner, xml);
+        // RFC 6121 4.5.2: also to the resource that has sent it, which is not among the available ones any more.
+        let unavailable = |s: SessionId| self.sessions.get(s).is_some_and(|s| !s.is_available());
+        if let Some(session) = session.filter(|&s| unavailable(s)) {
+            let mut out = Vec::new();
+            address(&mut out, xml, full, &owner);
+            self.send_stanza(session, &out);
+        }
         // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
         let told = |to: &str| contacts.iter().any(|(contact, _)| **contact == *bare_of(to));
         let others: Vec<Box<str>> = directed.iter().filter(|to| !told(to)).cloned().collect();
@@ -294,12 +328,12 @@ impl Shard {
     fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
         let owner = self.bare_of_user(user);
         if self.storage == StorageState::Full {
-            return self.presence_error(session, contact, StanzaCondition::ResourceConstraint);
+            return self.presence_error(session, contact, xml, StanzaCondition::ResourceConstraint);
         }
         let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
         let sent = match self.with_roster(user, send) {
             Some(Ok(sent)) => sent,
-            Some(Err(condition)) => return self.presence_error(session, contact, condition),
+            Some(Err(condition)) => return self.presence_error(session, contact, xml, condition),
             None => return,
         };
         if let Some(push) = &sent.push {
@@ -317,10 +351,11 @@ impl Shard {
         }
     }
 
-    fn presence_error(&mut self, session: SessionId, contact: &str, condition: StanzaCondition) {
-        let full = self.full_jid(session);
+    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1).
+    fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], condition: StanzaCondition) {
+        let (full, id) = (self.full_jid(session), id_of_stanza(xml));
         let mut out = Vec::new();
-        super::stanza::write_error(&mut out, "presence", None, Some(contact), Some(&full), condition);
+        super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), condition);
         self.send_stanza(session, &out);
     }
 

@@ -60,6 +60,10 @@ impl Shard {
         if namespace == ns::SM {
             return self.management(conn, session, element);
         }
+        // RFC 6120 4.8.3: the content of another kind of stream.
+        if namespace == ns::SERVER {
+            return self.fail_stream(conn, StreamCondition::InvalidNamespace, None);
+        }
         if namespace != ns::CLIENT || !matches!(element.name(), "message" | "presence" | "iq") {
             return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None);
         }
@@ -150,7 +154,7 @@ impl Shard {
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
         if !is_error && !is_response {
-            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.1).
+            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.3.8).
             let to = element.to();
             let id = element.id();
             let full = self.full_jid(session);

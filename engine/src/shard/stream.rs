@@ -166,12 +166,15 @@ impl Shard {
         let header = match stream::read_header(element) {
             Ok(header) => header,
             Err(fault) => {
-                self.fail_stream(
-                    id,
-                    StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat),
-                    None,
-                );
-                return;
+                let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat);
+                // RFC 6120 4.9.1.2: the error stands inside of a stream that answers the peer's header as it was.
+                conn.header_sent = true;
+                let (stream_id, peer) = (self.random_name(), element.from());
+                let (to, version) = (peer.as_deref().map(stream::bare), Some(stream::Version::XMPP_1_0));
+                let from = self.settings.domain.clone();
+                let answer = stream::Response { id: &stream_id, from: &from, to, version, lang: SERVER_LANG };
+                self.send_with(id, |out| stream::write_header(out, &answer));
+                return self.fail_stream(id, condition, None);
             }
         };
         conn.scope = crate::wire::StreamScope::of_header(element);
@@ -272,8 +275,8 @@ impl Shard {
             if !conn.header_sent {
                 conn.header_sent = true;
                 let stream_id = self.random_name();
-                let response =
-                    stream::Response { id: &stream_id, from: &self.settings.domain, to: None, lang: SERVER_LANG };
+                let (from, version) = (&*self.settings.domain, Some(stream::Version::XMPP_1_0));
+                let response = stream::Response { id: &stream_id, from, to: None, version, lang: SERVER_LANG };
                 stream::write_header(&mut out, &response);
             }
             crate::wire::error::write_stream_error(&mut out, condition, text, app);

@@ -39,6 +39,8 @@ pub use splice::{Splice, splice};
 pub mod ns {
     /// Content of a client's stream (RFC 6120 4.8.2).
     pub const CLIENT: &str = "jabber:client";
+    /// Content of a stream between servers (RFC 6120 4.8.3).
+    pub const SERVER: &str = "jabber:server";
     /// The stream itself (RFC 6120 4.8.1).
     pub const STREAM: &str = "http://etherx.jabber.org/streams";
     /// What the prefix `xml` is bound to (Namespaces in XML 3).

@@ -10,15 +10,14 @@ use std::ops::Range;
 /// What is different in the copy. The default changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Splice<'a> {
-    /// Leaves `from`, `to` and `id` out, for a stanza that is kept or goes to many and is addressed by [`address`]
-    /// later.
+    /// Leaves `from` and `to` out, for a stanza that is kept or goes to many and is addressed by [`address`] later.
     pub unaddressed: bool,
     /// Sets `from`.
     pub from: Option<&'a str>,
     /// Sets `to`, or takes it away.
     pub to: Option<Option<&'a str>>,
-    /// Sets `id`.
-    pub id: Option<&'a str>,
+    /// Sets `id`, or takes it away.
+    pub id: Option<Option<&'a str>>,
     /// Sets `xml:lang` if the stanza has none (RFC 6120 8.1.5).
     pub lang: Option<&'a str>,
     /// Ranges of [`Element::bytes`] to leave out, in order and apart: those of direct children.
@@ -85,7 +84,7 @@ fn write_attributes(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_
         let replaced = match span.name(bytes) {
             b"from" => splice.unaddressed || splice.from.is_some(),
             b"to" => splice.unaddressed || splice.to.is_some(),
-            b"id" => splice.unaddressed || splice.id.is_some(),
+            b"id" => splice.id.is_some(),
             name => {
                 default_declared |= name == b"xmlns";
                 false
@@ -102,7 +101,7 @@ fn write_attributes(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_
     if let Some(to) = splice.to.flatten() {
         write_attribute(out, "to", to);
     }
-    if let Some(id) = splice.id {
+    if let Some(id) = splice.id.flatten() {
         write_attribute(out, "id", id);
     }
     if let Some(lang) = splice.lang

@@ -100,7 +100,7 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     if !is_stream {
         return Err(HeaderFault::NotStream);
     }
-    if !declares_content(header) {
+    if !leads_to_client_content(header) {
         return Err(HeaderFault::InvalidNamespace);
     }
     let version = match header.attribute("version") {
@@ -110,15 +110,11 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
 }
 
-/// Whether `jabber:client` is the default namespace or, where the stream's own is the default or there is none, has a
-/// prefix (RFC 6120 4.8.2, 4.8.3).
-fn declares_content(header: &Element<'_>) -> bool {
+/// Whether the content namespace is a client's, or is left to each first-level element to declare: then the stream's own
+/// namespace is the default, or there is none (RFC 6120 4.8.2, 4.8.3).
+fn leads_to_client_content(header: &Element<'_>) -> bool {
     let default = header.declarations().find(|(prefix, _)| prefix.is_empty());
-    match default.as_ref().map_or("", |(_, name)| &**name) {
-        ns::CLIENT => true,
-        "" | ns::STREAM => header.declarations().any(|(_, name)| name == ns::CLIENT),
-        _ => false,
-    }
+    matches!(default.as_ref().map_or("", |(_, name)| &**name), ns::CLIENT | ns::STREAM | "")
 }
 
 /// The server's answer to a header.
@@ -126,15 +122,31 @@ fn declares_content(header: &Element<'_>) -> bool {
 pub struct Response<'a> {
     /// The host (RFC 6120 4.7.1).
     pub from: &'a str,
-    /// The peer's address, if its header had a `from` (RFC 6120 4.7.2).
+    /// The peer's bare JID, if its header had a `from` (RFC 6120 4.7.2).
     pub to: Option<&'a str>,
+    /// The lower one of both sides' versions; none towards a peer of before XMPP 1.0 (RFC 6120 4.7.5).
+    pub version: Option<Version>,
     /// The stream's identifier: unique and not to be guessed (RFC 6120 4.7.3).
     pub id: &'a str,
     /// The language of what the server says (RFC 6120 4.7.4).
     pub lang: &'a str,
 }
 
-/// Appends the XML declaration and the server's stream header, version 1.0.
+impl<'a> Response<'a> {
+    /// The answer of the host `from` to a peer's header.
+    pub fn answering(header: &'a Header<'_>, id: &'a str, from: &'a str, lang: &'a str) -> Response<'a> {
+        let lower = header.version.map_or(Version::XMPP_1_0, |version| version.min(Version::XMPP_1_0));
+        let version = (lower != Version::UNSTATED).then_some(lower);
+        Response { from, to: header.from.as_deref().map(bare), version, id, lang }
+    }
+}
+
+/// A JID without its resourcepart, as it was written (RFC 7622 3.2: the first slash ends the bare JID).
+pub fn bare(jid: &str) -> &str {
+    jid.split_once('/').map_or(jid, |(bare, _)| bare)
+}
+
+/// Appends the XML declaration and the server's stream header.
 pub fn write_header(out: &mut Vec<u8>, response: &Response<'_>) {
     out.extend_from_slice(b"<?xml version='1.0'?><stream:stream");
     write_attribute(out, "xmlns", ns::CLIENT);
@@ -144,7 +156,9 @@ pub fn write_header(out: &mut Vec<u8>, response: &Response<'_>) {
     if let Some(to) = response.to {
         write_attribute(out, "to", to);
     }
-    write_attribute(out, "version", "1.0");
+    if let Some(Version { major, minor }) = response.version {
+        write_attribute(out, "version", &format!("{major}.{minor}"));
+    }
     write_attribute(out, "xml:lang", response.lang);
     out.push(b'>');
 }

@@ -250,7 +250,7 @@ fn check_splice(element: &Element<'_>, from: &str) {
     if element.attributes().any(|a| !a.prefix().is_empty()) {
         return;
     }
-    let stamp = Splice { from: Some(from), to: Some(Some("t")), id: Some("i"), ..Splice::default() };
+    let stamp = Splice { from: Some(from), to: Some(Some("t")), id: Some(Some("i")), ..Splice::default() };
     out.clear();
     splice(&mut out, element, &stamp);
     let Flat::Start { attributes, .. } = &mut before[0] else { panic!("an element starts") };
