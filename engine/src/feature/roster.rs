@@ -11,8 +11,9 @@
 //!
 //! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. The rosters find
 //! together again when the users come online, if a resource that becomes available (1) has each pending request sent
-//! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, and (3) lets
-//! [`Roster::shown`] answer presence that comes because of the contact's roster (and not directed, RFC 6121 4.6).
+//! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, also for a
+//! contact who is not there to be seen, and (3) lets [`Roster::shown`] answer presence that comes because of the
+//! contact's roster (and not directed, RFC 6121 4.6).
 
 use super::Condition;
 use super::iq::SetItem;

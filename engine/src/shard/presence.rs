@@ -193,23 +193,34 @@ impl Shard {
         if let PresenceNews::Subscription { kind, number } = news {
             return self.subscription_letter(kind, number, from, to, xml);
         }
-        // Of a user without a session nobody needs to know more than nothing (RFC 6121 4.3.2).
-        let Some(user) = user.filter(|&user| self.users.get(user).first != NONE) else { return };
+        // Of a user without a session there is nothing to show (RFC 6121 4.3.2).
+        let online = user.filter(|&user| self.users.get(user).first != NONE);
         match news {
             PresenceNews::Available { probe } => {
-                if self.may_be_shown(user, from) {
+                if let Some(user) = online
+                    && self.may_be_shown(user, from)
+                {
                     self.to_available(user, from, to, xml);
                 }
                 if let Some(number) = probe {
-                    self.roster_step(user, RosterStep::Probe { from: from.into(), to: bare_of(to).into(), number });
+                    self.probe_letter(from, bare_of(to), number);
                 }
             }
-            PresenceNews::Unavailable => self.to_available(user, from, to, xml),
-            PresenceNews::Probe { number } => {
-                self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
+            PresenceNews::Unavailable => {
+                if let Some(user) = online {
+                    self.to_available(user, from, to, xml);
+                }
             }
+            PresenceNews::Probe { number } => self.probe_letter(from, to, number),
             PresenceNews::Subscription { .. } => {}
         }
+    }
+
+    /// A contact probes a user of this home. The roster is asked even if the user has no session, or there is no such
+    /// account: who believes in a subscription that is not there learns it from nobody else (RFC 6121 4.3.2 rule 1).
+    fn probe_letter(&mut self, from: &str, to: &str, number: u64) {
+        let user = self.users.find_or_insert(local_of(to));
+        self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
     }
 
     /// Presence of someone to all available sessions of a user.

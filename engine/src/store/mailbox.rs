@@ -169,7 +169,11 @@ impl Mailbox {
     /// not there any more.
     pub fn drained(&mut self) -> BTreeSet<u64> {
         let gone = match std::mem::replace(&mut self.phase, Phase::Live) {
-            Phase::Replaying { later, .. } => later,
+            Phase::Replaying { position, later, .. } => {
+                // The last entries may have had returned rows, which `newest` does not count: they are behind, too.
+                self.newest = self.newest.max(position);
+                later
+            }
             Phase::Away | Phase::Live => BTreeSet::new(),
         };
         if (self.row.count, self.row.bytes) != (0, 0) {
@@ -372,5 +376,24 @@ mod tests {
         assert_eq!(mailbox.meets(10, true), Some(false));
         mailbox.replayed(10, 5, 1, false);
         assert_eq!(mailbox.meets(20, true), Some(true), "once, and its row goes when it is received");
+    }
+
+    #[test]
+    fn what_is_delivered_last_is_behind_the_cursor_with_a_returned_row_too() {
+        // 20 was lost while 10 was still out, the process died, and both came to the next session.
+        let mut mailbox = Mailbox::loaded(MailboxRow { cursor: 9, count: 2, bytes: 10 });
+        mailbox.start_replay([20].into());
+        for (id, row) in [(10, false), (20, true)] {
+            assert_eq!(mailbox.meets(id, true), Some(row));
+            mailbox.replayed(id, 5, 1, row);
+        }
+        assert!(mailbox.is_at_end());
+        assert!(mailbox.drained().is_empty());
+        assert!(!mailbox.received(10));
+        assert!(mailbox.received(20), "its row must go");
+        assert_eq!(mailbox.row(), MailboxRow { cursor: 20, count: 0, bytes: 0 });
+        // Or the session, behind with something else, would get 20 a second time.
+        mailbox.fall_behind();
+        assert!(matches!(mailbox.phase, Phase::Replaying { position: 20, .. }));
     }
 }

@@ -1,0 +1,191 @@
+//! What must hold: the bounds of a shard all the time, and the balance at the end.
+
+use std::collections::BTreeMap;
+
+use super::Run;
+use crate::store::Table;
+use crate::store::archive::{Entry, MailboxRow};
+use crate::store::roster::ItemView;
+use crate::testing::client::{Phase, numbers};
+
+impl Run {
+    /// Every bound of a shard (`limits`, `settings`).
+    pub(super) fn inspect(&self, shard: crate::id::ShardId) -> Result<(), String> {
+        let (settings, seen) = (self.world.settings(), self.world.shard(shard).inspect());
+        let page = 200 << 10;
+        let bounds = [
+            ("outbound bytes", seen.outbound_bytes, settings.outbound_bytes_max),
+            ("unacknowledged bytes", seen.unacked_bytes, settings.outbound_bytes_max + page),
+            ("stanzas parked", seen.parked, crate::limits::PARKED_STANZAS_MAX),
+            ("roster steps waiting", seen.roster_waits, crate::limits::PARKED_STANZAS_MAX + 64),
+            ("effects at the gate", self.world.gate(shard).0, 20_000),
+        ];
+        for (what, is, most) in bounds {
+            if is > most {
+                return Err(format!("{what} on shard {shard}: {is} of {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn balance(&self) -> Result<(), String> {
+        for client in &self.clients {
+            if client.phase != Phase::Online {
+                return Err(format!("{} is {:?} at the end", client.full(), client.phase));
+            }
+            if let Some(m) = client.management.as_ref().filter(|m| !m.unacked.is_empty()) {
+                return Err(format!(
+                    "{} waits for {} acknowledgements: {}",
+                    client.full(),
+                    m.unacked.len(),
+                    String::from_utf8_lossy(&m.unacked[0].0)
+                ));
+            }
+        }
+        if self.compared < self.clients.len() {
+            return Err(format!("{} of {} rosters came", self.compared, self.clients.len()));
+        }
+        self.check_messages()?;
+        self.check_archive()?;
+        self.check_rosters()?;
+        self.check_presence()?;
+        self.check_mailboxes()
+    }
+
+    fn check_messages(&self) -> Result<(), String> {
+        let missing = self.ledger.missing();
+        // Where messages may be refused, the news of it may have met a sender who was gone.
+        let unheard = |n: &u64| {
+            self.refusals
+                && self.sessions[self.ledger.sent[*n as usize].client] != self.ledger.sent[*n as usize].session
+        };
+        let missing: Vec<u64> = missing.into_iter().filter(|n| !unheard(n)).collect();
+        match missing.first() {
+            None => Ok(()),
+            Some(&n) => {
+                let s = &self.ledger.sent[n as usize];
+                Err(format!("acknowledged messages are lost: {missing:?}; the first went from {} to {}", s.from, s.to))
+            }
+        }
+    }
+
+    /// What was acknowledged stands in the archive of its receiver, once, and in that of its sender.
+    fn check_archive(&self) -> Result<(), String> {
+        if !self.world.settings().archive {
+            return Ok(());
+        }
+        let mut kept = [BTreeMap::new(), BTreeMap::new()];
+        for (index, user) in self.users.iter().enumerate() {
+            for (_, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
+                let entry = Entry::decode(row).ok_or("an archive row cannot be read")?;
+                if let Some(&n) = numbers(entry.xml).first() {
+                    *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
+                }
+            }
+        }
+        for (n, s) in self.ledger.sent.iter().enumerate() {
+            let unheard = self.refusals && self.sessions[s.client] != s.session;
+            let times = |way: usize, user: usize| kept[way].get(&(user, n as u64)).copied().unwrap_or(0);
+            let (sent, received) = (times(0, self.clients[s.client].user), times(1, s.to_user));
+            if received > 1 || sent > 1 {
+                return Err(format!(
+                    "message {n} stands {received} times in its receiver's archive, {sent} in its sender's"
+                ));
+            }
+            if s.kept && s.acked && !s.refused && !unheard && (sent, received) != (1, 1) {
+                return Err(format!(
+                    "message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A contact's `from` is the user's `to` (RFC 6121 3, Appendix A).
+    fn check_rosters(&self) -> Result<(), String> {
+        let mut states = BTreeMap::new();
+        for (index, user) in self.users.iter().enumerate() {
+            let bare = format!("{user}@localhost");
+            for (contact, row) in self.world.disk.partition(Table::Roster, &bare).filter(|(sort, _)| !sort.is_empty()) {
+                let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
+                let state =
+                    crate::feature::subscription::State::from_number(item.state).ok_or("a roster row has no state")?;
+                states.insert((index, String::from_utf8_lossy(contact).into_owned()), state);
+            }
+        }
+        let state = |user: usize, contact: usize| {
+            let found = states.get(&(user, format!("{}@localhost", self.users[contact])));
+            found.map_or((false, false), |s| (s.to(), s.from()))
+        };
+        for user in 0..self.users.len() {
+            for contact in (0..self.users.len()).filter(|&c| c != user) {
+                let (to, from) = (state(user, contact).0, state(contact, user).1);
+                if to != from {
+                    let (u, c) = (&self.users[user], &self.users[contact]);
+                    return Err(format!("{u} has to={to} for {c}, who has from={from} for {u}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone sees exactly the resources of contacts and of the own account that are available (RFC 6121 4).
+    fn check_presence(&self) -> Result<(), String> {
+        for client in &self.clients {
+            let sees = |jid: &str| {
+                let roster = client.roster.as_ref();
+                roster.and_then(|r| r.get(jid)).is_some_and(|s| s.starts_with("to") || s.starts_with("both"))
+            };
+            let wanted: BTreeMap<String, ()> = self
+                .clients
+                .iter()
+                .filter(|other| other.user == client.user || sees(&format!("{}@localhost", other.local)))
+                .map(|other| (other.full(), ()))
+                .collect();
+            if wanted != client.seen {
+                let (wanted, seen): (Vec<_>, Vec<_>) = (wanted.keys().collect(), client.seen.keys().collect());
+                return Err(format!("{} sees {seen:?}, but there are {wanted:?}", client.full()));
+            }
+        }
+        Ok(())
+    }
+
+    /// All is delivered: the figures say so, no row is left behind, and without archive no message either.
+    fn check_mailboxes(&self) -> Result<(), String> {
+        for user in &self.users {
+            let bare = format!("{user}@localhost");
+            let mut row = MailboxRow::default();
+            for (sort, value) in self.world.disk.partition(Table::Mailbox, &bare) {
+                if !sort.is_empty() {
+                    let id = crate::store::archive::id_of(sort).unwrap_or(0);
+                    return Err(format!("{bare} has a returned row left, of {id}"));
+                }
+                row = MailboxRow::decode(value).ok_or("a mailbox row cannot be read")?;
+            }
+            if (row.count, row.bytes) != (0, 0) {
+                return Err(format!(
+                    "{bare} has all messages, but the mailbox counts {} of {} bytes",
+                    row.count, row.bytes
+                ));
+            }
+            let newest = self
+                .world
+                .disk
+                .partition(Table::Archive, &bare)
+                .filter(|(_, v)| Entry::decode(v).is_some_and(|e| e.incoming && e.waits));
+            if let Some((sort, _)) = newest.last() {
+                let id = crate::store::archive::id_of(sort).unwrap_or(0);
+                if id > row.cursor {
+                    return Err(format!(
+                        "{bare} has all messages, but the cursor stands at {} before {id}",
+                        row.cursor
+                    ));
+                }
+                if !self.world.settings().archive {
+                    return Err(format!("{bare} keeps a delivered message without archive"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What clients do at their moments, and what the ledger is told of what comes to them.
+
+use std::collections::BTreeMap;
+
+use super::{MEND, Run};
+use crate::testing::checks::Sent;
+use crate::testing::client::{Client, News, Phase};
+
+impl Run {
+    pub(super) fn flush(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        if let Some(socket) = client.socket
+            && !client.out.is_empty()
+        {
+            let bytes = std::mem::take(&mut client.out);
+            self.say(index, ">", &bytes);
+            self.world.write(socket, &bytes);
+        }
+    }
+
+    pub(super) fn flush_all(&mut self) {
+        for index in 0..self.clients.len() {
+            self.flush(index);
+        }
+    }
+
+    fn connect(&mut self, index: usize) {
+        let socket = self.world.connect();
+        self.owners.insert(socket, index);
+        self.clients[index].connected(socket);
+        self.flush(index);
+    }
+
+    /// A client turns away from its connection; it stands for a while or is closed at once.
+    fn let_go(&mut self, index: usize, linger: bool) {
+        let Some(socket) = self.clients[index].socket else { return };
+        let managed = self.clients[index].management.as_ref().is_some_and(|m| !m.previd.is_empty());
+        if !managed {
+            self.world.mark(socket);
+        }
+        if linger && managed {
+            let later = self.random.range(1_000, 3_000_000);
+            self.world.timer(later, MEND + socket.0 as u64);
+            self.world.stall(socket, false);
+        } else {
+            self.world.abort(socket);
+            self.note_lost();
+        }
+        self.owners.remove(&socket);
+        self.gone(index);
+    }
+
+    /// One of a client's moments.
+    pub(super) fn act(&mut self, index: usize) {
+        let next = if self.calm { 300_000 } else { self.random.range(5_000, 250_000) };
+        self.world.timer(next, index as u64);
+        match self.clients[index].phase {
+            Phase::Offline if self.calm || self.random.chance(300) => return self.connect(index),
+            Phase::Online if !self.calm => {}
+            Phase::Opening | Phase::Resuming | Phase::Binding if self.random.chance(self.faults.abort) => {
+                return self.let_go(index, true);
+            }
+            _ => return,
+        }
+        let faults = self.faults.clone();
+        if self.random.chance(faults.abort) {
+            let linger = self.random.chance(500);
+            return self.let_go(index, linger);
+        }
+        if self.random.chance(faults.duplicate)
+            && self.clients[index].management.as_ref().is_some_and(|m| !m.previd.is_empty())
+        {
+            self.let_go(index, true);
+            return self.connect(index);
+        }
+        if self.random.chance(faults.stall)
+            && let Some(socket) = self.clients[index].socket
+        {
+            self.world.stall(socket, true);
+        } else if self.random.chance(300)
+            && let Some(socket) = self.clients[index].socket
+        {
+            self.world.stall(socket, false);
+        }
+        if self.random.chance(faults.lazy) {
+            self.clients[index].prompt ^= true;
+        }
+        if self.clients[index].management.as_ref().is_some_and(|m| m.owes) && self.random.chance(300) {
+            self.clients[index].answer();
+        }
+        self.say_something(index);
+        self.flush(index);
+    }
+
+    fn say_something(&mut self, index: usize) {
+        let what = self.random.below(100);
+        let client = &self.clients[index];
+        let contact = self.random.index(self.users.len());
+        let jid = format!("{}@localhost", self.users[contact]);
+        match what {
+            0..50 => {
+                let burst = if self.random.chance(50) { self.random.range(2, 20) } else { 1 };
+                for _ in 0..burst {
+                    self.send_message(index);
+                }
+                if self.random.chance(500) {
+                    self.clients[index].ask();
+                }
+            }
+            50..58 => {
+                let priority = if self.random.chance(100) { -1 } else { self.random.below(3) as i8 };
+                if priority < 0 {
+                    self.ordered_from[index] = u64::MAX;
+                }
+                self.clients[index].show(priority);
+            }
+            58..60 if client.available => {
+                self.ordered_from[index] = u64::MAX;
+                self.clients[index].available = false;
+                self.clients[index].seen.clear();
+                self.clients[index].stanza("<presence type='unavailable'/>".into(), None);
+            }
+            60..66 if contact != client.user => {
+                let (id, name) = (self.clients[index].next_id(), self.random.below(5));
+                let set = format!(
+                    "<iq type='set' id='s{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' name='n{name}'/></query></iq>"
+                );
+                self.clients[index].stanza(set, None);
+            }
+            66..69 if contact != client.user => {
+                let id = self.clients[index].next_id();
+                let set = format!(
+                    "<iq type='set' id='d{id}'><query xmlns='jabber:iq:roster'><item jid='{jid}' subscription='remove'/></query></iq>"
+                );
+                self.clients[index].stanza(set, None);
+            }
+            69..88 if contact != client.user => {
+                let kind = match self.random.below(10) {
+                    0..4 => "subscribe",
+                    4..8 => "subscribed",
+                    8 => "unsubscribe",
+                    _ => "unsubscribed",
+                };
+                self.clients[index].stanza(format!("<presence to='{jid}' type='{kind}'/>"), None);
+            }
+            88..90 if self.clients[index].roster.is_none() => self.clients[index].get_roster(),
+            90..95 => self.clients[index].ask(),
+            95..98 => self.clients[index].leave(),
+            _ => {}
+        }
+    }
+
+    fn send_message(&mut self, index: usize) {
+        let to_user = self.random.index(self.users.len());
+        let bare = format!("{}@localhost", self.users[to_user]);
+        let number = self.ledger.sent.len() as u64;
+        let (kind, kept, to) = match self.random.below(20) {
+            0 => ("headline", false, bare),
+            1..4 => ("normal", true, bare),
+            4..9 => {
+                let others: Vec<&Client> = self.clients.iter().filter(|c| c.user == to_user).collect();
+                let full = others[self.random.index(others.len())].full();
+                ("chat", true, full)
+            }
+            _ => ("chat", true, bare),
+        };
+        let padding =
+            if self.random.chance(50) { "x".repeat(self.random.below(3_000) as usize) } else { String::new() };
+        let xml = format!("<message to='{to}' type='{kind}' id='m{number}'><body>#{number}#{padding}</body></message>");
+        let client = &mut self.clients[index];
+        self.ledger.sent.push(Sent {
+            client: index,
+            session: self.sessions[index],
+            from: format!("{}@localhost", client.local),
+            to_user,
+            to,
+            kept,
+            acked: false,
+            refused: false,
+            delivered: false,
+            excused: false,
+            volatile: false,
+        });
+        client.stanza(xml, Some(number));
+    }
+
+    pub(super) fn news(&mut self, index: usize) -> Result<(), String> {
+        for news in std::mem::take(&mut self.clients[index].news) {
+            match news {
+                News::Message(message) => {
+                    let user = self.clients[index].user;
+                    // What was sent to a full JID before its session was there waits until the session is available, and
+                    // what is sent to it then does not.
+                    let exact = message.to.contains('/');
+                    let from = self.ordered_from[index].max(if exact { self.first[index] } else { 0 });
+                    self.ledger.received(user, self.sessions[index], &message, from)?;
+                }
+                News::Refused(number) => self.ledger.sent[number as usize].refused = true,
+                News::Acked(numbers) => self.ledger.acked(&numbers),
+                News::Bound => {
+                    self.sessions_made += 1;
+                    self.sessions[index] = self.sessions_made;
+                    self.first[index] = self.ledger.sent.len() as u64;
+                    let user = self.clients[index].user;
+                    let alone = self.clients.iter().filter(|c| c.user == user).count() == 1;
+                    self.ordered_from[index] = match (alone, self.ledger.strict) {
+                        (_, true) => 0,
+                        (true, false) => self.ledger.sent.len() as u64,
+                        (false, false) => u64::MAX,
+                    };
+                    if self.calm || self.random.chance(800) {
+                        self.clients[index].get_roster();
+                        self.clients[index].show(0);
+                    }
+                }
+                News::Resumed => self.summary.resumed += 1,
+                News::NotResumed => {}
+                News::Asked(from) => {
+                    if !self.calm && self.random.chance(700) {
+                        self.clients[index].stanza(format!("<presence to='{from}' type='subscribed'/>"), None);
+                    }
+                }
+                News::Roster(known) => self.compare_roster(index, known.as_ref())?,
+                News::Wrong(what) => return Err(what),
+            }
+        }
+        Ok(())
+    }
+
+    /// Roster pushes leave a client with what the store has (RFC 6121 2.1.6).
+    fn compare_roster(&mut self, index: usize, known: Option<&BTreeMap<String, String>>) -> Result<(), String> {
+        if !self.comparing {
+            return Ok(());
+        }
+        self.compared += 1;
+        let client = &self.clients[index];
+        match (known, &client.roster) {
+            (Some(known), Some(now)) if known != now => {
+                Err(format!("{} was told of roster {known:?}, but it is {now:?}", client.full()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a seed draws: the faults, the settings and the pace of its run.
+
+use crate::settings::{BareDelivery, Settings};
+use crate::testing::random::Random;
+use crate::testing::world::Pace;
+
+/// Faults of a run, each in thousandths of the actions or moments at which it may happen.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// A client vanishes, at one of its actions.
+    pub abort: u32,
+    /// A client stops reading, at one of its actions.
+    pub stall: u32,
+    /// A client leaves requests for acknowledgement unanswered for a while.
+    pub lazy: u32,
+    /// A client resumes on a second connection while the first still stands.
+    pub duplicate: u32,
+    /// The process dies, at one of the moments (one to ten a second).
+    pub crash: u32,
+    /// The disk is full for a while, at one of the moments.
+    pub full: u32,
+    /// Commits stand still for a while, at one of the moments.
+    pub stop: u32,
+}
+
+impl Faults {
+    /// Whether nothing goes wrong at all.
+    pub fn is_calm(&self) -> bool {
+        [self.abort, self.stall, self.lazy, self.duplicate, self.crash, self.full, self.stop].iter().all(|&f| f == 0)
+    }
+
+    /// The faults of a seed: one in six has none, and each fault is in about half of the others.
+    pub fn draw(random: &mut Random) -> Faults {
+        if random.chance(160) {
+            return Faults::default();
+        }
+        let mut some = |most: u64| if random.chance(500) { 1 + random.below(most) as u32 } else { 0 };
+        Faults {
+            abort: some(60),
+            stall: some(30),
+            lazy: some(100),
+            duplicate: some(40),
+            crash: some(150),
+            full: some(60),
+            stop: some(150),
+        }
+    }
+}
+
+pub(super) fn settings(random: &mut Random, shards: u16) -> Settings {
+    let mut s = Settings::new("localhost", shards, [0; 32], 0);
+    s.archive = random.chance(700);
+    s.resume_s_max = random.range(1, 8) as u32;
+    s.idle_s_max = if random.chance(300) { random.range(2, 6) as u32 } else { 600 };
+    s.send_stall_s_max = random.range(2, 10) as u32;
+    s.cache_s = random.range(0, 3) as u32;
+    s.throttle.account_burst = 0;
+    s.throttle.address_burst = 0;
+    if random.chance(300) {
+        s.bare_delivery = BareDelivery::MostAvailable;
+    }
+    if random.chance(400) {
+        s.unacked_max = random.range(1, 12) as usize;
+        s.outbound_bytes_soft = random.range(300, 4_000) as usize;
+        s.in_flight_max = random.range(1, 8) as u16;
+    }
+    if random.chance(150) {
+        s.outbound_bytes_max = random.range(12_000, 40_000) as usize;
+        s.outbound_bytes_soft = s.outbound_bytes_soft.min(s.outbound_bytes_max / 4);
+    }
+    if random.chance(150) {
+        s.mailbox_messages_max = random.range(3, 20) as u32;
+    }
+    s
+}
+
+pub(super) fn pace(random: &mut Random) -> Pace {
+    if random.chance(200) {
+        return Pace::default();
+    }
+    let mut up_to = |most: u64| 1 + random.below(most);
+    Pace {
+        turn_us: up_to(2_000),
+        net_us: up_to(30_000),
+        read_bytes: 0,
+        kernel_bytes: 1 << 20,
+        mail_us: up_to(5_000),
+        commit_us: if up_to(3) == 1 { up_to(300_000) } else { up_to(20_000) },
+        read_us: up_to(20_000),
+        job_us: up_to(50_000),
+        detect_us: up_to(4_000_000),
+    }
+}

@@ -1,0 +1,272 @@
+//! The threads of the simulated process: a turn, what it leads to, mail between shards, the gate and the commits.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use super::{Event, Occurrence, Plant, World};
+use crate::gate::GateQueue;
+use crate::id::{ConnId, Gate, ShardId};
+use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, StorageState, TlsFacts};
+use crate::mail::MailBatch;
+use crate::session::moved::Moved;
+use crate::shard::Shard;
+use crate::store::Query;
+use crate::testing::net::{ClientEnd, Then};
+
+/// Time that a closing connection has to take its last words.
+const LAST_WORDS_US: u64 = 10_000_000;
+
+/// What waits for a shard's next turn.
+#[derive(Debug)]
+pub(super) enum Feed {
+    Accepted(ConnId, ListenerKind, IpAddr),
+    Secured(ConnId),
+    Received(ConnId, Vec<u8>),
+    Sent(ConnId),
+    Closed(ConnId),
+    Arrived(ConnId, Box<Moved>),
+    Mail(MailBatch),
+    Found(u64, Vec<Query>),
+    Done(u64, JobDone),
+    Storage(StorageState),
+    Command(u64, Command),
+}
+
+#[derive(Debug)]
+pub(super) enum Envelope {
+    Batch(MailBatch),
+    Moved { socket: usize, after: Gate, moved: Box<Moved> },
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) shard: Shard,
+    pub(super) gate: GateQueue,
+    pub(super) inbox: Vec<Feed>,
+    pub(super) turn_due: bool,
+    /// Generation and socket of each slot.
+    pub(super) slots: Vec<(u32, Option<usize>)>,
+    pub(super) free: Vec<u32>,
+    /// Sockets of connections that are gone.
+    pub(super) was: BTreeMap<ConnId, usize>,
+    pub(super) reads: VecDeque<(u64, Vec<Query>)>,
+    pub(super) jobs: VecDeque<(u64, Job)>,
+    /// Reads that must not see too little although the gate is ignored.
+    pub(super) early_reads: VecDeque<(Gate, u64, Vec<Query>)>,
+}
+
+/// Password, salt, iterations.
+type Given = (String, Vec<u8>, u32);
+
+/// Does a job; what was derived once is known from then on, for derivation is slow on purpose and the same everywhere.
+pub(super) fn run_job(job: Job) -> JobDone {
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<Given, crate::session::sasl::Derived>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    let Job::CheckPassword(derive) = job else { return job.run() };
+    let (password, salt, iterations) = derive.inputs();
+    let given = (password.to_owned(), salt.to_vec(), iterations);
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(derived) = known.get(&given) {
+            return JobDone::Checked(derived.clone());
+        }
+        let derived = derive.run();
+        if known.len() < 4096 {
+            known.insert(given, derived.clone());
+        }
+        JobDone::Checked(derived)
+    })
+}
+
+impl World {
+    pub(super) fn feed(&mut self, shard: ShardId, feed: Feed) {
+        self.threads[shard.index()].inbox.push(feed);
+        self.kick_turn(shard);
+    }
+
+    pub(super) fn kick_turn(&mut self, shard: ShardId) {
+        if !std::mem::replace(&mut self.threads[shard.index()].turn_due, true) {
+            self.after(self.pace.turn_us, Event::Turn(shard.0));
+        }
+    }
+
+    /// One turn of a shard: what has come, the end of the turn, and what follows from it.
+    pub(super) fn turn(&mut self, shard: ShardId) -> Occurrence {
+        let now = self.now();
+        let mut out = std::mem::take(&mut self.out);
+        let thread = &mut self.threads[shard.index()];
+        thread.turn_due = false;
+        for feed in std::mem::take(&mut thread.inbox) {
+            let input = match &feed {
+                Feed::Accepted(conn, listener, peer) => {
+                    Input::Accepted { conn: *conn, listener: *listener, peer: *peer }
+                }
+                Feed::Received(conn, bytes) => Input::Received { conn: *conn, bytes },
+                Feed::Sent(conn) => Input::Sent { conn: *conn },
+                Feed::Closed(conn) => Input::Closed { conn: *conn },
+                Feed::Mail(batch) => {
+                    thread.gate.rests_on(batch.after);
+                    Input::Mail(batch)
+                }
+                Feed::Storage(state) => Input::Storage(*state),
+                Feed::Secured(conn) => {
+                    let tls = TlsFacts { exporter: Some([3; 32]), server_end_point: vec![4; 32] };
+                    Input::Secured { conn: *conn, tls: Box::new(tls) }
+                }
+                Feed::Found(token, queries) => {
+                    Input::Found { token: *token, found: queries.iter().map(|q| self.disk.read(q)).collect() }
+                }
+                Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) => match feed {
+                    Feed::Arrived(conn, moved) => Input::Arrived { conn, moved },
+                    Feed::Done(token, done) => Input::Done { token, done },
+                    Feed::Command(token, command) => Input::Command { token, command },
+                    _ => unreachable!("the three above"),
+                },
+            };
+            thread.shard.handle(now, input, &mut out);
+        }
+        thread.shard.handle(now, Input::EndOfTurn, &mut out);
+        if !out.writes.is_empty() {
+            let ticket = self.disk.submit(std::mem::take(&mut out.writes));
+            self.threads[shard.index()].gate.rests_on(ticket);
+            self.kick_commit();
+        }
+        for effect in out.effects.drain(..) {
+            self.effect(shard, effect);
+        }
+        self.out = out;
+        self.release(shard);
+        if self.threads[shard.index()].shard.has_own_mail() {
+            self.kick_turn(shard);
+        }
+        Occurrence::Turn(shard)
+    }
+
+    /// What does not wait at the gate is done, the rest queues there.
+    fn effect(&mut self, shard: ShardId, effect: Effect) {
+        match effect {
+            Effect::Mail { to, mut batch } => {
+                batch.after = self.threads[shard.index()].gate.gate();
+                if self.plant == Some(Plant::LostBatch) && self.random.chance(5) {
+                    return;
+                }
+                self.post(shard, to, Envelope::Batch(batch));
+            }
+            Effect::Job { token, job } => {
+                self.threads[shard.index()].jobs.push_back((token, job));
+                self.after(self.pace.job_us, Event::JobDone(shard.0));
+            }
+            Effect::Pause { conn } => {
+                if let Some(index) = self.socket_of(shard, conn) {
+                    self.sockets[index].paused = true;
+                }
+            }
+            Effect::Resume { conn } => {
+                if let Some(index) = self.socket_of(shard, conn) {
+                    self.sockets[index].paused = false;
+                    self.kick_up(index);
+                }
+            }
+            other => self.threads[shard.index()].gate.push(other),
+        }
+    }
+
+    pub(super) fn post(&mut self, from: ShardId, to: ShardId, envelope: Envelope) {
+        let wish = self.now_us + self.random.below(self.pace.mail_us + 1);
+        let (last, queue) = self.mail.entry((from.0, to.0)).or_default();
+        let due = wish.max(*last);
+        *last = due;
+        queue.push_back(envelope);
+        self.at(due - self.now_us, Event::Mail(from.0, to.0));
+    }
+
+    pub(super) fn deliver_mail(&mut self, from: u16, to: u16) {
+        let Some(envelope) = self.mail.get_mut(&(from, to)).and_then(|(_, queue)| queue.pop_front()) else { return };
+        match envelope {
+            Envelope::Batch(batch) => self.feed(ShardId(to), Feed::Mail(batch)),
+            Envelope::Moved { socket, after, moved } => {
+                self.threads[usize::from(to)].gate.rests_on(after);
+                let conn = self.take_slot(socket, ShardId(to));
+                self.feed(ShardId(to), Feed::Arrived(conn, moved));
+                self.kick_up(socket);
+                if self.sockets[socket].client == ClientEnd::Gone {
+                    self.after(self.pace.detect_us, Event::Detect(socket));
+                }
+            }
+        }
+    }
+
+    /// Lets out what is durable.
+    fn release(&mut self, shard: ShardId) {
+        let durable = self.disk.durable();
+        let early = self.plant == Some(Plant::AckBeforeCommit);
+        while let Some((gate, token, queries)) = self.threads[shard.index()].early_reads.pop_front() {
+            if gate > durable {
+                self.threads[shard.index()].early_reads.push_front((gate, token, queries));
+                break;
+            }
+            self.ask(shard, token, queries);
+        }
+        let open = if early { Gate(u64::MAX) } else { durable };
+        while let Some(effect) = self.threads[shard.index()].gate.pop(open) {
+            match effect {
+                Effect::Send { conn, bytes } => self.send(shard, conn, bytes, true, None),
+                Effect::StartTls { conn, last } => self.send(shard, conn, last, false, Some(Then::Secure)),
+                Effect::Close { conn, abort: true, .. } => {
+                    if let Some(index) = self.socket_of(shard, conn) {
+                        self.close_now(index);
+                    }
+                }
+                Effect::Close { conn, last, abort: false } => {
+                    if let Some(index) = self.socket_of(shard, conn) {
+                        self.at(LAST_WORDS_US, Event::Patience(index));
+                    }
+                    self.send(shard, conn, last, false, Some(Then::Close));
+                }
+                Effect::Depart { conn, to, moved, last } => {
+                    self.send(shard, conn, last, false, Some(Then::Depart { to, moved }));
+                }
+                Effect::Read { token, queries } => {
+                    let gate = self.threads[shard.index()].gate.gate();
+                    if early && gate > durable {
+                        self.threads[shard.index()].early_reads.push_back((gate, token, queries));
+                    } else {
+                        self.ask(shard, token, queries);
+                    }
+                }
+                Effect::Reply { token, reply } => self.replied.push_back((token, reply)),
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
+                    unreachable!("these do not wait at the gate");
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, shard: ShardId, token: u64, queries: Vec<Query>) {
+        self.threads[shard.index()].reads.push_back((token, queries));
+        self.after(self.pace.read_us, Event::Answer(shard.0));
+    }
+
+    pub(super) fn kick_commit(&mut self) {
+        if !self.commit_due && !self.commits_stopped && self.disk.waiting() > 0 {
+            self.commit_due = true;
+            self.after(self.pace.commit_us, Event::Commit);
+        }
+    }
+
+    /// A group of commits becomes durable.
+    pub(super) fn commit(&mut self) {
+        self.commit_due = false;
+        if self.commits_stopped {
+            return;
+        }
+        let waiting = self.disk.waiting();
+        let group = if self.random.chance(500) { waiting } else { 1 + self.random.index(waiting.max(1)) };
+        self.disk.commit(group);
+        for shard in self.shards() {
+            self.release(shard);
+        }
+        self.kick_commit();
+    }
+}
