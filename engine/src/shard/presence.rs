@@ -217,8 +217,13 @@ impl Shard {
     }
 
     /// A contact probes a user of this home. The roster is asked even if the user has no session, or there is no such
-    /// account: who believes in a subscription that is not there learns it from nobody else (RFC 6121 4.3.2 rule 1).
+    /// account: who believes in a subscription that is not there learns it from nobody else (RFC 6121 4.3.2 rule 1). With
+    /// no number nobody believes in one, and the roster of a user who is not there is not read for strangers.
     fn probe_letter(&mut self, from: &str, to: &str, number: u64) {
+        let online = self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE);
+        if online.is_none() && number == 0 {
+            return;
+        }
         let user = self.users.find_or_insert(local_of(to));
         self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
     }
