@@ -314,3 +314,17 @@ fn character_reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
         _ => Err(Fault::IllegalCharacter),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, reference};
+
+    /// XML 4.1: the digits of a reference may be led by any number of zeros.
+    #[test]
+    fn a_character_reference_may_have_leading_zeros() {
+        assert_eq!(reference(b"#0001111110;"), Ok(Some(('\u{10f446}', 12))));
+        assert_eq!(reference(b"#x00010F446;"), Ok(Some(('\u{10f446}', 12))));
+        assert_eq!(reference(b"#00000000001;"), Err(Fault::IllegalCharacter));
+        assert_eq!(reference(b"#99999999999999999999;"), Err(Fault::IllegalCharacter));
+    }
+}

@@ -165,7 +165,7 @@ pub fn disagreement(bytes: &[u8]) -> Option<String> {
             _ => return None,
         }
     }
-    if fault.is_some_and(|fault| stricter(fault, bytes)) || theirs.is_none() && has_omitted_name_character(bytes) {
+    if fault.is_some_and(|fault| stricter(fault, bytes)) || theirs.is_none() && is_beyond_the_other(bytes) {
         return None;
     }
     let accepted = fault.is_none() && complete == bytes.len();
@@ -185,6 +185,19 @@ pub fn without_returns(bytes: &[u8]) -> Vec<u8> {
 pub fn has_omitted_name_character(bytes: &[u8]) -> bool {
     let omitted = |c: char| matches!(c, '\u{fdf0}'..='\u{fffd}');
     std::str::from_utf8(bytes).is_ok_and(|text| text.contains(omitted))
+}
+
+/// Whether there is a reference with more than eight digits: XML 4.1 allows any number of leading zeros, the other parser
+/// does not.
+pub fn has_long_reference(bytes: &[u8]) -> bool {
+    let digits = |run: &[u8]| run.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let long = |at: usize| digits(bytes[at + 2..].strip_prefix(b"x").unwrap_or(&bytes[at + 2..])) > 8;
+    bytes.windows(2).enumerate().any(|(at, window)| window == b"&#" && long(at))
+}
+
+/// What Throng takes and the other parser refuses.
+pub fn is_beyond_the_other(bytes: &[u8]) -> bool {
+    has_omitted_name_character(bytes) || has_long_reference(bytes)
 }
 
 /// Faults that the independent parser does not have: Throng's bounds, text between stanzas, and a namespace declared
