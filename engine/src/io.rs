@@ -79,6 +79,8 @@ pub enum JobDone {
 pub enum Command {
     /// List sessions of this shard from a slot on, at most `most`.
     Sessions {
+        /// Bare or full JID, normalised: only its sessions.
+        of: Option<Box<str>>,
         /// First slot to look at.
         from_slot: u32,
         /// Most rows.
@@ -151,8 +153,10 @@ pub enum Reply {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Whether a connection stands behind it, or it waits to be resumed (XEP-0198 5).
-    pub connected: bool,
+    /// The connection behind it, or none while it waits to be resumed (XEP-0198 5).
+    pub conn: Option<ConnId>,
+    /// Seconds that it has had its connection, or none.
+    pub since_s: u32,
     /// Available, with this priority (RFC 6121 4.7.2.3).
     pub priority: Option<i8>,
     /// Seconds since the last bytes from it.
@@ -161,6 +165,8 @@ pub struct SessionRow {
     pub managed: bool,
     /// Whether the stream is encrypted.
     pub tls: bool,
+    /// Bytes that wait to be sent or are under way to the kernel.
+    pub outbound_bytes: usize,
 }
 
 /// One event that concerns a shard.

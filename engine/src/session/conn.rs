@@ -122,6 +122,8 @@ pub struct Conn {
     pub pinged: bool,
 }
 
+const _: () = assert!(size_of::<Conn>() <= 64, "an idle connection costs this much");
+
 /// [`Expect`] with a default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamExpect {
@@ -162,6 +164,12 @@ impl Conns {
     /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
     pub fn last_s(&self, id: ConnId) -> u32 {
         self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
+    }
+
+    /// Output that waits for a connection or is under way, bytes; 0 if it is not there.
+    pub fn outbound_bytes(&self, id: ConnId) -> usize {
+        let conn = self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation);
+        conn.and_then(|c| c.outbound.as_ref()).map_or(0, |o| o.bytes())
     }
 
     /// The slot as it is.

@@ -28,7 +28,9 @@ enum AccountChange {
 impl Shard {
     pub(super) fn command(&mut self, token: u64, command: Command) {
         let reply = match command {
-            Command::Sessions { from_slot, most } => self.list_sessions(from_slot, most.min(PAGE_MAX)),
+            Command::Sessions { of, from_slot, most } => {
+                self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
+            }
             Command::Kick { jid } => self.kick(&jid),
             Command::Say { jid, text } => self.say(jid.as_deref(), &text),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
@@ -43,23 +45,34 @@ impl Shard {
         self.effects.push(Effect::Reply { token, reply });
     }
 
-    fn list_sessions(&self, from_slot: u32, most: u32) -> Reply {
+    fn list_sessions(&self, of: Option<&str>, from_slot: u32, most: u32) -> Reply {
         let mut rows = Vec::new();
         let now_s = self.now.mono_s();
+        let fits = |jid: &str| {
+            of.is_none_or(|of| {
+                jid.strip_prefix(of).is_some_and(|r| r.is_empty() || (r.starts_with('/') && of == bare_of(of)))
+            })
+        };
         for slot in from_slot..self.sessions.slots() {
             if rows.len() >= most as usize {
                 return Reply::Sessions { rows, next: Some(slot) };
             }
             let Some(id) = self.sessions.id(slot) else { continue };
+            let jid = self.full_jid(id);
+            if !fits(&jid) {
+                continue;
+            }
             let session = self.sessions.slot(slot);
-            let last_s = session.conn.map_or(session.detached_s, |c| self.conns.last_s(c));
+            let last_s = session.conn.map_or(session.since_s, |c| self.conns.last_s(c));
             rows.push(SessionRow {
-                jid: self.full_jid(id),
-                connected: session.conn.is_some(),
+                jid,
+                conn: session.conn,
+                since_s: now_s.saturating_sub(session.since_s),
                 priority: session.is_available().then_some(session.priority),
                 idle_s: now_s.saturating_sub(last_s),
                 managed: session.managed.is_some(),
                 tls: session.secured,
+                outbound_bytes: session.conn.map_or(0, |c| self.conns.outbound_bytes(c)),
             });
         }
         Reply::Sessions { rows, next: None }

@@ -126,7 +126,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get(id) else { return };
         let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
-        if session.conn.is_none() && now_s.saturating_sub(session.detached_s) > resume_s {
+        if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
             self.end_session(id, Vec::new());
         }

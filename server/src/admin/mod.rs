@@ -122,19 +122,22 @@ pub struct Status {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Peer's IP and port; none while it waits to be resumed.
+    /// Peer's IP and port; none while it waits to be resumed, or when its connection is breaking just now.
     pub address: Option<String>,
-    /// TLS version in use.
+    /// It has no connection and waits to be resumed (XEP-0198).
+    #[serde(default)]
+    pub resumable: bool,
+    /// TLS version in use; none without encryption or without a connection.
     pub tls: Option<String>,
     /// Home shard.
     pub shard: u32,
-    /// Seconds since it was bound.
+    /// Seconds since it was bound or last resumed; of one that waits to be resumed, since it lost its connection.
     pub age_s: u64,
     /// Seconds since the client was last heard.
     pub idle_s: u64,
     /// Priority of its available presence; none while unavailable.
     pub priority: Option<i8>,
-    /// Bytes that wait to be sent.
+    /// Bytes that wait to be sent, those under way to the kernel included.
     pub outbound_bytes: u64,
 }
 
