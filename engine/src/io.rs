@@ -90,6 +90,8 @@ pub enum Command {
     Kick {
         /// Bare or full JID, normalised.
         jid: Box<str>,
+        /// Told to the clients, as the `<text/>` of the stream error (RFC 6120 4.9.2).
+        reason: Option<Box<str>>,
     },
     /// A headline from the server to a user's sessions, or with no JID to all of this shard.
     Say {

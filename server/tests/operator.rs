@@ -1,7 +1,7 @@
 //! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
 //! both drivers.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -180,6 +180,21 @@ impl Client {
             self.said += &String::from_utf8_lossy(&buffer[..count]);
         }
     }
+
+    /// All that comes until the connection ends.
+    fn rest(&mut self) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.wire.read(&mut buffer) {
+                Ok(0) => return std::mem::take(&mut self.said),
+                Ok(count) => self.said += &String::from_utf8_lossy(&buffer[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+                    return std::mem::take(&mut self.said);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }
 
 /// Whether this host has io_uring: a kernel or container without it says so, and then there is nothing to test.
@@ -241,6 +256,36 @@ fn sessions_are_listed_as_they_are(driver: &str) {
     assert!(waits >= 8_000, "{waits}");
     assert_eq!(host.sessions(&[]).len(), 3);
     host.stop();
+}
+
+/// RFC 6120 4.9.2: a stream error may say in `<text/>` what happened.
+fn who_is_ended_is_told_why(driver: &str) {
+    let mut host = Host::new(&["romeo", "juliet"]);
+    host.start(driver);
+    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 sessions ended\n");
+    assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 sessions ended\n");
+    let error = |text: &str| {
+        format!(
+            "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>\
+             <text xmlns='urn:ietf:params:xml:ns:xmpp-streams' xml:lang='en'>{text}</text></stream:error></stream:stream>"
+        )
+    };
+    assert_eq!(romeo.rest(), error("update &lt; now"));
+    assert_eq!(juliet.rest(), error("ended by the operator"));
+    host.stop();
+}
+
+#[test]
+fn who_is_ended_is_told_why_on_epoll() {
+    who_is_ended_is_told_why("epoll");
+}
+
+#[test]
+fn who_is_ended_is_told_why_on_io_uring() {
+    if has_uring() {
+        who_is_ended_is_told_why("uring");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Shard {
             Command::Sessions { of, from_slot, most } => {
                 self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
             }
-            Command::Kick { jid } => self.kick(&jid),
+            Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
             Command::Say { jid, text } => self.say(jid.as_deref(), &text),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull
@@ -78,7 +78,7 @@ impl Shard {
         Reply::Sessions { rows, next: None }
     }
 
-    fn kick(&mut self, jid: &str) -> Reply {
+    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
         let Some(user) = self.users.find(local_of(jid)) else { return Reply::NotFound };
         let resource = jid.split_once('/').map(|(_, r)| r);
         let sessions: Vec<_> = self
@@ -90,8 +90,8 @@ impl Shard {
         for (id, conn) in &sessions {
             match conn {
                 Some(conn) => {
-                    let text = Some("ended by the operator");
-                    self.fail_stream(*conn, StreamCondition::PolicyViolation, text);
+                    let text = reason.unwrap_or("ended by the operator");
+                    self.fail_stream(*conn, StreamCondition::PolicyViolation, Some(text));
                 }
                 None => self.end_session(*id, Vec::new()),
             }

@@ -33,6 +33,9 @@ pub const ROWS_PER_PAGE_MAX: usize = 500;
 /// Longest text of [`Control::say`], in bytes.
 pub const SAY_BYTES_MAX: usize = 8_192;
 
+/// Longest reason of [`Control::kick`], in bytes.
+pub const REASON_BYTES_MAX: usize = 1_024;
+
 /// Most JIDs that [`Audience::These`] may name.
 pub const SAY_JIDS_MAX: usize = 1_000;
 
@@ -262,7 +265,7 @@ pub trait Control: Accounts + Send + Sync {
     /// listing over several pages is no snapshot: sessions come and go meanwhile.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault>;
 
-    /// Ends the sessions of a bare or full JID; how many.
+    /// Ends the sessions of a bare or full JID; how many. Their clients are told the reason.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`] when it has none.

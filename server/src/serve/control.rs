@@ -275,10 +275,11 @@ impl Control for Running {
         Ok(Page { rows, next })
     }
 
-    fn kick(&self, jid: &str, _reason: Option<&str>) -> Result<u64, Fault> {
+    fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
         let shard = self.home(jid.local().unwrap_or_default());
-        done(self.ask(shard, Command::Kick { jid: jid.as_str().into() })?, &format!("session of {jid}"))
+        let kick = Command::Kick { jid: jid.as_str().into(), reason: reason.map(Into::into) };
+        done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
     fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
