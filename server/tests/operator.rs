@@ -168,6 +168,12 @@ impl Client {
         self.hear(until)
     }
 
+    /// The roster, by a request with this id.
+    fn roster(&mut self, id: &str) -> String {
+        self.ask(&format!("<iq type='get' id='{id}'><query xmlns='jabber:iq:roster'/></iq>"), &format!("id='{id}'"));
+        self.hear("</iq>")
+    }
+
     fn hear(&mut self, until: &str) -> String {
         let mut buffer = [0; 4096];
         loop {
@@ -298,4 +304,55 @@ fn sessions_are_listed_as_they_are_on_io_uring() {
     if has_uring() {
         sessions_are_listed_as_they_are("uring");
     }
+}
+
+/// RFC 6121 3.2, 3.3: who is gone is in nobody's roster as a contact, whichever way the account went.
+#[test]
+fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
+    let mut host = Host::new(&["juliet", "romeo", "tybalt", "nurse"]);
+    host.start("epoll");
+    let mut juliet = Client::plain(&host, "juliet");
+    juliet.roster("r");
+    juliet.ask("<presence/>", "/>");
+    for user in ["romeo", "tybalt"] {
+        let mut other = Client::plain(&host, user);
+        other.send("<presence to='juliet@localhost' type='subscribe'/>");
+        juliet.hear("type='subscribe'");
+        juliet.ask(&format!("<presence to='{user}@localhost' type='subscribed'/>"), "subscription='from'");
+        juliet.ask(&format!("<presence to='{user}@localhost' type='subscribe'/>"), "ask='subscribe'");
+        // Approved, or approved in advance if the request is not there yet (3.4).
+        other.send("<presence to='juliet@localhost' type='subscribed'/>");
+        juliet.hear("subscription='both'");
+    }
+    // The nurse has not answered yet.
+    juliet.ask("<presence to='nurse@localhost' type='subscribe'/>", "ask='subscribe'");
+    let before = juliet.roster("v");
+    assert_eq!(before.matches("subscription='both'").count(), 2, "{before}");
+    let version = |said: &str| -> u64 {
+        let at = said.rfind(" ver='").expect("a version") + " ver='".len();
+        said[at..].split('\'').next().and_then(|text| text.parse().ok()).expect("a number")
+    };
+    // One account goes with the server, the others without.
+    host.good(&["user", "del", "tybalt", "--yes"]);
+    juliet.hear("jid='tybalt@localhost' subscription='none'");
+    host.stop();
+    host.good(&["user", "del", "romeo", "--yes"]);
+    host.good(&["user", "del", "nurse", "--yes"]);
+    assert!(!host.run(&["user", "del", "romeo", "--yes"]).status.success(), "it is gone");
+    host.good(&["store", "check"]);
+    host.start("epoll");
+    let mut juliet = Client::plain(&host, "juliet");
+    let after = juliet.roster("v");
+    for gone in ["tybalt", "romeo", "nurse"] {
+        assert!(after.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {after}");
+    }
+    // A client that knows an older version is told what has changed (RFC 6121 2.6.3).
+    let since = version(&before);
+    assert!(version(&after) > since, "{before} {after}");
+    juliet.send(&format!("<iq type='get' id='w'><query xmlns='jabber:iq:roster' ver='{since}'/></iq>"));
+    let told = juliet.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    for gone in ["tybalt", "romeo", "nurse"] {
+        assert!(told.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {told}");
+    }
+    host.stop();
 }

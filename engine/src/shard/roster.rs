@@ -25,10 +25,10 @@ impl Shard {
         if state.roster.is_some() && state.roster_waits.is_empty() {
             return self.do_roster_step(user, step);
         }
-        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. })
-        {
+        let must = matches!(step, RosterStep::Withdraw { .. } | RosterStep::Leave);
+        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !must {
             self.counters.parked_refused.one();
-            return self.refuse_roster_step(step);
+            return self.refuse_roster_step(user, step);
         }
         state.roster_waits.push_back(step);
         self.levels.parked += 1;
@@ -56,7 +56,7 @@ impl Shard {
         while let Some(step) = self.users.state(user, now_s).roster_waits.pop_front() {
             self.levels.parked -= 1;
             if damaged {
-                self.refuse_roster_step(step);
+                self.refuse_roster_step(user, step);
             } else {
                 self.do_roster_step(user, step);
             }
@@ -64,7 +64,7 @@ impl Shard {
         self.users.state(user, now_s).roster_asked = false;
     }
 
-    fn refuse_roster_step(&mut self, step: RosterStep) {
+    fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, .. } => {
                 self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);
@@ -76,6 +76,8 @@ impl Shard {
                 self.answer_with_error(stanza, StanzaCondition::InternalServerError);
                 self.confirm(p.origin);
             }
+            // Whom to tell cannot be known, but the account goes.
+            RosterStep::Leave => self.erase_account(user),
             _ => {}
         }
     }
@@ -412,17 +414,11 @@ impl Shard {
     /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
     fn leave_contacts(&mut self, user: u32) {
         let owner = self.bare_of_user(user);
-        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, bool, bool)> {
-            let all = roster.contacts();
-            all.map(|(c, s)| (c.into(), s.to() || s.pending_out(), s.from() || s.pending_in())).collect()
+        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
+            roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
         };
-        for (contact, to, from) in self.with_roster(user, collect).unwrap_or_default() {
-            if to {
-                self.subscription_to(&owner, &contact, Kind::Unsubscribe, 0);
-            }
-            if from {
-                self.subscription_to(&owner, &contact, Kind::Unsubscribed, 0);
-            }
+        for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
+            self.subscription_to(&owner, &contact, kind, 0);
         }
         self.erase_account(user);
     }
