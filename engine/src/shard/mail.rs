@@ -17,6 +17,20 @@ pub(super) struct Incoming<'a> {
     pub(super) xml: &'a [u8],
 }
 
+impl From<Incoming<'_>> for Parked {
+    fn from(stanza: Incoming<'_>) -> Parked {
+        let Incoming { kind, origin, from, to, xml } = stanza;
+        Parked { kind, origin, from: from.into(), to: to.into(), xml: xml.into() }
+    }
+}
+
+impl<'a> From<&'a Parked> for Incoming<'a> {
+    fn from(parked: &'a Parked) -> Incoming<'a> {
+        let Parked { kind, origin, from, to, xml } = parked;
+        Incoming { kind: *kind, origin: *origin, from, to, xml }
+    }
+}
+
 impl Shard {
     pub(super) fn read_letter(&mut self, batch: &MailBatch, letter: super::LetterRef<'_>) {
         match letter {
@@ -122,14 +136,7 @@ impl Shard {
 
     /// Keeps a stanza until its receiver's account and mailbox figures are read.
     pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
-        let parked = Parked {
-            kind: stanza.kind,
-            origin: stanza.origin,
-            from: stanza.from.into(),
-            to: stanza.to.into(),
-            xml: stanza.xml.into(),
-        };
-        if !self.wait_for_account(local, Waiting::Stanza(parked)) {
+        if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
             self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
             self.confirm(stanza.origin);
         }
@@ -185,9 +192,7 @@ impl Shard {
         self.levels.parked -= state.parked.len();
         for waiting in std::mem::take(&mut state.parked) {
             match waiting {
-                Waiting::Stanza(p) => {
-                    self.incoming(Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml });
-                }
+                Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Step(step) => self.with_account(local, step),
             }
         }

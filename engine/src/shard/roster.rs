@@ -9,7 +9,7 @@ use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
 use crate::session::conn::NONE;
-use crate::shard::mail::{Incoming, id_of_stanza};
+use crate::shard::mail::id_of_stanza;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
@@ -71,10 +71,9 @@ impl Shard {
                 self.stanza_done(session, seq);
             }
             RosterStep::SendSubscription { session, seq, .. } => self.stanza_done(session, seq),
-            RosterStep::Authorize(p) => {
-                let stanza = Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml };
-                self.answer_with_error(stanza, StanzaCondition::InternalServerError);
-                self.confirm(p.origin);
+            RosterStep::Authorize(parked) => {
+                self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
+                self.confirm(parked.origin);
             }
             // Whom to tell cannot be known, but the account goes.
             RosterStep::Leave => self.erase_account(user),
@@ -428,8 +427,6 @@ impl Shard {
         let from = bare_of(&parked.from).to_owned();
         let own = local_of(&from) == &*self.users.get(user).local;
         let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
-        let stanza =
-            Incoming { kind: parked.kind, origin: parked.origin, from: &parked.from, to: &parked.to, xml: &parked.xml };
-        self.answer_request(user, stanza, own || may);
+        self.answer_request(user, (&parked).into(), own || may);
     }
 }
