@@ -39,12 +39,19 @@ pub enum Stage {
 }
 
 /// A registration under way.
-#[derive(Debug)]
 pub struct Registering {
     /// The name, normalised.
     pub local: Box<str>,
+    /// The password as it came, until keys are derived from it.
+    pub password: Box<str>,
     /// `id` of the IQ.
     pub id: Box<str>,
+}
+
+impl std::fmt::Debug for Registering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registering({})", self.local)
+    }
 }
 
 /// A connection that has no session yet.

@@ -342,7 +342,7 @@ options! {
         "";
     SignIn Detail Restart login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
-        "At least a millisecond for each failure that is let through.";
+        "At least a millisecond for each failure that is let through. Failures are counted over all shards.";
     SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
@@ -402,6 +402,7 @@ options! {
     Messages Detail Restart archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
         "Days that a delivered message is kept; 0 for ever.",
         "What has not been delivered is kept however old it is. Only with archive.";
+
 
     // Commits and disk space.
     Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
