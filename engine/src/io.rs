@@ -114,6 +114,12 @@ pub enum Command {
         /// Localpart, normalised.
         local: Box<str>,
     },
+    /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
+    /// these users: a step of the host's slow sweep over all of them. The shard is their home.
+    Retain {
+        /// Bare JIDs.
+        users: Vec<Box<str>>,
+    },
     /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
     /// and take no more.
     Shutdown,
@@ -133,7 +139,8 @@ pub enum PutMode {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions it touched, or of accounts it made (none if one was changed) or removed.
+    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, or of archives
+    /// that it made shorter.
     Done(u32),
     /// No such account or session.
     NotFound,

@@ -40,6 +40,7 @@ impl Shard {
                 return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
+            Command::Retain { users } => return self.retain(token, users),
             Command::Shutdown => self.shut_down(),
         };
         self.effects.push(Effect::Reply { token, reply });

@@ -210,6 +210,7 @@ impl Shard {
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
+            Some(Pending::Retention(read)) => self.retention_found(read, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }

@@ -403,6 +403,9 @@ options! {
         "Days that a delivered message is kept; 0 for ever.",
         "What has not been delivered is kept however old it is. Only with archive.";
 
+    Messages Detail Restart archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
+        "Users whose archives are looked at each second for messages older than archive_days, on the whole host.",
+        "A round over all users begins an hour after the last one has ended; at 50 a second it takes 6 hours for a million.";
 
     // Commits and disk space.
     Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
