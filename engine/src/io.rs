@@ -79,6 +79,8 @@ pub enum JobDone {
 pub enum Command {
     /// List sessions of this shard from a slot on, at most `most`.
     Sessions {
+        /// Bare or full JID, normalised: only its sessions.
+        of: Option<Box<str>>,
         /// First slot to look at.
         from_slot: u32,
         /// Most rows.
@@ -88,6 +90,8 @@ pub enum Command {
     Kick {
         /// Bare or full JID, normalised.
         jid: Box<str>,
+        /// Told to the clients, as the `<text/>` of the stream error (RFC 6120 4.9.2).
+        reason: Option<Box<str>>,
     },
     /// A headline from the server to a user's sessions, or with no JID to all of this shard.
     Say {
@@ -110,6 +114,12 @@ pub enum Command {
         /// Localpart, normalised.
         local: Box<str>,
     },
+    /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
+    /// these users: a step of the host's slow sweep over all of them. The shard is their home.
+    Retain {
+        /// Bare JIDs.
+        users: Vec<Box<str>>,
+    },
     /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
     /// and take no more.
     Shutdown,
@@ -129,7 +139,8 @@ pub enum PutMode {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions it touched, or of accounts it made (none if one was changed) or removed.
+    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, or of archives
+    /// that it made shorter.
     Done(u32),
     /// No such account or session.
     NotFound,
@@ -151,8 +162,10 @@ pub enum Reply {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Whether a connection stands behind it, or it waits to be resumed (XEP-0198 5).
-    pub connected: bool,
+    /// The connection behind it, or none while it waits to be resumed (XEP-0198 5).
+    pub conn: Option<ConnId>,
+    /// Seconds that it has had its connection, or none.
+    pub since_s: u32,
     /// Available, with this priority (RFC 6121 4.7.2.3).
     pub priority: Option<i8>,
     /// Seconds since the last bytes from it.
@@ -161,6 +174,8 @@ pub struct SessionRow {
     pub managed: bool,
     /// Whether the stream is encrypted.
     pub tls: bool,
+    /// Bytes that wait to be sent or are under way to the kernel.
+    pub outbound_bytes: usize,
 }
 
 /// One event that concerns a shard.

@@ -4,6 +4,8 @@
 //! allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
+use std::net::IpAddr;
+
 use crate::feature::subscription;
 use crate::id::{ConnId, Gate, SessionId, ShardId};
 
@@ -76,7 +78,8 @@ pub enum PresenceNews {
         /// The number of the sender's latest request to the receiver; see [`crate::feature::roster`].
         number: u64,
     },
-    /// A subscription stanza (RFC 6121 3).
+    /// A subscription stanza (RFC 6121 3). The stanza of an `unsubscribed` is an error if there is nobody who could have
+    /// answered the request (3.1.2).
     Subscription {
         /// Which of the four.
         kind: subscription::Kind,
@@ -119,11 +122,11 @@ pub enum Letter {
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
     },
-    /// A question about an account from the shard that holds the connection.
+    /// A question about an account or an address from the shard that holds the connection.
     Ask {
         /// Where the answer goes.
         conn: ConnRef,
-        /// The account's localpart.
+        /// The account's localpart; empty for a question about an address.
         local: Span,
         /// The question.
         question: Question,
@@ -134,6 +137,11 @@ pub enum Letter {
         conn: ConnId,
         /// The answer.
         answer: Answer,
+    },
+    /// A login from this address has failed.
+    LoginFailed {
+        /// The peer of the connection.
+        address: IpAddr,
     },
     /// A login succeeded, or was broken off before anything was shown that could be a guess: what its account was
     /// charged when it began is given back.
@@ -152,9 +160,19 @@ pub struct ConnRef {
     pub conn: ConnId,
 }
 
-/// What a shard may ask of an account's home.
+/// What a shard may ask of an account's home, or of the shard that counts for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
+    /// Whether a login from this address may go on, after those that have failed.
+    MayLogIn {
+        /// The peer of the connection.
+        address: IpAddr,
+    },
+    /// Whether an account may be registered from this address, after those that were; counts as one (XEP-0077 6).
+    MayRegister {
+        /// The peer of the connection.
+        address: IpAddr,
+    },
     /// The credentials for a login.
     Credentials,
     /// Make the account with these encoded credentials (XEP-0077 3.1).
@@ -164,12 +182,19 @@ pub enum Question {
     },
 }
 
-/// What the home answers.
+/// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The account's row; `None` if there is no such account.
-    Credentials(Option<Box<[u8]>>),
-    /// Too many failed logins.
+    /// The address may.
+    May,
+    /// The account is charged for the attempt.
+    Credentials {
+        /// Its localpart.
+        local: Box<str>,
+        /// Its row; `None` if there is no such account.
+        row: Option<Box<[u8]>>,
+    },
+    /// Too many failed logins, or registrations.
     Throttled,
     /// The account is made.
     Registered,

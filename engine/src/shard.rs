@@ -13,6 +13,7 @@
 //! - [`iq`]: requests that the server answers
 //! - [`account`]: questions about accounts, registration, removal
 //! - [`sweep`]: everything that depends on time alone
+//! - [`retention`]: archived messages that are too old
 //! - [`command`]: the operator
 //! - [`inspect`]: a look inside for tests
 
@@ -25,6 +26,7 @@ pub mod login;
 pub mod mail;
 pub mod message;
 pub mod presence;
+pub mod retention;
 pub mod roster;
 pub mod stanza;
 pub mod stream;
@@ -76,6 +78,8 @@ pub(crate) enum Pending {
     Feature(iq::FeatureRead),
     /// An operator's look at an account before it is written.
     CommandAccount(command::AccountCommand),
+    /// A look at archives for what is too old.
+    Retention(retention::RetentionRead),
 }
 
 /// Levels that no room keeps by itself, for the gauges.

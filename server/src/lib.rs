@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod disk;
 pub mod driver;
+pub mod entropy;
 pub mod jobs;
 pub mod links;
 pub mod log;

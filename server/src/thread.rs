@@ -10,6 +10,7 @@
 //! This room knows the order of a turn and nothing of what is said.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Now, ShardId};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply, StorageState, TlsFacts};
+use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply, SessionRow, StorageState, TlsFacts};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 
@@ -26,7 +27,7 @@ use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
 use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
-use crate::tls::{TlsConfig, TlsConnection};
+use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 
 /// Longest sleep: sweeps go on when nothing happens.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
@@ -42,7 +43,24 @@ pub struct Ask {
     /// The question.
     pub command: Command,
     /// Where the answer goes.
-    pub reply: SyncSender<Reply>,
+    pub reply: SyncSender<Answer>,
+}
+
+/// The answer to an [`Ask`].
+pub struct Answer {
+    /// The shard's.
+    pub reply: Reply,
+    /// Of each row of [`Reply::Sessions`], what only the thread knows.
+    pub streams: Vec<Stream>,
+}
+
+/// What a thread knows of a session's connection; nothing of one that is gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stream {
+    /// The other end.
+    pub peer: Option<SocketAddr>,
+    /// How it is encrypted.
+    pub tls: Option<TlsVersion>,
 }
 
 /// What a thread is started with.
@@ -111,7 +129,7 @@ pub struct Thread {
     departures: u64,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
-    replies: HashMap<u64, SyncSender<Reply>>,
+    replies: HashMap<u64, SyncSender<Answer>>,
     asked: u64,
     storage: StorageState,
 }
@@ -393,8 +411,12 @@ impl Thread {
                 }
                 Effect::Reply { token, reply } => {
                     if let Some(sender) = self.replies.remove(&token) {
+                        let streams = match &reply {
+                            Reply::Sessions { rows, .. } => streams(driver, &mut self.links, rows),
+                            _ => Vec::new(),
+                        };
                         // Whoever asked may have given up.
-                        let _ = sender.try_send(reply);
+                        let _ = sender.try_send(Answer { reply, streams });
                     }
                 }
                 Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
@@ -403,6 +425,21 @@ impl Thread {
             }
         }
     }
+}
+
+/// What the driver and TLS know of the connections behind sessions. No idle connection keeps its peer's address: the
+/// kernel does, and is asked.
+fn streams(driver: &mut dyn Driver, links: &mut Links, rows: &[SessionRow]) -> Vec<Stream> {
+    let conns: Vec<ConnId> = rows.iter().filter_map(|row| row.conn).collect();
+    let mut peers = driver.peer_addresses(&conns).into_iter();
+    let stream = |row: &SessionRow| match row.conn {
+        Some(conn) => {
+            let tls = links.tls(conn).and_then(|tls| tls.version());
+            Stream { peer: peers.next().flatten(), tls }
+        }
+        None => Stream::default(),
+    };
+    rows.iter().map(stream).collect()
 }
 
 /// What a driver's event leads to, carried out after the driver has handed over all events.

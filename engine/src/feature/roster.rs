@@ -183,6 +183,16 @@ impl Roster {
         self.entries.iter().map(|entry| (entry.contact(), state_of(&entry.item())))
     }
 
+    /// What goes to each contact when the account is removed, sorted by contact, without numbers: nobody keeps a
+    /// subscription to or from an account that is not there (XEP-0077 3.2 leaves this to the server).
+    pub fn farewells(&self) -> impl Iterator<Item = (&str, Kind)> {
+        self.contacts().flat_map(|(contact, state)| {
+            let own = (state.to() || state.pending_out()).then_some((contact, Kind::Unsubscribe));
+            let theirs = (state.from() || state.pending_in()).then_some((contact, Kind::Unsubscribed));
+            own.into_iter().chain(theirs)
+        })
+    }
+
     /// The subscription requests that wait for the user's answer, for delivery to a resource that becomes available
     /// (RFC 6121 3.1.3): the contact, and its stanza if it was kept whole.
     pub fn requests(&self) -> impl Iterator<Item = (&str, Option<&[u8]>)> {

@@ -150,7 +150,7 @@ pub struct UserState {
     pub replay_since_us: u64,
     /// What waits for `known` and `mailbox`; bounded by `PARKED_STANZAS_MAX`.
     pub parked: VecDeque<Waiting>,
-    /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions.
+    /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions, removals by the operator's questions.
     pub roster_waits: VecDeque<RosterStep>,
     /// Second (monotonic) of the last use.
     pub used_s: u32,

@@ -39,12 +39,19 @@ pub enum Stage {
 }
 
 /// A registration under way.
-#[derive(Debug)]
 pub struct Registering {
     /// The name, normalised.
     pub local: Box<str>,
+    /// The password as it came, until keys are derived from it.
+    pub password: Box<str>,
     /// `id` of the IQ.
     pub id: Box<str>,
+}
+
+impl std::fmt::Debug for Registering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registering({})", self.local)
+    }
 }
 
 /// A connection that has no session yet.
@@ -122,6 +129,8 @@ pub struct Conn {
     pub pinged: bool,
 }
 
+const _: () = assert!(size_of::<Conn>() <= 64, "an idle connection costs this much");
+
 /// [`Expect`] with a default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamExpect {
@@ -162,6 +171,12 @@ impl Conns {
     /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
     pub fn last_s(&self, id: ConnId) -> u32 {
         self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
+    }
+
+    /// Output that waits for a connection or is under way, bytes; 0 if it is not there.
+    pub fn outbound_bytes(&self, id: ConnId) -> usize {
+        let conn = self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation);
+        conn.and_then(|c| c.outbound.as_ref()).map_or(0, |o| o.bytes())
     }
 
     /// The slot as it is.

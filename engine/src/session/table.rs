@@ -30,8 +30,8 @@ pub struct Session {
     pub private: bool,
     /// Stanzas under way to other homes.
     pub in_flight: u16,
-    /// Second (monotonic) since which it has no connection.
-    pub detached_s: u32,
+    /// Second (monotonic) since which it has its connection, or since which it has none.
+    pub since_s: u32,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4). Most have none: one word.
     pub lang: Option<Box<Box<str>>>,
     /// Stream management.
@@ -39,6 +39,8 @@ pub struct Session {
     /// Bare and full JIDs that got directed presence (RFC 6121 4.6).
     pub directed: Option<Box<Vec<Box<str>>>>,
 }
+
+const _: () = assert!(size_of::<Session>() <= 80, "an idle session costs this much");
 
 impl Session {
     /// A session that has just been bound.
@@ -55,7 +57,7 @@ impl Session {
             secured,
             private: secured,
             in_flight: 0,
-            detached_s: 0,
+            since_s: 0,
             lang: None,
             managed: None,
             directed: None,

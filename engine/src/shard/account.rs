@@ -19,13 +19,23 @@ pub(crate) struct AccountRead {
 }
 
 impl Shard {
-    /// A shard with a connection asks about an account of this home.
+    /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
     pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
+            Question::MayLogIn { address } => {
+                let verdict = self.throttle.address(self.now.mono_ms, address);
+                self.reply_to(conn, if verdict == Verdict::Allowed { Answer::May } else { Answer::Throttled });
+            }
+            Question::MayRegister { address } => {
+                let verdict = self.registrations.address(self.now.mono_ms, address);
+                if verdict != Verdict::Allowed {
+                    return self.reply_to(conn, Answer::Throttled);
+                }
+                self.registrations.failed(self.now.mono_ms, address);
+                self.reply_to(conn, Answer::May);
+            }
             Question::Credentials => {
-                // The address was asked about where the connection is; here the account is charged.
-                let nowhere = std::net::IpAddr::from([0, 0, 0, 0]);
-                if self.throttle.begin(self.now.mono_ms, nowhere, &local) != Verdict::Allowed {
+                if self.throttle.begin(self.now.mono_ms, &local) != Verdict::Allowed {
                     return self.reply_to(conn, Answer::Throttled);
                 }
                 let bare = self.bare(&local);
@@ -49,7 +59,7 @@ impl Shard {
     pub(super) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
         let row = one_value(found);
         let answer = match (read.register, row) {
-            (None, row) => Answer::Credentials(row),
+            (None, row) => Answer::Credentials { local: read.local, row },
             (Some(_), Some(_)) => {
                 self.registering.remove(&read.local);
                 Answer::Taken

@@ -93,10 +93,11 @@ impl Shard {
         if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
             return self.refuse_bind(conn, iq, StanzaCondition::ResourceConstraint);
         }
+        let now_s = self.now.mono_s();
         let Some(slot) = self.conns.get(conn) else { return };
         let ConnState::Opening(opening) = &mut slot.state else { return };
         let mut session = Session::new(user, resource, conn, opening.secured);
-        take_over(&mut session, opening);
+        take_over(&mut session, opening, now_s);
         let id = self.sessions.insert(session);
         self.users.link(&mut self.sessions, id);
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
@@ -183,7 +184,7 @@ impl Shard {
         }
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.detached_s = now_s;
+        session.since_s = now_s;
         let user = session.user;
         let Some(managed) = session.managed.as_mut() else { return };
         let acked = match managed.acknowledge(h) {
@@ -225,9 +226,10 @@ impl Shard {
             w.attribute("previd", &previd).close();
             out.extend_from_slice(&resend);
         });
+        let now_s = self.now.mono_s();
         if let Some(slot) = self.conns.get(conn) {
             if let (ConnState::Opening(opening), Some(session)) = (&mut slot.state, self.sessions.get_mut(id)) {
-                take_over(session, opening);
+                take_over(session, opening, now_s);
             }
             slot.state = ConnState::Bound(id);
         }
@@ -259,7 +261,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         self.sessions.set_conn(id, None);
         let Some(session) = self.sessions.get_mut(id) else { return };
-        session.detached_s = now_s;
+        session.since_s = now_s;
         let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
         if !(waits && resumable && !self.shutting_down) {
             return self.end_session(id, unsent);
@@ -371,7 +373,8 @@ const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
 /// What a session takes from the stream that is now its own.
-fn take_over(session: &mut Session, opening: &mut Opening) {
+fn take_over(session: &mut Session, opening: &mut Opening, now_s: u32) {
+    session.since_s = now_s;
     session.secured = opening.secured;
     session.private = super::login::is_private(opening);
     session.lang = opening.lang.take().map(Box::new);

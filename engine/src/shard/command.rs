@@ -28,8 +28,10 @@ enum AccountChange {
 impl Shard {
     pub(super) fn command(&mut self, token: u64, command: Command) {
         let reply = match command {
-            Command::Sessions { from_slot, most } => self.list_sessions(from_slot, most.min(PAGE_MAX)),
-            Command::Kick { jid } => self.kick(&jid),
+            Command::Sessions { of, from_slot, most } => {
+                self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
+            }
+            Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
             Command::Say { jid, text } => self.say(jid.as_deref(), &text),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull
@@ -38,34 +40,46 @@ impl Shard {
                 return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
+            Command::Retain { users } => return self.retain(token, users),
             Command::Shutdown => self.shut_down(),
         };
         self.effects.push(Effect::Reply { token, reply });
     }
 
-    fn list_sessions(&self, from_slot: u32, most: u32) -> Reply {
+    fn list_sessions(&self, of: Option<&str>, from_slot: u32, most: u32) -> Reply {
         let mut rows = Vec::new();
         let now_s = self.now.mono_s();
+        let fits = |jid: &str| {
+            of.is_none_or(|of| {
+                jid.strip_prefix(of).is_some_and(|r| r.is_empty() || (r.starts_with('/') && of == bare_of(of)))
+            })
+        };
         for slot in from_slot..self.sessions.slots() {
             if rows.len() >= most as usize {
                 return Reply::Sessions { rows, next: Some(slot) };
             }
             let Some(id) = self.sessions.id(slot) else { continue };
+            let jid = self.full_jid(id);
+            if !fits(&jid) {
+                continue;
+            }
             let session = self.sessions.slot(slot);
-            let last_s = session.conn.map_or(session.detached_s, |c| self.conns.last_s(c));
+            let last_s = session.conn.map_or(session.since_s, |c| self.conns.last_s(c));
             rows.push(SessionRow {
-                jid: self.full_jid(id),
-                connected: session.conn.is_some(),
+                jid,
+                conn: session.conn,
+                since_s: now_s.saturating_sub(session.since_s),
                 priority: session.is_available().then_some(session.priority),
                 idle_s: now_s.saturating_sub(last_s),
                 managed: session.managed.is_some(),
                 tls: session.secured,
+                outbound_bytes: session.conn.map_or(0, |c| self.conns.outbound_bytes(c)),
             });
         }
         Reply::Sessions { rows, next: None }
     }
 
-    fn kick(&mut self, jid: &str) -> Reply {
+    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
         let Some(user) = self.users.find(local_of(jid)) else { return Reply::NotFound };
         let resource = jid.split_once('/').map(|(_, r)| r);
         let sessions: Vec<_> = self
@@ -77,8 +91,8 @@ impl Shard {
         for (id, conn) in &sessions {
             match conn {
                 Some(conn) => {
-                    let text = Some("ended by the operator");
-                    self.fail_stream(*conn, StreamCondition::PolicyViolation, text);
+                    let text = reason.unwrap_or("ended by the operator");
+                    self.fail_stream(*conn, StreamCondition::PolicyViolation, Some(text));
                 }
                 None => self.end_session(*id, Vec::new()),
             }

@@ -5,7 +5,7 @@ use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Targ
 use crate::id::SessionId;
 use crate::io::{Job, StorageState};
 use crate::mail::{Kind, Origin};
-use crate::router::users::{Parked, RosterStep};
+use crate::router::users::RosterStep;
 use crate::shard::mail::Incoming;
 use crate::shard::stanza::{Address, bare_of, local_of, write_error};
 use crate::shard::{Pending, Shard};
@@ -103,14 +103,7 @@ impl Shard {
             false => feature::find(&self.facts, &namespace, &name).is_some_and(|f| f.asks_roster),
         };
         if asks_roster {
-            let parked = Parked {
-                kind: stanza.kind,
-                origin: stanza.origin,
-                from: stanza.from.into(),
-                to: stanza.to.into(),
-                xml: stanza.xml.into(),
-            };
-            return self.roster_step(user, RosterStep::Authorize(parked));
+            return self.roster_step(user, RosterStep::Authorize(stanza.into()));
         }
         self.answer_request(user, stanza, false);
     }

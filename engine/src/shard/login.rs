@@ -3,16 +3,14 @@
 use std::net::IpAddr;
 
 use crate::feature::{self, AccountAction, Step, register};
-use crate::id::ConnId;
+use crate::id::{ConnId, ShardId};
 use crate::io::{Effect, Job, JobDone};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
 use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
-use crate::session::sasl::{
-    self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms, Verdict,
-};
+use crate::session::sasl::{self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms};
 use crate::shard::stanza::write_error;
 use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
@@ -160,11 +158,6 @@ impl Shard {
     // SASL (RFC 6120 6).
 
     fn auth(&mut self, id: ConnId, element: &Element<'_>) {
-        let now_ms = self.now.mono_ms;
-        let Some(peer) = self.opening(id).map(|o| o.peer) else { return };
-        if self.throttle.address(now_ms, peer) != Verdict::Allowed {
-            return self.auth_failed(id, Failure::TOO_MANY);
-        }
         let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
         let payload = element.text().into_owned();
         let begun = self.with_terms(id, |terms| sasl::begin(&mechanism, &payload, terms));
@@ -184,22 +177,36 @@ impl Shard {
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
-        let (local, stage) = match begun {
+        let stage = match begun {
             Ok(Begun::Initial(expect)) => {
                 if let Some(opening) = self.opening(id) {
                     opening.stage = Stage::ExpectInitial(expect);
                 }
                 return self.send_with(id, |out| sasl::write_challenge(out, b""));
             }
-            Ok(Begun::Scram(expect)) => (expect.localpart().to_owned(), Stage::ExpectScramAccount(Box::new(expect))),
-            Ok(Begun::Plain(attempt)) => (attempt.localpart().to_owned(), Stage::ExpectPlainAccount(Box::new(attempt))),
+            Ok(Begun::Scram(expect)) => Stage::ExpectScramAccount(Box::new(expect)),
+            Ok(Begun::Plain(attempt)) => Stage::ExpectPlainAccount(Box::new(attempt)),
             Err(failure) => return self.auth_failed(id, failure),
         };
-        if let Some(opening) = self.opening(id) {
-            opening.stage = stage;
-        }
+        let Some(opening) = self.opening(id) else { return };
+        opening.stage = stage;
+        let address = opening.peer;
         self.block(id);
-        self.ask_home(id, &local, Question::Credentials);
+        self.ask_counting(id, address, Question::MayLogIn { address });
+    }
+
+    /// The shard that counts failed logins and registrations of an address, for the whole host.
+    fn counting(&self, address: IpAddr) -> ShardId {
+        ShardId((self.throttle.spread(address) % u64::from(self.settings.shards.max(1))) as u16)
+    }
+
+    /// Asks the shard that counts for an address; [`Shard::answered`] goes on.
+    fn ask_counting(&mut self, conn: ConnId, address: IpAddr, question: Question) {
+        let conn = ConnRef { shard: self.id, conn };
+        let counting = self.counting(address);
+        let mail = self.mail_to(counting);
+        let local = mail.write(b"");
+        mail.push(Letter::Ask { conn, local, question });
     }
 
     /// Asks an account's home; [`Shard::answered`] goes on.
@@ -251,13 +258,36 @@ impl Shard {
         self.auth(id, element);
     }
 
-    /// The home of an account has answered.
+    /// The address may try: the account's home is asked.
+    fn address_may(&mut self, id: ConnId, local: &str, stage: Stage) {
+        if let Some(opening) = self.opening(id) {
+            opening.stage = stage;
+        }
+        self.ask_home(id, local, Question::Credentials);
+    }
+
+    /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
-        let Some(opening) = self.opening(id) else { return };
+        let Some(opening) = self.opening(id) else {
+            // Nobody is there to guess any more: the account gets back what it was charged, if it was.
+            if let Answer::Credentials { local, .. } = answer {
+                self.spare_account(&local);
+            }
+            return;
+        };
         let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
         match (stage, answer) {
+            (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
+            (Stage::ExpectScramAccount(expect), Answer::May) => {
+                let local = expect.localpart().to_owned();
+                self.address_may(id, &local, Stage::ExpectScramAccount(expect));
+            }
+            (Stage::ExpectPlainAccount(attempt), Answer::May) => {
+                let local = attempt.localpart().to_owned();
+                self.address_may(id, &local, Stage::ExpectPlainAccount(attempt));
+            }
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
-            (Stage::ExpectScramAccount(expect), Answer::Credentials(row)) => {
+            (Stage::ExpectScramAccount(expect), Answer::Credentials { row, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 let mut nonce = [0u8; NONCE_BYTES];
                 rand_core::RngCore::fill_bytes(&mut self.entropy, &mut nonce);
@@ -268,7 +298,7 @@ impl Shard {
                 self.send_with(id, |out| sasl::write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
-            (Stage::ExpectPlainAccount(attempt), Answer::Credentials(row)) => {
+            (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 match attempt.account(found.as_ref(), &self.decoy, &mut self.plain_cache) {
                     PlainStep::Done(proof) => self.authenticated(id, &proof, b"", b""),
@@ -317,15 +347,16 @@ impl Shard {
         }
     }
 
-    /// The account's home keeps count of failures; too many attempts end the stream (RFC 6120 6.4.5).
+    /// The shard that counts for the address is told; too many attempts end the stream (RFC 6120 6.4.5).
     fn auth_failed(&mut self, id: ConnId, failure: Failure) {
         self.counters.logins_failed.one();
-        let (now_ms, most) = (self.now.mono_ms, self.settings.auth_attempts_max);
+        let most = self.settings.auth_attempts_max;
         let Some(opening) = self.opening(id) else { return };
         opening.stage = Stage::ExpectChoice;
         opening.attempts = opening.attempts.saturating_add(1);
-        let (attempts, peer) = (opening.attempts, opening.peer);
-        self.throttle.failed(now_ms, peer);
+        let (attempts, address) = (opening.attempts, opening.peer);
+        let counting = self.counting(address);
+        self.mail_to(counting).push(Letter::LoginFailed { address });
         self.send_with(id, |out| failure.write(out));
         if attempts >= most {
             return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
@@ -342,15 +373,14 @@ impl Shard {
     }
 
     /// A connection has ended before authentication did. With SCRAM nothing is guessed before the proof, so that clients
-    /// on flapping networks do not lock their own accounts; with PLAIN the password was shown, and stays charged.
+    /// on flapping networks do not lock their own accounts; with PLAIN the password was shown, and stays charged. Before
+    /// the account's home has answered nobody knows whether it was charged: see [`Shard::answered`].
     pub(super) fn login_broken_off(&mut self, state: &ConnState) {
         let ConnState::Opening(opening) = state else { return };
-        let local = match &opening.stage {
-            Stage::ExpectScramAccount(expect) => expect.localpart().to_owned(),
-            Stage::ExpectProof(expect) => expect.localpart().to_owned(),
-            _ => return,
-        };
-        self.spare_account(&local);
+        if let Stage::ExpectProof(expect) = &opening.stage {
+            let local = expect.localpart().to_owned();
+            self.spare_account(&local);
+        }
     }
 
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
@@ -418,39 +448,50 @@ impl Shard {
 
     fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
         let Some(opening) = self.opening(id) else { return };
-        let (open, private, peer) = (opening.listener.registration, is_private(opening), opening.peer);
+        let (open, private, address) = (opening.listener.registration, is_private(opening), opening.peer);
         let set = iq.kind().as_deref() == Some("set");
         let facts = feature::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
         let step = register::before_authentication(&facts, private, local, set, &payload);
-        let registering = Registering { local: "".into(), id: iq.id().unwrap_or_default().into() };
+        let registering = Registering { local: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
         match step {
             Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
             Some(Step::Account(AccountAction::Create { local, password })) => {
-                if self.registrations.address(self.now.mono_ms, peer) != Verdict::Allowed {
-                    return self.registration_failed(id, &registering, StanzaCondition::ResourceConstraint);
-                }
-                self.registrations.failed(self.now.mono_ms, peer);
-                let Some(job) = self.derive_keys(&password) else {
+                if crate::store::password::prepare(&password).is_err() {
                     return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
-                };
+                }
                 if let Some(opening) = self.opening(id) {
-                    opening.stage = Stage::ExpectRegistration(Box::new(Registering { local, ..registering }));
+                    let registering = Registering { local, password: (&*password).into(), ..registering };
+                    opening.stage = Stage::ExpectRegistration(Box::new(registering));
                 }
                 self.block(id);
-                self.job(Pending::Keys(id), job);
+                self.ask_counting(id, address, Question::MayRegister { address });
             }
             Some(Step::Error(condition)) => self.registration_failed(id, &registering, condition),
             Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
     }
 
+    /// The address may register: keys are derived, which takes long.
+    fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
+        let password = std::mem::take(&mut registering.password);
+        let Some(job) = self.derive_keys(&password) else {
+            return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+        };
+        if let Some(opening) = self.opening(id) {
+            opening.stage = Stage::ExpectRegistration(registering);
+        }
+        self.job(Pending::Keys(id), job);
+    }
+
     fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {
         match answer {
             Answer::Registered => self.registration_result(id, registering, b""),
             Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
-            Answer::StoreFull => self.registration_failed(id, registering, StanzaCondition::ResourceConstraint),
+            Answer::StoreFull | Answer::Throttled => {
+                self.registration_failed(id, registering, StanzaCondition::ResourceConstraint)
+            }
             _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),
         }
     }

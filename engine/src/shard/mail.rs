@@ -17,6 +17,20 @@ pub(super) struct Incoming<'a> {
     pub(super) xml: &'a [u8],
 }
 
+impl From<Incoming<'_>> for Parked {
+    fn from(stanza: Incoming<'_>) -> Parked {
+        let Incoming { kind, origin, from, to, xml } = stanza;
+        Parked { kind, origin, from: from.into(), to: to.into(), xml: xml.into() }
+    }
+}
+
+impl<'a> From<&'a Parked> for Incoming<'a> {
+    fn from(parked: &'a Parked) -> Incoming<'a> {
+        let Parked { kind, origin, from, to, xml } = parked;
+        Incoming { kind: *kind, origin: *origin, from, to, xml }
+    }
+}
+
 impl Shard {
     pub(super) fn read_letter(&mut self, batch: &MailBatch, letter: super::LetterRef<'_>) {
         match letter {
@@ -36,6 +50,7 @@ impl Shard {
             }
             Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
+            Letter::LoginFailed { address } => self.throttle.failed(self.now.mono_ms, *address),
             Letter::LoginSpared { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
         }
     }
@@ -122,14 +137,7 @@ impl Shard {
 
     /// Keeps a stanza until its receiver's account and mailbox figures are read.
     pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
-        let parked = Parked {
-            kind: stanza.kind,
-            origin: stanza.origin,
-            from: stanza.from.into(),
-            to: stanza.to.into(),
-            xml: stanza.xml.into(),
-        };
-        if !self.wait_for_account(local, Waiting::Stanza(parked)) {
+        if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
             self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
             self.confirm(stanza.origin);
         }
@@ -140,7 +148,7 @@ impl Shard {
         let slot = self.users.find(local);
         let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         match (known, slot) {
-            (Known::Missing, _) => {}
+            (Known::Missing, _) => self.step_for_no_one(local, step),
             (Known::Exists, Some(slot)) => self.roster_step(slot, step),
             _ => {
                 self.wait_for_account(local, Waiting::Step(step));
@@ -185,9 +193,7 @@ impl Shard {
         self.levels.parked -= state.parked.len();
         for waiting in std::mem::take(&mut state.parked) {
             match waiting {
-                Waiting::Stanza(p) => {
-                    self.incoming(Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml });
-                }
+                Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Step(step) => self.with_account(local, step),
             }
         }
@@ -204,6 +210,7 @@ impl Shard {
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
+            Some(Pending::Retention(read)) => self.retention_found(read, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }

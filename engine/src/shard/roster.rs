@@ -9,7 +9,7 @@ use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
 use crate::session::conn::NONE;
-use crate::shard::mail::{Incoming, id_of_stanza};
+use crate::shard::mail::id_of_stanza;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
@@ -25,10 +25,10 @@ impl Shard {
         if state.roster.is_some() && state.roster_waits.is_empty() {
             return self.do_roster_step(user, step);
         }
-        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !matches!(step, RosterStep::Withdraw { .. })
-        {
+        let must = matches!(step, RosterStep::Withdraw { .. } | RosterStep::Leave);
+        if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !must {
             self.counters.parked_refused.one();
-            return self.refuse_roster_step(step);
+            return self.refuse_roster_step(user, step);
         }
         state.roster_waits.push_back(step);
         self.levels.parked += 1;
@@ -56,7 +56,7 @@ impl Shard {
         while let Some(step) = self.users.state(user, now_s).roster_waits.pop_front() {
             self.levels.parked -= 1;
             if damaged {
-                self.refuse_roster_step(step);
+                self.refuse_roster_step(user, step);
             } else {
                 self.do_roster_step(user, step);
             }
@@ -64,18 +64,19 @@ impl Shard {
         self.users.state(user, now_s).roster_asked = false;
     }
 
-    fn refuse_roster_step(&mut self, step: RosterStep) {
+    fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, .. } => {
                 self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);
                 self.stanza_done(session, seq);
             }
             RosterStep::SendSubscription { session, seq, .. } => self.stanza_done(session, seq),
-            RosterStep::Authorize(p) => {
-                let stanza = Incoming { kind: p.kind, origin: p.origin, from: &p.from, to: &p.to, xml: &p.xml };
-                self.answer_with_error(stanza, StanzaCondition::InternalServerError);
-                self.confirm(p.origin);
+            RosterStep::Authorize(parked) => {
+                self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
+                self.confirm(parked.origin);
             }
+            // Whom to tell cannot be known, but the account goes.
+            RosterStep::Leave => self.erase_account(user),
             _ => {}
         }
     }
@@ -365,8 +366,19 @@ impl Shard {
         self.presence_to(PresenceNews::Subscription { kind, number }, from, to, xml.as_bytes());
     }
 
-    /// A subscription stanza has come to this home. Whether there is an account is looked up first: to one that is not
-    /// there it is silently dropped (RFC 6121 8.5.1).
+    /// There is no such account. A request for its presence is answered with an error, as the asking user's server owes it
+    /// (RFC 6121 3.1.2), and does not wait any more: it takes the way of a denial. All else is silently dropped (8.5.1).
+    pub(super) fn step_for_no_one(&mut self, local: &str, step: RosterStep) {
+        let RosterStep::ReceiveSubscription { kind: Kind::Subscribe, number, contact, xml } = step else { return };
+        let id = id_of_stanza(&xml);
+        let mut error = Vec::new();
+        let condition = StanzaCondition::ServiceUnavailable;
+        super::stanza::write_error(&mut error, "presence", id.as_deref(), None, None, condition);
+        let news = PresenceNews::Subscription { kind: Kind::Unsubscribed, number };
+        self.presence_to(news, &self.bare(local), &contact, &error);
+    }
+
+    /// A subscription stanza has come to this home. Whether there is an account is looked up first.
     pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
         let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
         match self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE) {
@@ -412,17 +424,11 @@ impl Shard {
     /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
     fn leave_contacts(&mut self, user: u32) {
         let owner = self.bare_of_user(user);
-        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, bool, bool)> {
-            let all = roster.contacts();
-            all.map(|(c, s)| (c.into(), s.to() || s.pending_out(), s.from() || s.pending_in())).collect()
+        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
+            roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
         };
-        for (contact, to, from) in self.with_roster(user, collect).unwrap_or_default() {
-            if to {
-                self.subscription_to(&owner, &contact, Kind::Unsubscribe, 0);
-            }
-            if from {
-                self.subscription_to(&owner, &contact, Kind::Unsubscribed, 0);
-            }
+        for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
+            self.subscription_to(&owner, &contact, kind, 0);
         }
         self.erase_account(user);
     }
@@ -432,8 +438,6 @@ impl Shard {
         let from = bare_of(&parked.from).to_owned();
         let own = local_of(&from) == &*self.users.get(user).local;
         let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
-        let stanza =
-            Incoming { kind: parked.kind, origin: parked.origin, from: &parked.from, to: &parked.to, xml: &parked.xml };
-        self.answer_request(user, stanza, own || may);
+        self.answer_request(user, (&parked).into(), own || may);
     }
 }

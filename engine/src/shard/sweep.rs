@@ -2,7 +2,6 @@
 //! once a period, a share of them each turn.
 
 use crate::id::{ConnId, SessionId};
-use crate::io::StorageState;
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
 use crate::wire::error::StreamCondition;
@@ -126,7 +125,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get(id) else { return };
         let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
-        if session.conn.is_none() && now_s.saturating_sub(session.detached_s) > resume_s {
+        if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
             self.end_session(id, Vec::new());
         }
@@ -140,8 +139,6 @@ impl Shard {
             s.is_settled() && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
         });
         if idle {
-            self.trim_archive(user);
-            let entry = self.users.get_mut(user);
             // A user with sessions that is not live has a mailbox that matters as long as they are there.
             if entry.live || entry.first == NONE {
                 entry.state = None;
@@ -151,20 +148,6 @@ impl Shard {
         }
         if self.users.get(user).state.is_none() {
             self.users.forget_if_idle(user);
-        }
-    }
-
-    /// Drops what retention allows to go, when a user's state leaves memory.
-    fn trim_archive(&mut self, user: u32) {
-        let retention_us = self.settings.retention_s.saturating_mul(1_000_000);
-        if retention_us == 0 || !self.settings.archive {
-            return;
-        }
-        let Some(mailbox) = self.users.get(user).state.as_ref().and_then(|s| s.mailbox.as_ref()) else { return };
-        let old = self.now.wall_us.saturating_sub(retention_us).min(mailbox.row().cursor);
-        if old > 0 && self.storage == StorageState::Ok {
-            let bare = self.bare_of_user(user);
-            self.writes.delete_range(crate::store::Table::Archive, bare.as_bytes(), &[], &old.to_be_bytes());
         }
     }
 

@@ -8,7 +8,8 @@ mod draw;
 use std::collections::BTreeMap;
 
 pub use self::draw::Faults;
-use crate::io::StorageState;
+use crate::id::ShardId;
+use crate::io::{Command, StorageState};
 use crate::testing::checks::Ledger;
 use crate::testing::client::{Client, numbers};
 use crate::testing::net::SocketId;
@@ -52,6 +53,8 @@ pub struct Run {
     pub trace: bool,
     world: World,
     random: Random,
+    /// For what retention does.
+    aging: Random,
     faults: Faults,
     clients: Vec<Client>,
     /// Number of the session of each client.
@@ -82,7 +85,12 @@ impl Run {
         let mut random = Random::new(seed);
         let shards = random.range(2, 5) as u16;
         let faults = Faults::draw(&mut random);
-        let settings = draw::settings(&mut random, shards);
+        let mut settings = draw::settings(&mut random, shards);
+        // Beside the rest, so that a seed is the same run with and without it.
+        let mut aging = Random::new(!seed);
+        if settings.archive && aging.chance(500) {
+            settings.retention_s = aging.range(1, 4);
+        }
         let mut pace = draw::pace(&mut random);
         if random.chance(300) {
             pace.read_bytes = random.range(1, 200) as usize;
@@ -114,6 +122,7 @@ impl Run {
         Run {
             trace: false,
             world,
+            aging,
             faults,
             sessions: vec![0; clients.len()],
             ordered_from: vec![0; clients.len()],
@@ -253,6 +262,7 @@ impl Run {
         }
         let next = self.random.range(100_000, 1_000_000);
         self.world.timer(next, FATE);
+        self.retain();
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
@@ -267,6 +277,17 @@ impl Run {
             self.world.stop_commits(true);
             self.world.timer(while_us, MEND);
         }
+    }
+
+    /// A step of the sweep over archives.
+    fn retain(&mut self) {
+        if self.world.settings().retention_s == 0 {
+            return;
+        }
+        let local = &self.users[self.aging.below(self.users.len() as u64) as usize];
+        let home = self.world.shard(ShardId(0)).home_of(local);
+        let users = vec![format!("{local}@localhost").into()];
+        self.world.command(home, 0, Command::Retain { users });
     }
 
     fn crash(&mut self) {

@@ -9,6 +9,7 @@ mod connections;
 mod machine;
 
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use self::machine::{Envelope, Feed, Thread, run_job};
@@ -127,6 +128,8 @@ pub struct World {
     pub plant: Option<Plant>,
     /// What the server's side of a listener promises.
     pub listener: ListenerKind,
+    /// The address of all clients; each has one of its own if there is none.
+    pub peer: Option<IpAddr>,
     /// The store.
     pub disk: Disk,
     /// Bytes that were with the kernel, or on their way to it, for clients that will never get them.
@@ -174,6 +177,7 @@ impl World {
             pace,
             plant: None,
             listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
+            peer: None,
             disk,
             lost: Vec::new(),
             commits_stopped: false,

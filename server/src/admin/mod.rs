@@ -33,6 +33,9 @@ pub const ROWS_PER_PAGE_MAX: usize = 500;
 /// Longest text of [`Control::say`], in bytes.
 pub const SAY_BYTES_MAX: usize = 8_192;
 
+/// Longest reason of [`Control::kick`], in bytes.
+pub const REASON_BYTES_MAX: usize = 1_024;
+
 /// Most JIDs that [`Audience::These`] may name.
 pub const SAY_JIDS_MAX: usize = 1_000;
 
@@ -122,19 +125,22 @@ pub struct Status {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Peer's IP and port; none while it waits to be resumed.
+    /// Peer's IP and port; none while it waits to be resumed, or when its connection is breaking just now.
     pub address: Option<String>,
-    /// TLS version in use.
+    /// It has no connection and waits to be resumed (XEP-0198).
+    #[serde(default)]
+    pub resumable: bool,
+    /// TLS version in use; none without encryption or without a connection.
     pub tls: Option<String>,
     /// Home shard.
     pub shard: u32,
-    /// Seconds since it was bound.
+    /// Seconds since it was bound or last resumed; of one that waits to be resumed, since it lost its connection.
     pub age_s: u64,
     /// Seconds since the client was last heard.
     pub idle_s: u64,
     /// Priority of its available presence; none while unavailable.
     pub priority: Option<i8>,
-    /// Bytes that wait to be sent.
+    /// Bytes that wait to be sent, those under way to the kernel included.
     pub outbound_bytes: u64,
 }
 
@@ -259,7 +265,7 @@ pub trait Control: Accounts + Send + Sync {
     /// listing over several pages is no snapshot: sessions come and go meanwhile.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault>;
 
-    /// Ends the sessions of a bare or full JID; how many.
+    /// Ends the sessions of a bare or full JID; how many. Their clients are told the reason.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`] when it has none.

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
 use super::{
-    ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX,
+    ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX,
+    SAY_JIDS_MAX,
 };
 
 /// Longest path that fits a socket address, with room for the passing name used while binding.
@@ -386,7 +387,10 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
     match ask {
         Ask::Status {} => Ok(Done::Status(Box::new(control.status()))),
         Ask::Sessions { .. } => Err(Fault::new(FaultKind::Internal, "a listing has pages, not one answer")),
-        Ask::Kick { jid, reason } => control.kick(&jid, reason.as_deref()).map(Done::Count),
+        Ask::Kick { jid, reason } => {
+            bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
+            control.kick(&jid, reason.as_deref()).map(Done::Count)
+        }
         Ask::Say { text, to } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
             if let Audience::These(jids) = &to {

@@ -3,8 +3,6 @@
 //! Which of the two is found out by the folder's lock, which the system keeps for as long as its holder lives: a store
 //! is never opened twice.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use throng_engine::limits::PASSWORD_BYTES_MAX;
@@ -118,29 +116,5 @@ pub fn place_flags(loaded: &Loaded) -> String {
     match loaded.source("data") {
         Source::Default => String::new(),
         _ => format!(" --data {}", loaded.config.data.display()),
-    }
-}
-
-/// Salts from the system's own randomness.
-#[derive(Debug)]
-pub struct Salts(BufReader<File>);
-
-impl Salts {
-    /// Opens the source.
-    ///
-    /// # Errors
-    /// There is no /dev/urandom.
-    pub fn open() -> io::Result<Salts> {
-        Ok(Salts(BufReader::with_capacity(4_096, File::open("/dev/urandom")?)))
-    }
-
-    /// A fresh salt.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn fresh(&mut self) -> io::Result<[u8; 16]> {
-        let mut salt = [0; 16];
-        self.0.read_exact(&mut salt)?;
-        Ok(salt)
     }
 }

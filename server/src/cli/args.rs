@@ -73,6 +73,14 @@ Examples:
   throng ctl shutdown --grace 30
   throng ctl reload                        certificates and knobs, without a restart";
 
+const SESSIONS: &str = "\
+ADDRESS   the client's, asked of the kernel now; (resumable): the connection is lost, the session waits (XEP-0198)
+TLS       the version; - without
+AGE       since the resource was bound or the session resumed; of a resumable one since it lost its connection
+IDLE      since the client was last heard
+PRIO      of its available presence; - while it is not available
+OUTBOUND  bytes that wait for the client to take them";
+
 const STORE: &str = "\
 Examples:
   throng store check
@@ -205,6 +213,7 @@ fn ctl() -> Command {
         .subcommand(
             rows(Command::new("sessions"))
                 .about("List bound sessions")
+                .after_help(SESSIONS)
                 .arg(Arg::new("jid").value_name("JID").help("Only those of this bare or full JID")),
         )
         .subcommand(

@@ -145,7 +145,7 @@ fn session_line(row: &SessionRow) -> String {
     format!(
         "{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
         row.jid,
-        row.address.as_deref().unwrap_or("(resumable)"),
+        if row.resumable { "(resumable)" } else { row.address.as_deref().unwrap_or("-") },
         row.tls.as_deref().unwrap_or("-"),
         row.shard,
         age(row.age_s),

@@ -17,10 +17,11 @@ use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::SCRAM_ITERATIONS_MIN;
 
-use super::accounts::{Opened, Salts, localpart, open};
+use super::accounts::{Opened, localpart, open};
 use super::{Exit, Failure, Io, Program};
 use crate::admin::{Existing, NewAccount, Put, ScramKeys};
 use crate::config::{Loaded, Source};
+use crate::entropy::Entropy;
 use crate::log::Secret;
 
 mod lines;
@@ -183,13 +184,13 @@ fn read(mut lines: Lines, send: &SyncSender<Chunk>, permits: &Receiver<()>) {
 }
 
 fn hash(chunks: &Mutex<Receiver<Chunk>>, send: &SyncSender<Hashed>, domain: &str, iterations: u32) {
-    let mut salts = Salts::open();
+    let mut entropy = Entropy::open();
     loop {
         let Ok(chunk) = chunks.lock().expect("no thread fails while it holds it").recv() else { return };
         let mut hashed =
             Hashed { number: chunk.number, accounts: vec![], errors: vec![], bytes_read: chunk.bytes_read };
         for Line { line, fields } in chunk.lines {
-            match fields.and_then(|fields| account(fields, domain, iterations, &mut salts)) {
+            match fields.and_then(|fields| account(fields, domain, iterations, &mut entropy)) {
                 Ok(account) => hashed.accounts.push((line, account)),
                 Err(reason) => hashed.errors.push(LineError { line, reason }),
             }
@@ -204,14 +205,14 @@ fn account(
     (user, secret): (String, Secret),
     domain: &str,
     iterations: u32,
-    salts: &mut std::io::Result<Salts>,
+    entropy: &mut std::io::Result<Entropy>,
 ) -> Result<NewAccount, String> {
     let user = localpart(&user, domain)?.to_owned();
     let keys = if ScramKeys::looks_like(secret.reveal()) {
         ScramKeys::parse(secret.reveal())?
     } else {
-        let salts = salts.as_mut().map_err(|error| error.to_string())?;
-        let salt = salts.fresh().map_err(|error| error.to_string())?;
+        let entropy = entropy.as_mut().map_err(|error| error.to_string())?;
+        let salt: [u8; 16] = entropy.fresh().map_err(|error| error.to_string())?;
         ScramKeys::derive(&secret, iterations, &salt)?
     };
     Ok(NewAccount { user, keys })

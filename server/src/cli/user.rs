@@ -6,10 +6,11 @@ use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
-use super::accounts::{Opened, Salts, localpart, open, password_fits};
+use super::accounts::{Opened, localpart, open, password_fits};
 use super::{Exit, Failure, Io, Program, import};
 use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
+use crate::entropy::Entropy;
 use crate::log::Secret;
 
 /// Runs `throng user NAME`.
@@ -37,7 +38,7 @@ pub fn run(
     let opened = open(loaded, name, program)?;
     let user = named(given, &opened)?;
     let iterations = u32::try_from(loaded.config.scram_iterations).expect("within its range");
-    let salt = Salts::open().and_then(|mut salts| salts.fresh()).map_err(Failure::failed)?;
+    let salt = Entropy::open().and_then(|mut entropy| entropy.fresh::<16>()).map_err(Failure::failed)?;
     let keys = ScramKeys::derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
     let existing = if name == "add" { Existing::Refuse } else { Existing::Require };
     let outcome = opened.accounts.put(vec![NewAccount { user: user.clone(), keys }], existing)?;

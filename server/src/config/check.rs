@@ -156,12 +156,50 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         if value < config.stanza_bytes_max {
             clash(
                 key,
-                format!("{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes", config.stanza_bytes_max),
+                format!(
+                    "{value} bytes cannot take a stanza of stanza_bytes_max, {} bytes: raise the one or lower the other",
+                    config.stanza_bytes_max
+                ),
             );
         }
     }
-    if config.outbound_bytes_soft > config.outbound_bytes_max {
-        clash("outbound_bytes_soft", "larger than outbound_bytes_max".into());
+    if config.outbound_bytes_soft >= config.outbound_bytes_max {
+        // At the bound the session ends; below it messages must have begun to stay in the mailbox.
+        let (soft, max) = (config.outbound_bytes_soft, config.outbound_bytes_max);
+        clash(
+            "outbound_bytes_soft",
+            format!("{soft} bytes must be less than outbound_bytes_max, {max} bytes: lower the one or raise the other"),
+        );
+    }
+    if config.reserve_bytes > 0 && config.reserve_bytes < config.commit_group_bytes_max {
+        clash(
+            "reserve_bytes",
+            format!(
+                "{} bytes cannot take one commit of commit_group_bytes_max, {} bytes: raise it or lower that, or give 0 \
+                 for no reserve",
+                config.reserve_bytes, config.commit_group_bytes_max
+            ),
+        );
+    }
+    // A failure is forgotten after a share of the window, which the throttle keeps in whole milliseconds.
+    let window_ms = config.login_failures_window_seconds.as_millis();
+    for (key, failures) in [
+        ("login_failures_per_account_max", config.login_failures_per_account_max),
+        ("login_failures_per_address_max", config.login_failures_per_address_max),
+    ] {
+        if u128::from(failures) > window_ms {
+            clash(
+                key,
+                format!(
+                    "{failures} failures are more than one a millisecond of login_failures_window_seconds, {} seconds: lower \
+                     the one or raise the other",
+                    config.login_failures_window_seconds.as_secs()
+                ),
+            );
+        }
+    }
+    if config.archive_days > 0 && !config.archive {
+        clash("archive_days", "without effect while archive is false: leave it out, or set archive = true".into());
     }
     found
 }

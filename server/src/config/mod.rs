@@ -267,6 +267,25 @@ mod tests {
         refused(&[("tls_key", "/a.pem")], "tls_certificate");
         refused(&[("stanza_bytes_max", "2MiB")], "outbound_bytes_max");
         refused(&[("outbound_bytes_soft", "2MiB")], "outbound_bytes_soft");
+        refused(&[("outbound_bytes_soft", "1MiB")], "outbound_bytes_soft");
+        refused(&[("reserve_bytes", "1MiB")], "reserve_bytes");
+        refused(
+            &[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1001")],
+            "login_failures_per_account_max",
+        );
+        refused(
+            &[("login_failures_window_seconds", "1"), ("login_failures_per_address_max", "1001")],
+            "login_failures_per_address_max",
+        );
+        refused(&[("archive", "false"), ("archive_days", "7")], "archive_days");
+        let allowed = |pairs: &[(&'static str, &str)]| {
+            load(&flags(pairs), &Environment::new(), None).expect("these go together");
+        };
+        allowed(&[("outbound_bytes_soft", "1048575")]);
+        allowed(&[("reserve_bytes", "0")]);
+        allowed(&[("reserve_bytes", "4MiB")]);
+        allowed(&[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1000")]);
+        allowed(&[("archive", "false")]);
         assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
     }
 

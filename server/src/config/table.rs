@@ -342,7 +342,7 @@ options! {
         "";
     SignIn Detail Restart login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
-        "";
+        "At least a millisecond for each failure that is let through. Failures are counted over all shards.";
     SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
@@ -369,7 +369,7 @@ options! {
         "Nothing accepted is lost: what waits is in the mailbox, or is returned to it.";
     Streams Detail Restart outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
         "Bytes waiting for a connection from which on messages stay in the mailbox until the client has caught up.",
-        "";
+        "Less than outbound_bytes_max.";
     Streams Detail Restart unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
         "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the mailbox.",
         "";
@@ -401,7 +401,11 @@ options! {
         "";
     Messages Detail Restart archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
         "Days that a delivered message is kept; 0 for ever.",
-        "What has not been delivered is kept however old it is.";
+        "What has not been delivered is kept however old it is. Only with archive.";
+
+    Messages Detail Restart archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
+        "Users whose archives are looked at each second for messages older than archive_days, on the whole host.",
+        "A round over all users begins an hour after the last one has ended; at 50 a second it takes 6 hours for a million.";
 
     // Commits and disk space.
     Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
@@ -415,7 +419,7 @@ options! {
         "More bytes a group means more throughput and longer waits.";
     Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
         "Size of the reserve file that is given up on a full disk so that commits under way get through.",
-        "";
+        "At least commit_group_bytes_max, or 0 for none.";
     Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
         "";

@@ -13,7 +13,7 @@ use super::{
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -602,6 +602,10 @@ impl Driver for Epoll {
         } else if idle {
             self.go(index);
         }
+    }
+
+    fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {
+        conns.iter().map(|conn| sys::peer_address(self.slots[self.find(*conn)? as usize].raw())).collect()
     }
 
     fn peer(&self) -> Peer {

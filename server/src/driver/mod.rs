@@ -248,6 +248,10 @@ pub trait Driver {
     /// When `key` is over [`KEY_MAX`].
     fn depart(&mut self, conn: ConnId, to: &Peer, key: u64);
 
+    /// The other ends of open connections, asked of the kernel now: an answer each, none for one that is gone or that the
+    /// kernel knows no peer of any more. An IPv4 peer of an IPv6 listener is given as IPv4.
+    fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>>;
+
     /// This driver's address for other threads.
     fn peer(&self) -> Peer;
 

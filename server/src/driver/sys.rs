@@ -71,6 +71,15 @@ pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>
     Ok((unsafe { OwnedFd::from_raw_fd(fd) }, name.address()))
 }
 
+/// The address of the other end, if the socket has one.
+pub(super) fn peer_address(fd: RawFd) -> Option<SocketAddr> {
+    let mut name = Name::default();
+    let mut length = NAME_BYTES;
+    // SAFETY: `name` has room for `length` bytes.
+    let result = unsafe { libc::getpeername(fd, name.as_mut_ptr(), &raw mut length) };
+    check(result).ok().and_then(|_| name.address())
+}
+
 /// Receives what is there; `WouldBlock` if nothing is.
 pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: a writable buffer of that length.
@@ -114,6 +123,11 @@ pub(super) struct Name(libc::sockaddr_storage);
 
 /// Its size, in bytes.
 pub(super) const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+
+/// The sizes of addresses by family, in bytes, the longer one first: `SO_PEERNAME` gives no name to who asks for more than
+/// it has, and a part of it to who asks for less.
+pub(super) const NAME_BYTES_BY_FAMILY: [u32; 2] =
+    [size_of::<libc::sockaddr_in6>() as u32, size_of::<libc::sockaddr_in>() as u32];
 
 impl Default for Name {
     fn default() -> Self {

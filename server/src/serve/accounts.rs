@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::feature::roster::Roster;
+use throng_engine::store::{Batch, Found, Query, Table, roster};
 use throng_engine::wire::jid;
 
 use super::Rows;
@@ -98,7 +99,7 @@ impl Accounts for AtRest {
         if !exists(&*engine, &bare)? {
             return Err(Fault::new(FaultKind::NotFound, format!("there is no user {local}")));
         }
-        let mut writes = Batch::new();
+        let mut writes = leave_contacts(&*engine, &bare)?;
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
             writes.delete_partition(table, bare.as_bytes());
         }
@@ -119,6 +120,28 @@ pub(super) fn decide(exists: bool, existing: Existing) -> Put {
         (true, Existing::Skip) => Put::Skipped,
         (true, Existing::Update | Existing::Require) => Put::Updated,
     }
+}
+
+/// What the removal of an account changes in its contacts' rosters: the same as what they would be told by a running
+/// server. A damaged roster is left as it is, and of a damaged roster of its own nobody can be told.
+fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
+    let load = |owner: &str| -> Result<Option<Roster>, Fault> {
+        let found = engine.read(&roster::query(owner)).map_err(|error| fault(&error))?;
+        Ok(Roster::load(&found).ok())
+    };
+    let mut writes = Batch::new();
+    let Some(own) = load(bare)? else { return Ok(writes) };
+    let mut theirs: Option<(&str, Option<Roster>)> = None;
+    for (contact, kind) in own.farewells() {
+        let (_, loaded) = match theirs.take().filter(|(of, _)| *of == contact) {
+            Some(same) => theirs.insert(same),
+            None => theirs.insert((contact, load(contact)?)),
+        };
+        if let Some(loaded) = loaded {
+            loaded.received(contact, bare, kind, 0, b"", &mut writes);
+        }
+    }
+    Ok(writes)
 }
 
 fn exists(engine: &Rows, bare: &str) -> Result<bool, Fault> {

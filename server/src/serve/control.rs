@@ -20,7 +20,7 @@ use crate::admin::{
 use crate::config::Loaded;
 use crate::driver::Peer;
 use crate::log::LogHandle;
-use crate::thread::Ask;
+use crate::thread::{Answer, Ask};
 use crate::tls::Certificates;
 
 /// Longest wait for a shard's answer.
@@ -96,7 +96,7 @@ impl Running {
     }
 
     /// Puts a question to a shard without waiting for the answer.
-    fn put(&self, shard: usize, command: Command) -> Result<std::sync::mpsc::Receiver<Reply>, Fault> {
+    fn put(&self, shard: usize, command: Command) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let (reply, answer) = sync_channel(1);
         let busy = |_| Fault::new(FaultKind::Busy, "the shard has too many questions already");
         self.links.asks[shard].try_send(Ask { command, reply }).map_err(busy)?;
@@ -106,6 +106,11 @@ impl Running {
 
     /// Asks a shard and waits for the answer.
     pub(super) fn ask(&self, shard: usize, command: Command) -> Result<Reply, Fault> {
+        self.ask_thread(shard, command).map(|answer| answer.reply)
+    }
+
+    /// The same with what the shard's thread adds.
+    fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
         let answer = self.put(shard, command)?;
         answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
     }
@@ -178,7 +183,7 @@ impl Accounts for Running {
             .into_iter()
             .map(|wait| match wait {
                 Err(put) => Ok(put),
-                Ok(answer) => match answer.recv_timeout(ANSWER_WAIT) {
+                Ok(answer) => match answer.recv_timeout(ANSWER_WAIT).map(|answer| answer.reply) {
                     Ok(Reply::Done(0)) => Ok(Put::Updated),
                     Ok(Reply::Done(_)) => Ok(Put::Added),
                     Ok(Reply::Exists) if existing == Existing::Skip => Ok(Put::Skipped),
@@ -244,25 +249,21 @@ impl Control for Running {
         let mut rows = Vec::new();
         while shard < self.shards() && rows.len() < limit {
             let most = u32::try_from(limit - rows.len()).unwrap_or(u32::MAX);
-            let Reply::Sessions { rows: page, next } = self.ask(shard, Command::Sessions { from_slot: slot, most })?
-            else {
+            let of = wanted.as_ref().map(|jid| jid.as_str().into());
+            let Answer { reply, streams } = self.ask_thread(shard, Command::Sessions { of, from_slot: slot, most })?;
+            let Reply::Sessions { rows: page, next } = reply else {
                 return Err(internal("an answer to another question"));
             };
-            let fits = |jid: &str| {
-                wanted.as_ref().is_none_or(|w| {
-                    jid == w.as_str()
-                        || (w.is_bare() && jid.strip_prefix(w.as_str()).is_some_and(|r| r.starts_with('/')))
-                })
-            };
-            rows.extend(page.into_iter().filter(|row| fits(&row.jid)).map(|row| SessionRow {
+            rows.extend(page.into_iter().zip(streams).map(|(row, stream)| SessionRow {
                 jid: row.jid,
-                address: None,
-                tls: row.tls.then(|| "yes".to_owned()),
+                address: stream.peer.map(|peer| peer.to_string()),
+                resumable: row.conn.is_none(),
+                tls: stream.tls.map(|version| version.name().to_owned()),
                 shard: shard as u32,
-                age_s: 0,
+                age_s: u64::from(row.since_s),
                 idle_s: u64::from(row.idle_s),
                 priority: row.priority,
-                outbound_bytes: 0,
+                outbound_bytes: row.outbound_bytes as u64,
             }));
             match next {
                 Some(next) => slot = next,
@@ -274,10 +275,11 @@ impl Control for Running {
         Ok(Page { rows, next })
     }
 
-    fn kick(&self, jid: &str, _reason: Option<&str>) -> Result<u64, Fault> {
+    fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
         let shard = self.home(jid.local().unwrap_or_default());
-        done(self.ask(shard, Command::Kick { jid: jid.as_str().into() })?, &format!("session of {jid}"))
+        let kick = Command::Kick { jid: jid.as_str().into(), reason: reason.map(Into::into) };
+        done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
     fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod control;
+mod retention;
 mod settings;
 
 use std::path::Path;
@@ -199,8 +200,13 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     .map_err(Failure::failed)?;
     let certificates = certificates(config)?;
     let store = open(config, lock)?;
+    let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log)?;
     let running = Arc::new(running);
+    let sweeps = config.archive && config.archive_days > 0;
+    let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
+    let retention = sweeps.then(|| retention::Retention::start(engine, running.clone(), users_per_second));
+    let retention = retention.transpose().map_err(Failure::failed)?;
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
@@ -220,6 +226,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         }
     }
     tracing::info!("stopping");
+    drop(retention);
     running.begin_stop();
     let result = stop(server, &running, grace);
     drop(admin);

@@ -1,7 +1,5 @@
 //! From the operator's options to what each room takes.
 
-use std::io::Read;
-
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
 use throng_engine::shard::ID_FLOOR_PREFIX;
@@ -12,6 +10,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use super::Rows;
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config};
+use crate::entropy::Entropy;
 use crate::{disk, driver};
 
 /// Sort key of the row that names the store's domain.
@@ -21,10 +20,7 @@ const DECOY_KEY: &[u8] = b"decoy-key";
 
 /// 32 bytes of the system's randomness.
 pub(super) fn entropy() -> Result<[u8; 32], Failure> {
-    let mut bytes = [0u8; 32];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| Failure::failed(format!("/dev/urandom: {error}")))?;
-    Ok(bytes)
+    Entropy::open().and_then(|mut entropy| entropy.fresh()).map_err(Failure::failed)
 }
 
 fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {

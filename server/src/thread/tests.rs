@@ -112,6 +112,10 @@ impl Driver for Puppet {
         self.stage.borrow_mut().did.push(Did::Depart(conn, key));
     }
 
+    fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {
+        vec![None; conns.len()]
+    }
+
     fn peer(&self) -> Peer {
         self.peer.clone()
     }
@@ -190,7 +194,7 @@ impl World {
         let local = self.user.as_str().into();
         let command = Command::PutAccount { local, credentials: keys.record(0).into(), mode: PutMode::Add };
         self.asks[1].try_send(Ask { command, reply }).unwrap();
-        self.until("the account", |_| replied.try_recv().ok().map(|reply| assert_eq!(reply, Reply::Done(1))));
+        self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }
 
     /// One turn of a thread, with these events.

@@ -3,7 +3,7 @@
 use super::certificate::TlsConfig;
 use super::handshake::Handshake;
 use super::traffic::Traffic;
-use super::{TlsFault, TlsInfo};
+use super::{TlsFault, TlsInfo, TlsVersion};
 
 /// What one call of [`TlsConnection::receive`] brought, besides bytes.
 #[derive(Debug, Default)]
@@ -117,6 +117,14 @@ impl TlsConnection {
     /// Whether the handshake is done and the connection has not failed.
     pub fn is_established(&self) -> bool {
         matches!(self.0, State::Traffic(_))
+    }
+
+    /// The version agreed on, once the handshake is done.
+    pub fn version(&self) -> Option<TlsVersion> {
+        match &self.0 {
+            State::Traffic(traffic) => Some(traffic.suite.version),
+            _ => None,
+        }
     }
 
     /// Bytes on the heap that this connection holds now. Exact once the

@@ -5,6 +5,9 @@
 //! **address** is charged when a login fails, because thousands of honest clients behind one may log in at once; it is
 //! an IPv4 address or an IPv6 /64, which is what one customer of a provider has.
 //!
+//! All shards of a host count together: failures of an account are counted by its home, those of an address by the shard
+//! that [`LoginThrottle::spread`] names.
+//!
 //! The tables are bounded. When one is full the row nearest to expiry gives way, and never one with a larger penalty
 //! than the newcomer's: to flush a penalty, an attacker would have to earn a larger one in every other row.
 
@@ -17,8 +20,7 @@ use hashbrown::HashMap;
 use super::cache::Given;
 use crate::store::hash::SecretKey;
 
-/// How many failed logins are let through. A table of these a shard: with N shards an attacker whose connections spread
-/// over them has N times as much.
+/// How many failed logins are let through, by the whole host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThrottleParams {
     /// Failures of an address in a row before it has to wait; 0 sets no limit.
@@ -29,7 +31,7 @@ pub struct ThrottleParams {
     pub account_burst: u32,
     /// Milliseconds until an account gets one more.
     pub account_refill_ms: u32,
-    /// Most rows in each of the two tables, about 60 bytes each while they are in use.
+    /// Most rows in each of the two tables of a shard, about 60 bytes each while they are in use.
     pub rows_max: usize,
 }
 
@@ -59,7 +61,7 @@ pub enum Verdict {
     },
 }
 
-/// The two tables of one shard. All times are milliseconds of one monotonic clock.
+/// The two tables of one shard, its part of the host's. All times are milliseconds of one monotonic clock.
 pub struct LoginThrottle {
     key: SecretKey,
     addresses: Buckets,
@@ -67,7 +69,8 @@ pub struct LoginThrottle {
 }
 
 impl LoginThrottle {
-    /// Empty tables. `key` is fresh entropy of this process: rows are found by a hash that nobody else can compute.
+    /// Empty tables. `key` is fresh entropy of this process, the same for all its shards: rows are found by a hash that
+    /// nobody else can compute.
     pub fn new(params: ThrottleParams, key: &[u8; 32]) -> LoginThrottle {
         LoginThrottle {
             key: SecretKey::new(key),
@@ -81,14 +84,16 @@ impl LoginThrottle {
         self.addresses.verdict(now_ms, self.address_key(address))
     }
 
+    /// A number that all shards have for an address and nobody else: which of them counts its failures.
+    pub fn spread(&self, address: IpAddr) -> u64 {
+        self.address_key(address)
+    }
+
     /// A login for an account begins: ask once the name is known and before anything is spent on it. Charges the account
     /// if it may go on.
-    pub fn begin(&mut self, now_ms: u64, address: IpAddr, localpart: &str) -> Verdict {
+    pub fn begin(&mut self, now_ms: u64, localpart: &str) -> Verdict {
         let account = self.account_key(localpart);
-        let verdict = match self.address(now_ms, address) {
-            Verdict::Allowed => self.accounts.verdict(now_ms, account),
-            refused => refused,
-        };
+        let verdict = self.accounts.verdict(now_ms, account);
         if verdict == Verdict::Allowed {
             self.accounts.charge(now_ms, account);
         }
@@ -241,8 +246,8 @@ mod tests {
             throttle.failed(5_000, address);
         }
         assert_eq!(throttle.address(5_000, address), Verdict::TooMany { retry_after_ms: 1_000 });
-        assert_eq!(throttle.begin(5_400, address, "romeo"), Verdict::TooMany { retry_after_ms: 600 });
-        assert_eq!(throttle.rows(), (1, 0), "a refused login charges no account");
+        assert_eq!(throttle.address(5_400, address), Verdict::TooMany { retry_after_ms: 600 });
+        assert_eq!(throttle.rows(), (1, 0), "failures of an address charge no account");
         assert_eq!(throttle.address(6_000, address), Verdict::Allowed);
         throttle.failed(6_000, address);
         assert_eq!(throttle.address(6_000, address), Verdict::TooMany { retry_after_ms: 1_000 });
@@ -255,21 +260,20 @@ mod tests {
     #[test]
     fn an_account_is_charged_at_the_start_and_refunded_by_success() {
         let mut throttle = throttle(PARAMS);
-        let from = |i: u8| IpAddr::from([10, 0, 0, i]);
-        for i in 0..50 {
-            assert_eq!(throttle.begin(0, from(i), "romeo"), Verdict::Allowed);
+        for _ in 0..50 {
+            assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
             throttle.succeeded(0, "romeo");
         }
         assert_eq!(throttle.rows(), (0, 0));
-        // Two under way from different addresses; the third waits although none has failed yet.
-        assert_eq!(throttle.begin(0, from(1), "romeo"), Verdict::Allowed);
-        assert_eq!(throttle.begin(0, from(2), "romeo"), Verdict::Allowed);
-        assert_eq!(throttle.begin(0, from(3), "romeo"), Verdict::TooMany { retry_after_ms: 10_000 });
-        assert_eq!(throttle.begin(0, from(3), "juliet"), Verdict::Allowed);
+        // Two under way; the third waits although none has failed yet.
+        assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
+        assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
+        assert_eq!(throttle.begin(0, "romeo"), Verdict::TooMany { retry_after_ms: 10_000 });
+        assert_eq!(throttle.begin(0, "juliet"), Verdict::Allowed);
         throttle.succeeded(0, "romeo");
-        assert_eq!(throttle.begin(0, from(3), "romeo"), Verdict::Allowed);
-        assert_eq!(throttle.begin(9_999, from(3), "romeo"), Verdict::TooMany { retry_after_ms: 1 });
-        assert_eq!(throttle.begin(10_000, from(3), "romeo"), Verdict::Allowed);
+        assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
+        assert_eq!(throttle.begin(9_999, "romeo"), Verdict::TooMany { retry_after_ms: 1 });
+        assert_eq!(throttle.begin(10_000, "romeo"), Verdict::Allowed);
     }
 
     #[test]
@@ -303,11 +307,24 @@ mod tests {
     }
 
     #[test]
+    fn shards_of_a_process_agree_on_who_counts_an_address() {
+        let (one, other) = (throttle(PARAMS), throttle(ThrottleParams { address_burst: 9, ..PARAMS }));
+        let mut seen = [0; 4];
+        for i in 0..4_000u32 {
+            let address = IpAddr::from(i.to_be_bytes());
+            assert_eq!(one.spread(address), other.spread(address));
+            seen[(one.spread(address) % 4) as usize] += 1;
+        }
+        assert!(seen.iter().all(|count| (800..1_200).contains(count)), "{seen:?}");
+        assert_eq!(one.spread(ip("2001:db8:1:2::1")), one.spread(ip("2001:db8:1:2::2")), "a /64 is one address");
+    }
+
+    #[test]
     fn zero_sets_no_limit() {
         let mut throttle = throttle(ThrottleParams { address_burst: 0, account_burst: 0, ..PARAMS });
         for _ in 0..1000 {
             throttle.failed(0, ip("192.0.2.1"));
-            assert_eq!(throttle.begin(0, ip("192.0.2.1"), "romeo"), Verdict::Allowed);
+            assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
         }
         assert_eq!(throttle.rows(), (0, 0));
     }

@@ -45,7 +45,8 @@ impl World {
         }
         let shard = self.sockets[index].shard;
         let conn = self.take_slot(index, shard);
-        let peer = IpAddr::from([127, 0, (index >> 8) as u8, index as u8]);
+        let own = IpAddr::from([127, 0, (index >> 8) as u8, index as u8]);
+        let peer = self.peer.unwrap_or(own);
         self.feed(shard, Feed::Accepted(conn, self.listener, peer));
         self.kick_up(index);
     }

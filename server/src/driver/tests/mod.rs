@@ -17,6 +17,7 @@ mod accepting;
 mod chaos;
 mod closing;
 mod moving;
+mod names;
 mod traffic;
 
 /// An event that may be kept.

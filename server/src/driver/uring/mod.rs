@@ -15,6 +15,7 @@
 
 mod accept;
 mod conn;
+mod names;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,7 @@ use io_uring::cqueue;
 use ring::{Op, Ring, Word};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -140,7 +141,7 @@ impl Uring {
                     self.rest_if_full();
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
-                Op::Arrive | Op::Wake | Op::None => {}
+                Op::Arrive | Op::Wake | Op::PeerName | Op::None => {}
             }
         }
         done.clear();
@@ -295,6 +296,10 @@ impl Driver for Uring {
         } else {
             self.settle(index);
         }
+    }
+
+    fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {
+        conns.chunks(names::NAMES).flat_map(|part| self.names_of(part)).collect()
     }
 
     fn peer(&self) -> Peer {

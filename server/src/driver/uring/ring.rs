@@ -31,6 +31,7 @@ pub(super) enum Op {
     Arrive = 8,
     Wake = 9,
     Shutdown = 10,
+    PeerName = 11,
 }
 
 /// The word of an operation: kind, slot (24 bits), generation or index (32 bits).
@@ -58,6 +59,7 @@ impl Word {
             8 => Op::Arrive,
             9 => Op::Wake,
             10 => Op::Shutdown,
+            11 => Op::PeerName,
             _ => Op::None,
         }
     }
@@ -218,6 +220,22 @@ impl Ring {
         unsafe { self.push(entry.user_data(word.0)) };
     }
 
+    /// Puts completions back that were taken too early, for the next [`Ring::collect`].
+    pub(super) fn put_back(&mut self, entries: impl IntoIterator<Item = cqueue::Entry>) {
+        self.early.extend(entries);
+    }
+
+    /// Asks for the peer's address, which has exactly `length` bytes: done when `submit` returns.
+    ///
+    /// # Safety
+    /// `name` must stay until the completion.
+    pub(super) unsafe fn peer_name(&mut self, slot: u32, name: *mut sys::Name, length: u32, word: Word) {
+        let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_PEERNAME as u32);
+        let entry = opcode::SetSockOpt::new(Fixed(slot), level, option, name.cast(), length).build();
+        // SAFETY: the caller's promise.
+        unsafe { self.push(into_getsockopt(entry).user_data(word.0)) };
+    }
+
     /// Tells each time that bytes have arrived, or an end or an error.
     pub(super) fn watch(&mut self, slot: u32, word: Word) {
         let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
@@ -316,6 +334,20 @@ fn busy_is_fine(entered: io::Result<()>) -> io::Result<()> {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => Ok(()),
         other => other,
     }
+}
+
+/// Turns a `setsockopt` of the ring into a `getsockopt` (Linux 6.7): they differ in one number, and the library has only
+/// the former. `SO_PEERNAME` this way is the one means to learn the peer's address of a direct descriptor without giving it
+/// a descriptor of the process for a moment.
+fn into_getsockopt(mut entry: squeue::Entry) -> squeue::Entry {
+    /// From the kernel's `enum io_uring_socket_op`.
+    const GETSOCKOPT: u32 = 2;
+    /// Offset of `cmd_op` in the kernel's `struct io_uring_sqe`.
+    const CMD_OP_OFFSET: usize = 8;
+    const { assert!(size_of::<squeue::Entry>() == 64, "an entry is the kernel's 64 bytes") };
+    // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid there.
+    unsafe { (&raw mut entry).cast::<u8>().add(CMD_OP_OFFSET).cast::<u32>().write(GETSOCKOPT) };
+    entry
 }
 
 /// Level, name, value and size of the option that makes a close a reset.

@@ -1,0 +1,95 @@
+//! Archived messages go when they are old enough, for users who never come back too; what was not delivered stays.
+
+use throng_engine::io::Command;
+use throng_engine::settings::Settings;
+use throng_engine::store::Table;
+use throng_engine::store::archive::{Entry, id_of};
+use throng_engine::testing::script::{Player, Script};
+use throng_engine::testing::stage::Stage;
+use throng_engine::testing::world::{PASSWORD, Pace};
+
+/// One message is delivered, one is handed out and comes back, one waits from the beginning.
+const TALK: &str = "
+clients: romeo=romeo/orchard juliet=juliet/balcony nurse=nurse/stairs
+romeo connects
+juliet connects
+juliet sends: <presence/>
+juliet ignores what comes
+romeo sends: <message to='juliet@localhost' type='chat'><body>delivered</body></message>
+juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>delivered</body></message>
+juliet disconnects
+juliet connects
+juliet enables
+juliet sends: <presence/>
+juliet ignores what comes
+romeo sends: <message to='juliet@localhost' type='chat'><body>returned</body></message>
+juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>returned</body></message>
+juliet aborts
+time passes: 20000 ms
+romeo sends: <message to='nurse@localhost' type='chat'><body>waits</body></message>
+romeo disconnects
+";
+
+/// Who comes back much later gets what has waited.
+const LATER: &str = "
+clients: romeo=romeo/orchard juliet=juliet/balcony nurse=nurse/stairs
+juliet connects
+juliet sends: <presence/>
+juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
+juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>returned</body>
+    <delay xmlns='urn:xmpp:delay' from='localhost' stamp='{any}'/></message>
+juliet receives nothing
+nurse connects
+nurse sends: <presence/>
+nurse receives: <presence from='nurse@localhost/stairs' to='nurse@localhost'/>
+nurse receives: <message from='romeo@localhost/orchard' to='nurse@localhost' type='chat'><body>waits</body>
+    <delay xmlns='urn:xmpp:delay' from='localhost' stamp='{any}'/></message>
+nurse receives nothing
+";
+
+const RETENTION_S: u64 = 100_000;
+
+/// Bodies in a user's archive, oldest first.
+fn archive(stage: &Stage, user: &str) -> Vec<String> {
+    let bare = format!("{user}@localhost");
+    let rows = stage.world.disk.partition(Table::Archive, &bare);
+    let body = |value: &[u8]| {
+        let xml = String::from_utf8_lossy(Entry::decode(value).expect("an entry").xml).into_owned();
+        let start = xml.find("<body>").expect("a body") + "<body>".len();
+        xml[start..xml.find("</body>").expect("a body")].to_owned()
+    };
+    rows.inspect(|(sort, _)| assert!(id_of(sort).is_some())).map(|(_, value)| body(value)).collect()
+}
+
+fn retain(stage: &mut Stage) {
+    for user in ["romeo", "juliet", "nurse", "nobody"] {
+        let shard = stage.world.shards().next().expect("a shard");
+        let home = stage.world.shard(shard).home_of(user);
+        stage.world.command(home, 1, Command::Retain { users: vec![format!("{user}@localhost").into()] });
+    }
+    stage.pass(1_000);
+}
+
+#[test]
+fn what_is_delivered_and_old_goes_and_nothing_else() {
+    for (seed, shards) in [(1, 1), (2, 3)] {
+        let script = Script::parse(TALK).unwrap();
+        let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+        settings.retention_s = RETENTION_S;
+        settings.resume_s_max = 5;
+        let mut stage = Stage::new(seed, settings, Pace::default(), &script);
+        script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        // Users leave memory; nothing is old yet.
+        stage.pass(100_000);
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"]);
+        assert_eq!(archive(&stage, "nurse"), ["waits"]);
+        stage.pass(RETENTION_S * 1_000);
+        assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"], "age alone does nothing: the host asks");
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["returned"]);
+        assert_eq!(archive(&stage, "nurse"), ["waits"]);
+        let later = Script::parse(LATER).unwrap();
+        later.play(&mut stage, "localhost", PASSWORD).unwrap();
+    }
+}

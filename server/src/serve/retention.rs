@@ -1,0 +1,143 @@
+//! The slow sweep over all archives: every second a few users, in the order of the store, are named to their homes, which
+//! drop what is too old. It asks the shards one after another and waits for each, so that it takes no more than its share.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use throng_engine::id::home;
+use throng_engine::io::{Command, Reply};
+use throng_engine::store::Table;
+
+use super::Rows;
+use super::control::Running;
+use crate::disk::DiskError;
+
+/// Time between two steps.
+const STEP: Duration = Duration::from_secs(1);
+/// Time between the end of a round over all users and the next round: what is counted in days is not looked at more often.
+const ROUND: Duration = Duration::from_secs(3_600);
+/// Users named to a shard at a time: a turn stays short.
+const USERS_A_COMMAND: usize = 16;
+
+/// The sweep's thread; it ends when this is dropped.
+pub(super) struct Retention {
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retention {
+    /// Looks at `users_per_second` users a second.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub(super) fn start(
+        engine: Arc<Rows>,
+        running: Arc<Running>,
+        users_per_second: usize,
+    ) -> std::io::Result<Retention> {
+        let (stop, stopped) = sync_channel(0);
+        let sweep = move || {
+            let mut after: Option<Box<[u8]>> = None;
+            let mut wait = STEP;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let mut ask = |shard, command| running.ask(shard, command).ok();
+                match step(&*engine, running.shards(), &mut after, users_per_second, &mut ask) {
+                    Ok(more) => wait = if more { STEP } else { ROUND },
+                    // The store waits for space, or is damaged: reads of the shards say so, too.
+                    Err(error) => tracing::debug!(%error, "archives are not looked at"),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("retention".to_owned()).spawn(sweep)?;
+        Ok(Retention { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Retention {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Names the next `most` users behind `after` to their homes, and moves it on; false at the end of a round. A user whose
+/// home did not answer, or whose store is full, has its turn in the next round.
+fn step(
+    engine: &Rows,
+    shards: usize,
+    after: &mut Option<Box<[u8]>>,
+    most: usize,
+    ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
+) -> Result<bool, DiskError> {
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    engine.for_each_partition(Table::Archive, after.as_deref(), &mut |partition| {
+        found.push(partition.into());
+        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); shards];
+    for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
+        homes[home(user, shards as u16).index()].push(user.into());
+    }
+    let more = found.len() >= most;
+    *after = found.pop().filter(|_| more);
+    for (shard, users) in homes.iter().enumerate() {
+        for users in users.chunks(USERS_A_COMMAND) {
+            if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users: users.to_vec() }) {
+                tracing::debug!(shard, trimmed, "archives were made shorter");
+            }
+        }
+    }
+    Ok(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Engine, MemoryEngine};
+    use std::collections::BTreeMap;
+    use throng_engine::store::Batch;
+
+    #[test]
+    fn every_user_has_a_turn_at_its_home_a_few_at_a_time() {
+        const SHARDS: usize = 3;
+        let engine = MemoryEngine::default();
+        let mut writes = Batch::new();
+        for n in 0..100u64 {
+            for id in [n, n + 1_000] {
+                writes.put(Table::Archive, format!("user{n}@localhost").as_bytes(), &id.to_be_bytes(), &[b"x"]);
+            }
+        }
+        writes.put(Table::Accounts, b"silent@localhost", b"", &[b"x"]);
+        engine.commit(&[writes]).expect("written");
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let (mut after, mut steps) = (None, 0);
+        loop {
+            let mut named = 0;
+            let mut ask = |shard: usize, command: Command| {
+                let Command::Retain { users } = command else { panic!("another command") };
+                assert!(users.len() <= USERS_A_COMMAND);
+                for user in users {
+                    assert_eq!(home(&user, SHARDS as u16).index(), shard);
+                    named += 1;
+                    *seen.entry(user.into()).or_default() += 1;
+                }
+                // Also where a shard does not answer the sweep goes on.
+                (shard > 0).then_some(Reply::Done(1))
+            };
+            let more = step(&engine, SHARDS, &mut after, 30, &mut ask).expect("read");
+            assert!(named <= 30);
+            steps += 1;
+            if !more {
+                break;
+            }
+        }
+        assert_eq!((steps, after), (4, None), "and the next round begins at the beginning");
+        assert_eq!(seen.len(), 100);
+        assert!(seen.values().all(|times| *times == 1));
+    }
+}

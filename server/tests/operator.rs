@@ -1,0 +1,358 @@
+//! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
+//! both drivers.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::Value;
+
+const THRONG: &str = env!("CARGO_BIN_EXE_throng");
+const PASSWORD: &str = "pencil";
+const LONG: Duration = Duration::from_secs(20);
+
+/// A data folder, and the server on it while one runs.
+struct Host {
+    folder: tempfile::TempDir,
+    child: Option<Child>,
+    plain: SocketAddr,
+    tls: SocketAddr,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Host {
+    fn new(accounts: &[&str]) -> Host {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let host = Host { folder: tempfile::tempdir().expect("a folder"), child: None, plain: nowhere, tls: nowhere };
+        for account in accounts {
+            host.good(&["user", "add", account, "--password", PASSWORD]);
+        }
+        host
+    }
+
+    fn data(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(THRONG).args(arguments).arg("--data").arg(self.data()).output().expect("throng runs")
+    }
+
+    /// What a command that must succeed prints.
+    fn good(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn start(&mut self, driver: &str) {
+        let out = self.data().join("out");
+        let log = std::fs::File::create(&out).expect("a file");
+        let child = Command::new(THRONG)
+            .args(["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth", "--shards", "3"])
+            .args(["--driver", driver, "--data"])
+            .arg(self.data())
+            .stdout(log.try_clone().expect("a file"))
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("throng starts");
+        self.child = Some(child);
+        let end = Instant::now() + LONG;
+        loop {
+            let said = std::fs::read_to_string(&out).unwrap_or_default();
+            let found: Vec<SocketAddr> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            if let (true, [plain, tls]) = (said.contains("Next:"), &found[..]) {
+                (self.plain, self.tls) = (*plain, *tls);
+                return;
+            }
+            assert!(Instant::now() < end, "throng did not start: {said}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.good(&["ctl", "shutdown"]);
+        let status = self.child.take().expect("a server").wait().expect("a child");
+        assert!(status.success());
+    }
+
+    fn sessions(&self, arguments: &[&str]) -> Vec<Value> {
+        let said = self.good(&[&["ctl", "sessions", "--json"], arguments].concat());
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// The one session of a JID.
+    fn session(&self, jid: &str) -> Value {
+        let rows = self.sessions(&[jid]);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        rows.into_iter().next().expect("one row")
+    }
+}
+
+trait Wire: Read + Write {}
+impl<T: Read + Write> Wire for T {}
+
+/// A client, bound.
+struct Client {
+    wire: Box<dyn Wire>,
+    address: SocketAddr,
+    said: String,
+}
+
+impl Client {
+    fn plain(host: &Host, user: &str) -> Client {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        // Little is kept for a client that does not read.
+        socket.set_recv_buffer_size(4096).expect("a size");
+        socket.connect(&host.plain.into()).expect("a connection");
+        let stream = TcpStream::from(socket);
+        Client::bound(&stream, stream.try_clone().expect("a copy"), user)
+    }
+
+    fn tls(host: &Host, user: &str) -> Client {
+        let stream = TcpStream::connect(host.tls).expect("a connection");
+        let mut roots = RootCertStore::empty();
+        let own = CertificateDer::from_pem_file(host.data().join("tls/cert.pem")).expect("the server's certificate");
+        roots.add(own).expect("a certificate");
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("a version")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+        Client::bound(&stream, StreamOwned::new(connection, stream.try_clone().expect("a copy")), user)
+    }
+
+    fn bound(stream: &TcpStream, wire: impl Wire + 'static, user: &str) -> Client {
+        stream.set_read_timeout(Some(LONG)).expect("a time-out");
+        let address = stream.local_addr().expect("an address");
+        let mut client = Client { wire: Box::new(wire), address, said: String::new() };
+        let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
+                      xmlns:stream='http://etherx.jabber.org/streams'>";
+        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{PASSWORD}"));
+        client.ask(header, "</stream:features>");
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
+        client.ask(&auth, "<success");
+        client.ask(header, "</stream:features>");
+        let bind = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>\
+                    <resource>r</resource></bind></iq>";
+        client.ask(bind, "</iq>");
+        client
+    }
+
+    fn send(&mut self, xml: &str) {
+        self.wire.write_all(xml.as_bytes()).expect("sent");
+        self.wire.flush().expect("sent");
+    }
+
+    /// Sends, and reads up to what is waited for; all of it.
+    fn ask(&mut self, xml: &str, until: &str) -> String {
+        self.send(xml);
+        self.hear(until)
+    }
+
+    /// The roster, by a request with this id.
+    fn roster(&mut self, id: &str) -> String {
+        self.ask(&format!("<iq type='get' id='{id}'><query xmlns='jabber:iq:roster'/></iq>"), &format!("id='{id}'"));
+        self.hear("</iq>")
+    }
+
+    fn hear(&mut self, until: &str) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(at) = self.said.find(until) {
+                let rest = self.said.split_off(at + until.len());
+                return std::mem::replace(&mut self.said, rest);
+            }
+            let count = self.wire.read(&mut buffer).unwrap_or_else(|error| panic!("{error}; said: {}", self.said));
+            assert!(count > 0, "the connection ended before {until}: {}", self.said);
+            self.said += &String::from_utf8_lossy(&buffer[..count]);
+        }
+    }
+
+    /// All that comes until the connection ends.
+    fn rest(&mut self) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.wire.read(&mut buffer) {
+                Ok(0) => return std::mem::take(&mut self.said),
+                Ok(count) => self.said += &String::from_utf8_lossy(&buffer[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+                    return std::mem::take(&mut self.said);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// Whether this host has io_uring: a kernel or container without it says so, and then there is nothing to test.
+fn has_uring() -> bool {
+    let host = Host::new(&[]);
+    let output = host.run(&["serve", "--c2s", "192.0.2.1:1", "--c2s-tls", "off", "--driver", "uring"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("io_uring") {
+        println!("not tested: {said}");
+    }
+    !said.contains("io_uring")
+}
+
+fn sessions_are_listed_as_they_are(driver: &str) {
+    let mut host = Host::new(&["romeo", "juliet", "tybalt"]);
+    host.start(driver);
+    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    let mut tybalt = Client::plain(&host, "tybalt");
+    tybalt.ask("<enable xmlns='urn:xmpp:sm:3' resume='true'/>", "<enabled");
+    juliet.ask("<presence><priority>7</priority></presence>", "</presence>");
+    std::thread::sleep(Duration::from_millis(2_100));
+    romeo.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    let row = host.session("juliet@localhost");
+    assert_eq!(row["jid"], "juliet@localhost/r");
+    assert_eq!(row["address"], juliet.address.to_string());
+    assert_eq!((&row["tls"], &row["priority"], &row["resumable"]), (&"TLSv1.3".into(), &7.into(), &false.into()));
+    assert!((1..60).contains(&row["age_s"].as_u64().expect("seconds")), "{row}");
+    assert_eq!(row["outbound_bytes"], 0);
+    let row = host.session("romeo@localhost/r");
+    assert_eq!(row["address"], romeo.address.to_string());
+    assert!(row["tls"].is_null() && row["priority"].is_null(), "{row}");
+    assert!(row["idle_s"].as_u64() < row["age_s"].as_u64(), "just heard, and older than that: {row}");
+    // The table has the same.
+    let table = host.good(&["ctl", "sessions"]);
+    for wanted in [romeo.address.to_string(), juliet.address.to_string(), "TLSv1.3".into()] {
+        assert!(table.contains(&wanted), "{wanted} in {table}");
+    }
+    // One that has lost its connection waits to be resumed, and is as old as that.
+    drop(tybalt);
+    let end = Instant::now() + LONG;
+    let row = loop {
+        let row = host.session("tybalt@localhost");
+        if row["resumable"] == true {
+            break row;
+        }
+        assert!(Instant::now() < end, "{row}");
+    };
+    assert!(row["address"].is_null() && row["tls"].is_null() && row["age_s"].as_u64() < Some(2), "{row}");
+    // What a client does not read waits.
+    let text = "x".repeat(8_000);
+    let mut waits = 0;
+    for _ in 0..2_000 {
+        host.good(&["ctl", "say", &text, "--to", "romeo@localhost"]);
+        waits = host.session("romeo@localhost")["outbound_bytes"].as_u64().expect("bytes");
+        if waits > 0 {
+            break;
+        }
+    }
+    assert!(waits >= 8_000, "{waits}");
+    assert_eq!(host.sessions(&[]).len(), 3);
+    host.stop();
+}
+
+/// RFC 6120 4.9.2: a stream error may say in `<text/>` what happened.
+fn who_is_ended_is_told_why(driver: &str) {
+    let mut host = Host::new(&["romeo", "juliet"]);
+    host.start(driver);
+    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 sessions ended\n");
+    assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 sessions ended\n");
+    let error = |text: &str| {
+        format!(
+            "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>\
+             <text xmlns='urn:ietf:params:xml:ns:xmpp-streams' xml:lang='en'>{text}</text></stream:error></stream:stream>"
+        )
+    };
+    assert_eq!(romeo.rest(), error("update &lt; now"));
+    assert_eq!(juliet.rest(), error("ended by the operator"));
+    host.stop();
+}
+
+#[test]
+fn who_is_ended_is_told_why_on_epoll() {
+    who_is_ended_is_told_why("epoll");
+}
+
+#[test]
+fn who_is_ended_is_told_why_on_io_uring() {
+    if has_uring() {
+        who_is_ended_is_told_why("uring");
+    }
+}
+
+#[test]
+fn sessions_are_listed_as_they_are_on_epoll() {
+    sessions_are_listed_as_they_are("epoll");
+}
+
+#[test]
+fn sessions_are_listed_as_they_are_on_io_uring() {
+    if has_uring() {
+        sessions_are_listed_as_they_are("uring");
+    }
+}
+
+/// RFC 6121 3.2, 3.3: who is gone is in nobody's roster as a contact, whichever way the account went.
+#[test]
+fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
+    let mut host = Host::new(&["juliet", "romeo", "tybalt", "nurse"]);
+    host.start("epoll");
+    let mut juliet = Client::plain(&host, "juliet");
+    juliet.roster("r");
+    juliet.ask("<presence/>", "/>");
+    for user in ["romeo", "tybalt"] {
+        let mut other = Client::plain(&host, user);
+        other.send("<presence to='juliet@localhost' type='subscribe'/>");
+        juliet.hear("type='subscribe'");
+        juliet.ask(&format!("<presence to='{user}@localhost' type='subscribed'/>"), "subscription='from'");
+        juliet.ask(&format!("<presence to='{user}@localhost' type='subscribe'/>"), "ask='subscribe'");
+        // Approved, or approved in advance if the request is not there yet (3.4).
+        other.send("<presence to='juliet@localhost' type='subscribed'/>");
+        juliet.hear("subscription='both'");
+    }
+    // The nurse has not answered yet.
+    juliet.ask("<presence to='nurse@localhost' type='subscribe'/>", "ask='subscribe'");
+    let before = juliet.roster("v");
+    assert_eq!(before.matches("subscription='both'").count(), 2, "{before}");
+    let version = |said: &str| -> u64 {
+        let at = said.rfind(" ver='").expect("a version") + " ver='".len();
+        said[at..].split('\'').next().and_then(|text| text.parse().ok()).expect("a number")
+    };
+    // One account goes with the server, the others without.
+    host.good(&["user", "del", "tybalt", "--yes"]);
+    juliet.hear("jid='tybalt@localhost' subscription='none'");
+    host.stop();
+    host.good(&["user", "del", "romeo", "--yes"]);
+    host.good(&["user", "del", "nurse", "--yes"]);
+    assert!(!host.run(&["user", "del", "romeo", "--yes"]).status.success(), "it is gone");
+    host.good(&["store", "check"]);
+    host.start("epoll");
+    let mut juliet = Client::plain(&host, "juliet");
+    let after = juliet.roster("v");
+    for gone in ["tybalt", "romeo", "nurse"] {
+        assert!(after.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {after}");
+    }
+    // A client that knows an older version is told what has changed (RFC 6121 2.6.3).
+    let since = version(&before);
+    assert!(version(&after) > since, "{before} {after}");
+    juliet.send(&format!("<iq type='get' id='w'><query xmlns='jabber:iq:roster' ver='{since}'/></iq>"));
+    let told = juliet.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    for gone in ["tybalt", "romeo", "nurse"] {
+        assert!(told.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {told}");
+    }
+    host.stop();
+}
