@@ -1,8 +1,8 @@
 //! Available presence, interned: a session keeps four bytes, and what a million sessions have in common is kept once.
 //!
-//! A payload is the inner XML of the presence stanza as it came (`<show/>`, `<status/>`, `<priority/>`, caps, ...).
-//! Clients of one kind send the same, so a shard holds few distinct ones. Each holder of an id owns one reference. It
-//! must never know whose presence it is.
+//! A payload is the presence stanza as it came (`<show/>`, `<status/>`, `<priority/>`, caps, ...), without addresses and
+//! `id`. Clients of one kind send the same, so a shard holds few distinct ones. Each holder of an id owns one reference.
+//! It must never know whose presence it is.
 
 use crate::limits::{PRESENCE_PAYLOAD_BYTES_MAX, PRESENCE_TABLE_BYTES_MAX, PRESENCE_TABLE_ENTRIES_MAX};
 use hashbrown::HashTable;
