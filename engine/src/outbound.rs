@@ -6,7 +6,7 @@
 /// A message in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Its archive id, or 0.
+    /// Its archive id or what stands for one, or 0.
     id: u64,
     start: u32,
     end: u32,
@@ -15,7 +15,7 @@ struct Mark {
 /// A message that did not get out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// Its archive id, or 0 if it stands in no archive.
+    /// Its archive id or what stands for one, or 0 if it is not a message that may wait.
     pub id: u64,
     /// Its bytes; empty if it was in a send under way.
     pub xml: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct Outbound {
     pending: Vec<u8>,
     /// Messages among `pending`.
     pending_messages: Vec<Mark>,
-    /// Archive ids of messages in the send that is under way.
+    /// Ids of messages that may wait in the send that is under way.
     sending_ids: Vec<u64>,
     /// Bytes of the send that is under way.
     sending_bytes: usize,
@@ -53,7 +53,7 @@ impl Outbound {
         &mut self.pending
     }
 
-    /// Notes that the last `bytes` of the buffer are the message with this archive id (0: it stands in no archive).
+    /// Notes that the last `bytes` of the buffer are the message with this id (0: it may not wait).
     pub fn note(&mut self, id: u64, bytes: usize) {
         let end = self.pending.len() as u32;
         self.pending_messages.push(Mark { id, start: end - bytes as u32, end });
@@ -107,7 +107,7 @@ impl Outbound {
         Some(std::mem::take(&mut self.pending))
     }
 
-    /// The send is done: returns the archive ids that it carried.
+    /// The send is done: returns the ids of messages that it carried.
     pub fn sent(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.sending_bytes = 0;
         self.sending_ids.drain(..)

@@ -127,8 +127,6 @@ pub struct Shard {
     shutting_down: bool,
     /// Archive ids are given out above this.
     last_id: u64,
-    /// Marks of messages in no archive are given out above this.
-    last_mark: u64,
     /// Up to here ids are reserved in the store, so that none is given twice after a restart.
     id_reserved: u64,
     /// Names whose account is being made.
@@ -165,7 +163,6 @@ impl Shard {
             storage: StorageState::Ok,
             shutting_down: false,
             last_id: settings.id_floor,
-            last_mark: 0,
             id_reserved: 0,
             registering: std::collections::BTreeSet::new(),
             levels: Levels::default(),

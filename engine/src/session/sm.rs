@@ -13,7 +13,7 @@ pub const TOKEN_BYTES: usize = 16;
 pub struct Unacked {
     /// Its bytes as sent, without a delay stamp.
     pub xml: Box<[u8]>,
-    /// Its id in the user's archive; 0 if it is not there.
+    /// Its id in the user's archive or what stands for one; 0 if it is not a message that may wait.
     pub id: u64,
 }
 

@@ -354,7 +354,7 @@ impl Shard {
     pub(super) fn bounce_unreceived(&mut self, xml: &[u8]) {
         let mut scanner = crate::wire::Scanner::new();
         let scope = crate::wire::StreamScope::Usual;
-        if scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
+        if xml.is_empty() || scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
             return;
         }
         let element = scanner.element(&scope, xml);

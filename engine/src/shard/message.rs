@@ -27,8 +27,11 @@ const REPLAY_BYTES_MAX: u32 = 128 << 10;
 /// A message that waited for less than this, in microseconds, behind others while its receiver was there, bears no delay
 /// stamp.
 const DELAY_US: u64 = 1_000_000;
-/// Bit of a mark that stands for a message in no archive.
+/// Bit of a mark, which stands for a message in no archive: the rest is the archive id that it gets if it has to wait, so
+/// that it goes before what came after it. Archive ids are times and use neither this bit nor the next.
 const UNARCHIVED: u64 = 1 << 63;
+/// Bit of a mark that several sessions hold.
+const SHARED: u64 = 1 << 62;
 /// Returned rows looked at when a user comes online; the rest follow with the next replay.
 const RETURNED_ROWS_MAX: u32 = 1000;
 
@@ -99,10 +102,11 @@ impl Shard {
         // comes meanwhile goes behind it (RFC 6120 10.1). To another session nothing would bring it.
         let takes = self.sessions.get(session).is_some_and(|s| s.takes_messages());
         if takes && (!live || self.is_behind(session)) {
-            return self.to_mailbox(user, stanza);
+            return self.to_mailbox(user, stanza, None);
         }
         if !self.settings.archive {
-            self.hand(session, 0, stanza.xml);
+            let mark = self.mark(user, 1);
+            self.hand(session, mark, stanza.xml);
             return self.confirm(stanza.origin);
         }
         if !live && !self.has_mailbox(user) {
@@ -140,21 +144,15 @@ impl Shard {
         }
         let ready: Vec<SessionId> = takers.iter().copied().filter(|&s| !self.is_behind(s)).collect();
         if !self.users.get(user).live || ready.is_empty() {
-            self.to_mailbox(user, stanza);
-            return;
+            return self.to_mailbox(user, stanza, None);
         }
         let id = if self.settings.archive {
             self.mailbox(user);
             let id = self.archive(stanza, true);
             self.mailbox(user).handed(id, ready.len() as u16, false);
             id
-        } else if let [_] = ready[..] {
-            0
         } else {
-            // Several hold it: only when the last one is lost it has to wait again.
-            let mark = self.next_mark();
-            self.mailbox(user).handed_unarchived(mark, ready.len() as u16);
-            mark
+            self.mark(user, ready.len() as u16)
         };
         for session in ready {
             self.hand(session, id, stanza.xml);
@@ -162,22 +160,31 @@ impl Shard {
         self.confirm(stanza.origin);
     }
 
-    /// Stands for a message that is in no archive and that several sessions hold; never an archive id, which is a time.
-    fn next_mark(&mut self) -> u64 {
-        self.last_mark += 1;
-        UNARCHIVED | self.last_mark
+    /// Stands for a message in no archive that `holders` sessions get. Of several, only the last one that is lost makes it
+    /// wait again.
+    fn mark(&mut self, user: u32, holders: u16) -> u64 {
+        let id = UNARCHIVED | self.next_id();
+        if holders == 1 {
+            return id;
+        }
+        self.mailbox(user).handed_unarchived(id | SHARED, holders);
+        id | SHARED
     }
 
     /// Writes the message to the user's archive.
     fn archive(&mut self, stanza: Incoming<'_>, waits: bool) -> u64 {
         let id = self.next_id();
-        let entry = Entry { incoming: true, waits, peer: stanza.from, xml: stanza.xml };
-        entry.put(&mut self.writes, super::stanza::bare_of(stanza.to), id);
+        self.archive_at(id, stanza, waits);
         id
     }
 
-    /// The message waits for a session, if there is room.
-    fn to_mailbox(&mut self, user: u32, stanza: Incoming<'_>) {
+    fn archive_at(&mut self, id: u64, stanza: Incoming<'_>, waits: bool) {
+        let entry = Entry { incoming: true, waits, peer: stanza.from, xml: stanza.xml };
+        entry.put(&mut self.writes, super::stanza::bare_of(stanza.to), id);
+    }
+
+    /// The message waits for a session, if there is room: behind all others, or `at` the place of an earlier id.
+    fn to_mailbox(&mut self, user: u32, stanza: Incoming<'_>, at: Option<u64>) {
         let (most, most_bytes) = (self.settings.mailbox_messages_max, self.settings.mailbox_bytes_max);
         if self.users.get(user).live {
             self.mailbox(user).fall_behind();
@@ -199,8 +206,17 @@ impl Shard {
             self.answer_with_error(stanza, condition);
             return self.confirm(stanza.origin);
         }
-        let id = self.archive(stanza, true);
-        self.mailbox(user).stored(id, stanza.xml.len());
+        if let Some(id) = at {
+            // Replay and cursor may be past this id: a row speaks for it.
+            self.archive_at(id, stanza, false);
+            let bare = self.bare_of_user(user);
+            archive::put_returned(&mut self.writes, &bare, id);
+            self.returned_rows_changed(user);
+            self.mailbox(user).returns(id, stanza.xml.len());
+        } else {
+            let id = self.archive(stanza, true);
+            self.mailbox(user).stored(id, stanza.xml.len());
+        }
         self.write_row(user);
         self.counters.messages_stored.one();
         self.confirm(stanza.origin);
@@ -232,7 +248,7 @@ impl Shard {
         }
     }
 
-    /// Gives a message to a session; `id` is its archive id, or 0.
+    /// Gives a message to a session; `id` is its archive id, its mark, or 0 for one that will not wait.
     fn hand(&mut self, session: SessionId, id: u64, xml: &[u8]) {
         if id == 0 || id & UNARCHIVED != 0 {
             return self.hand_bytes(session, id, xml);
@@ -309,12 +325,15 @@ impl Shard {
     /// A session ended without having received these.
     pub(super) fn messages_lost(&mut self, user: u32, lost: Vec<Unsent>) {
         for unsent in lost {
-            let marked = unsent.id & UNARCHIVED != 0;
-            let mailbox = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut());
-            if unsent.id == 0 || (marked && mailbox.is_some_and(|m| m.lost_unarchived(unsent.id))) {
-                self.restore_unarchived(user, &unsent.xml);
+            if unsent.id == 0 {
+                self.bounce_unreceived(&unsent.xml);
+                continue;
             }
-            if unsent.id == 0 || marked {
+            if unsent.id & UNARCHIVED != 0 {
+                let mailbox = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut());
+                if unsent.id & SHARED == 0 || mailbox.is_some_and(|m| m.lost_unarchived(unsent.id)) {
+                    self.restore_unarchived(user, unsent.id & !(UNARCHIVED | SHARED), &unsent.xml);
+                }
                 continue;
             }
             let bare = self.bare_of_user(user);
@@ -340,24 +359,19 @@ impl Shard {
         }
     }
 
-    /// A stanza that stands in no archive: a message that may wait goes to the mailbox, a request gets its error.
-    fn restore_unarchived(&mut self, user: u32, xml: &[u8]) {
+    /// A message that stands in no archive waits, in the place of the id that was kept for it.
+    fn restore_unarchived(&mut self, user: u32, id: u64, xml: &[u8]) {
         let mut scanner = crate::wire::Scanner::new();
         let scope = crate::wire::StreamScope::Usual;
-        if scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() || xml.is_empty() {
+        // Its bytes were in a send under way: they are gone.
+        if xml.is_empty() || scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
             return;
         }
         let element = scanner.element(&scope, xml);
-        let kept = element.name() == "message"
-            && matches!(element.kind().as_deref(), None | Some("chat" | "normal"))
-            && crate::feature::offline::mailbox_eligible("", element.children().map(|c| (c.namespace(), c.name())));
         let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
-        if !kept {
-            return self.bounce_unreceived(xml);
-        }
         self.counters.messages_returned.one();
         let kind = crate::mail::Kind::Message { class: MessageClass::Chat, store: true };
-        self.to_mailbox(user, Incoming { kind, origin: None, from: &from, to: &to, xml });
+        self.to_mailbox(user, Incoming { kind, origin: None, from: &from, to: &to, xml }, Some(id));
     }
 
     // Coming online, and what has waited.

@@ -8,7 +8,6 @@ use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
-use crate::session::conn::NONE;
 use crate::shard::mail::id_of_stanza;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
@@ -381,10 +380,7 @@ impl Shard {
     /// A subscription stanza has come to this home. Whether there is an account is looked up first.
     pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
         let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
-        match self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE) {
-            Some(user) => self.roster_step(user, step),
-            None => self.with_account(local_of(to), step),
-        }
+        self.with_account(local_of(to), step);
     }
 
     fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {

@@ -232,6 +232,13 @@ impl Mailbox {
         }
         let row = !held.returned;
         self.outstanding.remove(index);
+        self.returns(id, bytes);
+        self.advance();
+        Lost::Waits { row }
+    }
+
+    /// A message that was handed out waits again, with a returned row.
+    pub fn returns(&mut self, id: u64, bytes: usize) {
         self.fall_behind();
         self.row.count = self.row.count.saturating_add(1);
         self.row.bytes += bytes as u64;
@@ -240,8 +247,6 @@ impl Mailbox {
             let at = returned.partition_point(|&other| other < id);
             returned.insert(at, id);
         }
-        self.advance();
-        Lost::Waits { row }
     }
 
     /// The last session that takes messages has gone. If the user was live, all up to the id `live_up_to` is delivered

@@ -170,22 +170,18 @@ impl Run {
                     row.count, row.bytes
                 ));
             }
-            let newest = self
-                .world
-                .disk
-                .partition(Table::Archive, &bare)
-                .filter(|(_, v)| Entry::decode(v).is_some_and(|e| e.incoming && e.waits));
-            if let Some((sort, _)) = newest.last() {
-                let id = crate::store::archive::id_of(sort).unwrap_or(0);
-                if id > row.cursor {
-                    return Err(format!(
-                        "{bare} has all messages, but the cursor stands at {} before {id}",
-                        row.cursor
-                    ));
-                }
-                if !self.world.settings().archive {
-                    return Err(format!("{bare} keeps a delivered message without archive"));
-                }
+            let rows = self.world.disk.partition(Table::Archive, &bare);
+            let incoming: Vec<_> = rows
+                .filter_map(|(sort, v)| Some((crate::store::archive::id_of(sort).unwrap_or(0), Entry::decode(v)?)))
+                .filter(|(_, entry)| entry.incoming)
+                .collect();
+            if let Some((id, _)) = incoming.iter().rfind(|(id, entry)| entry.waits && *id > row.cursor) {
+                return Err(format!("{bare} has all messages, but the cursor stands at {} before {id}", row.cursor));
+            }
+            if !self.world.settings().archive
+                && let Some((id, _)) = incoming.first()
+            {
+                return Err(format!("{bare} keeps the delivered message {id} without archive"));
             }
         }
         Ok(())
