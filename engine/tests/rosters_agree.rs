@@ -1,4 +1,5 @@
-//! What a crash leaves of two rosters when it loses the letter between them, and how they find together again.
+//! Two rosters that must find together: after a crash that lost the letter between them, and when stanzas come while the
+//! contact comes online.
 
 use throng_engine::feature::subscription::State;
 use throng_engine::settings::Settings;
@@ -8,21 +9,30 @@ use throng_engine::testing::script::Script;
 use throng_engine::testing::stage::Stage;
 use throng_engine::testing::world::{PASSWORD, Pace};
 
-/// Romeo's roster says `to` with this number of his request, and Juliet's has nothing: her `unsubscribed` is lost.
-fn play(text: &str) {
+const ROMEO: &str = "romeo@localhost";
+const JULIET: &str = "juliet@localhost";
+
+/// Plays a script on several worlds with these rows: whose, about whom, what.
+fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {
         let script = Script::parse(text).expect("a script");
-        let mut stage = Stage::new(seed, Settings::new("localhost", shards, [0; 32], 0), Pace::default(), &script);
-        let item = ItemView { listed: true, state: State::To as u8, ver: 9, asked: 8, ..ItemView::default() };
-        let mut row = Vec::new();
-        item.encode(&mut row);
-        let disk = &mut stage.world.disk;
-        disk.put(Table::Roster, "romeo@localhost", b"juliet@localhost", &row);
-        disk.put(Table::Roster, "romeo@localhost", b"", &Version { current: 9, removal: 0 }.encode());
+        let mut stage = Stage::new(seed, Settings::new("localhost", shards, [0; 32], 0), pace.clone(), &script);
+        for (owner, contact, item) in rows {
+            let mut row = Vec::new();
+            item.encode(&mut row);
+            stage.world.disk.put(Table::Roster, owner, contact.as_bytes(), &row);
+            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, removal: 0 }.encode());
+        }
         if let Err(error) = script.play(&mut stage, "localhost", PASSWORD) {
             panic!("on {shards} shards: {error}");
         }
     }
+}
+
+/// Romeo's roster says `to` with this number of his request, and Juliet's has nothing: her `unsubscribed` is lost.
+fn play_lost_unsubscribed(text: &str) {
+    let item = ItemView { listed: true, state: State::To as u8, ver: 9, asked: 8, ..ItemView::default() };
+    play(&Pace::default(), &[(ROMEO, JULIET, item)], text);
 }
 
 const PROBED: &str = "
@@ -41,7 +51,7 @@ romeo receives nothing
 /// RFC 6121 4.3.2 rule 1: a probe of a user who has not granted it is answered with `unsubscribed`.
 #[test]
 fn a_lost_unsubscribed_heals_when_the_contact_is_online() {
-    play(&format!(
+    play_lost_unsubscribed(&format!(
         "clients: romeo=romeo/orchard juliet=juliet/balcony\njuliet connects\njuliet sends: <presence/>{PROBED}"
     ));
 }
@@ -50,7 +60,7 @@ fn a_lost_unsubscribed_heals_when_the_contact_is_online() {
 /// always comes after the user would stay in the user's roster for good.
 #[test]
 fn a_lost_unsubscribed_heals_when_the_contact_is_offline() {
-    play(&format!(
+    play_lost_unsubscribed(&format!(
         "clients: romeo=romeo/orchard juliet=juliet/balcony{PROBED}juliet connects\njuliet sends: <presence/>
 juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
 romeo receives nothing"
@@ -60,5 +70,38 @@ romeo receives nothing"
 /// RFC 6121 4.3.2 rule 1: "if the contact account does not exist".
 #[test]
 fn a_subscription_to_an_account_that_is_gone_ends() {
-    play(&format!("clients: romeo=romeo/orchard{PROBED}"));
+    play_lost_unsubscribed(&format!("clients: romeo=romeo/orchard{PROBED}"));
+}
+
+/// RFC 6120 10.1: what is for one user stays in order, also if the user comes online while his account is looked up for the
+/// first of two stanzas.
+#[test]
+fn a_second_request_does_not_overtake_the_end_of_the_first() {
+    let from =
+        ItemView { listed: true, approved: true, state: State::From as u8, ver: 5, seen: 8, ..ItemView::default() };
+    let to = ItemView { listed: true, state: State::To as u8, ver: 9, asked: 8, ..ItemView::default() };
+    let slow = Pace { read_us: 2_000_000, ..Pace::default() };
+    play(
+        &slow,
+        &[(ROMEO, JULIET, from), (JULIET, ROMEO, to)],
+        "clients: romeo=romeo/orchard juliet=juliet/balcony
+juliet connects
+juliet sends: <presence/>
+juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
+romeo logs in
+juliet sends: <presence to='romeo@localhost' type='unsubscribe'/>
+juliet sends: <presence to='juliet@localhost/balcony'/>
+juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost/balcony'/>
+romeo sends: <iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>orchard</resource></bind></iq>
+romeo receives: <iq type='result' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>
+    <jid>romeo@localhost/orchard</jid></bind></iq>
+juliet sends: <presence to='romeo@localhost' type='subscribe'/>
+time passes: 5000 ms
+romeo sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>
+romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
+    <item jid='juliet@localhost' subscription='from' approved='true'/></query></iq>
+juliet sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>
+juliet receives: <iq type='result' id='r' to='juliet@localhost/balcony'><query xmlns='jabber:iq:roster' ver='{any}'>
+    <item jid='romeo@localhost' subscription='to'/></query></iq>",
+    );
 }

@@ -1,7 +1,8 @@
 //! Letters of other shards, and of this one: who gets what.
 
 use crate::mail::{Kind, Letter, MailBatch, MessageClass, Origin};
-use crate::router::users::{Known, Parked, RosterStep, Waiting};
+use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
+use crate::session::conn::NONE;
 use crate::shard::stanza::local_of;
 use crate::shard::{Pending, Shard, owned};
 use crate::store::{Found, Query, Table};
@@ -48,7 +49,7 @@ impl Shard {
         if slot.and_then(|slot| self.users.get(slot).state.as_ref()).is_some_and(|s| !s.parked.is_empty()) {
             return self.park(local, stanza);
         }
-        let online = slot.is_some_and(|slot| self.users.get(slot).first != crate::session::conn::NONE);
+        let online = slot.is_some_and(|slot| self.users.get(slot).first != NONE);
         if online {
             return self.for_user(slot.expect("online users have a slot"), stanza);
         }
@@ -135,13 +136,19 @@ impl Shard {
         }
     }
 
-    /// Does a roster step if there is an account.
+    /// Does a roster step if there is an account, behind what waits for it already (RFC 6120 10.1). A probe is answered
+    /// for an account that is not there as for a roster that does not know the prober (RFC 6121 4.3.2 rule 1).
     pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
-        let slot = self.users.find(local);
-        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
-        match (known, slot) {
-            (Known::Missing, _) => {}
-            (Known::Exists, Some(slot)) => self.roster_step(slot, step),
+        let user = self.users.find_or_insert(local);
+        let User { first, state, .. } = self.users.get(user);
+        let known = match state.as_ref().map_or(Known::Unknown, |s| s.known) {
+            _ if *first != NONE => Known::Exists,
+            known => known,
+        };
+        let waits = state.as_ref().is_some_and(|s| !s.parked.is_empty());
+        match (known, &step) {
+            (Known::Exists, _) | (_, RosterStep::Probe { .. }) if !waits => self.roster_step(user, step),
+            (Known::Missing, _) if !waits => {}
             _ => {
                 self.wait_for_account(local, Waiting::Step(step));
             }

@@ -224,8 +224,7 @@ impl Shard {
         if online.is_none() && number == 0 {
             return;
         }
-        let user = self.users.find_or_insert(local_of(to));
-        self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
+        self.with_account(local_of(to), RosterStep::Probe { from: from.into(), to: to.into(), number });
     }
 
     /// Presence of someone to all available sessions of a user.

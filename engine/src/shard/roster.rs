@@ -8,7 +8,6 @@ use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
 use crate::router::users::{Parked, RosterStep};
-use crate::session::conn::NONE;
 use crate::shard::mail::{Incoming, id_of_stanza};
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
@@ -286,7 +285,7 @@ impl Shard {
     /// not, the contact is told so.
     pub(super) fn may_be_shown(&mut self, user: u32, from: &str) -> bool {
         let (owner, contact) = (self.bare_of_user(user), bare_of(from));
-        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty());
+        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty() && s.parked.is_empty());
         let Some(roster) = state.and_then(|s| s.roster.as_ref()).filter(|_| contact != owner) else { return true };
         let Some((kind, number)) = roster.shown(contact) else { return true };
         self.subscription_to(&owner, contact, kind, number);
@@ -369,10 +368,7 @@ impl Shard {
     /// there it is silently dropped (RFC 6121 8.5.1).
     pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
         let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
-        match self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE) {
-            Some(user) => self.roster_step(user, step),
-            None => self.with_account(local_of(to), step),
-        }
+        self.with_account(local_of(to), step);
     }
 
     fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
