@@ -452,17 +452,11 @@ fn roster_item(item: &Node) -> (String, String) {
     (of("jid").to_owned(), state)
 }
 
-/// The numbers of messages in bytes: `#number#`.
+/// The numbers of messages in bytes: `#number#`. One that is cut off may be the beginning of another and does not count.
 pub fn numbers(bytes: &[u8]) -> Vec<u64> {
-    let mut all = Vec::new();
-    let mut parts = bytes.split(|&b| b == b'#');
-    parts.next();
-    for part in parts {
-        if let Some(number) = std::str::from_utf8(part).ok().and_then(|p| p.parse().ok()) {
-            all.push(number);
-        }
-    }
-    all
+    let parts: Vec<&[u8]> = bytes.split(|&b| b == b'#').collect();
+    let between = parts.get(1..parts.len() - 1).unwrap_or_default();
+    between.iter().filter_map(|part| std::str::from_utf8(part).ok()?.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -471,7 +465,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_in_any_bytes() {
-        assert_eq!(numbers(b"<body>#12#xx</body><body>#7#</body><body>#9"), [12, 7, 9]);
+        assert_eq!(numbers(b"<body>#12#xx</body><body>#7#</body><body>#9"), [12, 7]);
         assert_eq!(numbers(b"12#"), []);
     }
 }

@@ -68,6 +68,8 @@ pub struct Run {
     owners: BTreeMap<SocketId, usize>,
     users: Vec<String>,
     ledger: Ledger,
+    /// What clients without stream management have not got, and what they had of the message in which it begins.
+    lost: BTreeMap<SocketId, Vec<u8>>,
     calm: bool,
     end_us: u64,
     turns: u64,
@@ -132,6 +134,7 @@ impl Run {
             owners: BTreeMap::new(),
             users,
             ledger: Ledger::new(single && !refusals),
+            lost: BTreeMap::new(),
             calm: false,
             end_us,
             turns: 0,
@@ -222,27 +225,30 @@ impl Run {
     fn gone(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let without = client.management.as_ref().is_none_or(|m| m.previd.is_empty());
+        let socket = client.socket;
         let rest = client.disconnected();
-        if without {
-            self.ledger.excuse(&numbers(&rest));
+        if let Some(socket) = socket.filter(|_| without) {
+            // What follows may still be on its way to the kernel.
+            let all = self.lost.entry(socket).or_insert(rest);
+            self.ledger.excuse(&numbers(all));
         }
     }
 
     /// Bytes that the server believes to be with clients.
     fn note_lost(&mut self) {
-        for (socket, mut bytes) in std::mem::take(&mut self.world.lost) {
+        for (socket, bytes) in std::mem::take(&mut self.world.lost) {
             let managed = |c: &Client| c.management.as_ref().is_some_and(|m| !m.previd.is_empty());
-            match self.owners.get(&socket) {
+            let begun = match self.owners.get(&socket) {
                 Some(&index) if managed(&self.clients[index]) => continue,
-                Some(&index) => {
-                    let mut whole = self.clients[index].rest().to_vec();
-                    whole.append(&mut bytes);
-                    self.ledger.excuse(&numbers(&whole));
-                }
+                Some(&index) => self.clients[index].rest(),
                 // A client without stream management has let go of the connection: `let_go` left the mark.
-                None if self.world.is_marked(socket) => self.ledger.excuse(&numbers(&bytes)),
-                None => {}
-            }
+                None if self.world.is_marked(socket) => &[],
+                None => continue,
+            };
+            // They come in pieces, and a message may lie across two.
+            let all = self.lost.entry(socket).or_insert_with(|| begun.to_vec());
+            all.extend_from_slice(&bytes);
+            self.ledger.excuse(&numbers(all));
         }
     }
 
