@@ -73,7 +73,7 @@ class Profanity:
     def _tmux(self, *arguments):
         return subprocess.run(
             ["tmux", "-L", self._socket, "-f", "/dev/null", *arguments],
-            check=True, capture_output=True, text=True,
+            check=True, capture_output=True, text=True, timeout=2 * WAIT,
         ).stdout
 
     def start(self):

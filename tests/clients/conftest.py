@@ -63,7 +63,7 @@ def running(server, loop):
         server.start()
         yield server
         if server.agent:
-            loop.run_until_complete(server.agent.close())
+            loop.run_until_complete(asyncio.wait_for(server.agent.close(), TEST_TIMEOUT))
         server.stop()
     finally:
         if server.process and server.process.poll() is None:
@@ -109,7 +109,7 @@ def new_world(server, tls, loop, request):
     world.log_since = server.log_size()
     request.node.world = world
     yield world
-    loop.run_until_complete(world.close())
+    loop.run_until_complete(asyncio.wait_for(world.close(), TEST_TIMEOUT))
 
 
 @pytest.hookimpl(tryfirst=True)

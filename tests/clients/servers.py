@@ -82,7 +82,7 @@ class Server:
         for port in (self.c2s, self.c2s_tls):
             self._wait_port(port)
         # The certificate is self-signed: trust exactly the one it shows.
-        self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls)))
+        self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls), timeout=START))
         return self
 
     def _wait_port(self, port):
