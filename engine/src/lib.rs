@@ -14,6 +14,7 @@ pub mod router;
 pub mod session;
 pub mod settings;
 pub mod shard;
+pub mod slots;
 pub mod store;
 pub mod testing;
 pub mod wire;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::id::{ConnId, ShardId};
 use throng_engine::session::moved::Moved;
+use throng_engine::slots::Slots;
 
 use crate::driver::{Close, Driver};
 use crate::tls::{TlsConfig, TlsConnection};
@@ -63,7 +64,7 @@ pub struct AfterSend {
 /// The connections of one thread, by the driver's slots.
 #[derive(Default)]
 pub struct Links {
-    links: Vec<Link>,
+    links: Slots<Link>,
     /// Closing connections and when their patience ends; bounded by the slots and their turnover in `LAST_WORDS`.
     closing: VecDeque<(Instant, ConnId)>,
     scratch: Vec<u8>,
@@ -73,9 +74,7 @@ impl Links {
     /// A connection was accepted or has arrived.
     pub fn open(&mut self, conn: ConnId, tls: Option<Box<TlsConnection>>) {
         let index = conn.slot as usize;
-        if index >= self.links.len() {
-            self.links.resize_with(index + 1, Link::default);
-        }
+        self.links.reach(index, Link::default);
         self.links[index] = Link { generation: conn.generation, open: true, tls, ..Link::default() };
     }
 

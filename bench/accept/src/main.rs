@@ -8,6 +8,7 @@
 mod account;
 mod client;
 mod cpu;
+mod fit;
 mod full_disk;
 mod hostile;
 mod kill9;

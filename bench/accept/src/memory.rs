@@ -1,33 +1,48 @@
-//! Memory of an idle session: the slope of the server's resident memory over authenticated, available, silent sessions.
+//! Memory of an idle session: how the server's memory grows with authenticated, available, silent sessions.
 //!
-//! Sessions are opened up to a first count and up to a second; each time the program waits until the server has let go of
-//! what it caches and its resident memory stands still. Kernel memory of sockets is not in it.
+//! Sessions are opened up to some counts; at each the program waits until the server's anonymous resident memory stands
+//! still, and a line is laid through the counts. Two things are weighed, in runs of their own:
+//!
+//! - **resident**: what the kernel counts (`Anonymous` of `smaps_rollup`), of the program as it is;
+//! - **live**: bytes and blocks that the server holds, by size, counted by its allocator (`throng-weighed`, bench/weigh).
+//!
+//! Before the first count every account has logged in and out once, in waves no larger than the first count: what grows with
+//! use rather than with sessions (the store's caches, pools, queues) has grown then, and no table of sessions is larger than
+//! the first count makes it. Kernel memory of sockets is in none of the figures.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Login;
-use crate::report::Outcome;
+use crate::client::{Login, Said};
+use crate::fit::{self, Line};
+use crate::report::{Outcome, median, spread};
 use crate::server::{Folder, Memory, Plan, Server};
-use crate::swarm::Swarm;
+use crate::swarm::{News, Swarm};
 
 /// Target, bytes a session.
 const BYTES_MOST: f64 = 1024.0;
+/// Looks half a second apart that have to agree.
+const LOOKS: usize = 10;
+/// How far they may be apart, bytes.
+const LOOKS_WITHIN: u64 = 16 << 10;
+/// Time that memory has to stand still in.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// What to do.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// First count of sessions.
-    #[arg(long, default_value_t = 5_000)]
-    from: usize,
-    /// Second count of sessions.
-    #[arg(long, default_value_t = 15_000)]
-    to: usize,
-    /// Seconds to wait before memory is looked at: a user's state is dropped from the cache after two here.
-    #[arg(long, default_value_t = 8)]
+    /// Counts of sessions to weigh at.
+    #[arg(long, value_delimiter = ',', default_value = "5000,7500,10000,12500,15000")]
+    at: Vec<usize>,
+    /// Runs of each set-up for resident memory.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// Seconds to wait at least before memory is looked at: a user's state is dropped from the cache after two here.
+    #[arg(long, default_value_t = 6)]
     settle: u64,
     /// Only this driver.
     #[arg(long)]
@@ -35,23 +50,78 @@ pub(crate) struct Options {
     /// Only this number of shards.
     #[arg(long)]
     shards: Option<u16>,
+    /// How sessions connect.
+    #[arg(long, value_enum, default_value = "off")]
+    tls: TlsUse,
+    /// Sessions have stream management (XEP-0198).
+    #[arg(long)]
+    managed: bool,
+    /// Contacts in the roster of each user, which each session fetches.
+    #[arg(long, default_value_t = 0)]
+    contacts: usize,
+    /// The server whose allocator counts; without it there, only resident memory is weighed.
+    #[arg(long, default_value = "target/release/throng-weighed")]
+    weighed: PathBuf,
 }
+
+/// How sessions connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TlsUse {
+    /// In the clear.
+    Off,
+    /// TLS 1.3 from the first byte (XEP-0368).
+    Direct,
+}
+
+/// Blocks and bytes that live, by the upper bound of their size.
+type Census = BTreeMap<u64, (i64, i64)>;
 
 /// Runs both drivers with one shard and two.
 pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
-    let (mut results, mut words, mut met) = (Vec::new(), Vec::new(), true);
+    if options.at.len() < 2 || !options.at.is_sorted_by(|a, b| a < b) {
+        return Err(io::Error::other("--at takes two counts or more, each larger than the one before"));
+    }
+    let folder = Folder::new("memory")?;
+    let world = World { throng, options, data: folder.path().join("data") };
+    world.plan(throng, "uring", 1).import((0..world.most()).map(name))?;
+    let (mut results, mut words, mut met, mut filled) = (Vec::new(), Vec::new(), true, options.contacts == 0);
     for driver in ["uring", "epoll"].into_iter().filter(|d| options.driver.as_deref().is_none_or(|wanted| wanted == *d))
     {
         for shards in [1, 2].into_iter().filter(|n| options.shards.is_none_or(|wanted| wanted == *n)) {
-            let (value, slope) = one(throng, options, driver, shards)?;
-            words.push(format!("{driver}, {shards} shards: {slope:.0}"));
-            // Memory that shrinks while sessions come says that the start was still being given back, and nothing of them.
+            let mut slopes = Vec::new();
+            let mut runs = Vec::new();
+            for _ in 0..options.runs {
+                let (points, panics) = world.one(throng, driver, shards, filled)?;
+                filled = true;
+                let line = fit::line(
+                    &points.iter().map(|p| (p.sessions as f64, p.memory.anonymous as f64)).collect::<Vec<_>>(),
+                );
+                eprintln!("{driver}, {shards} shards: {:.0} bytes a session resident", line.slope);
+                runs.push(resident_run(&points, line, &panics));
+                slopes.push(line.slope);
+            }
+            let slope = median(slopes.clone());
+            let (live, live_slope) = match options.weighed.exists() {
+                true => world.live(driver, shards)?,
+                false => (Value::Null, f64::NAN),
+            };
+            words.push(format!("{driver}, {shards} shards: {slope:.0} resident, {live_slope:.0} live"));
             met &= slope > 0.0 && slope <= BYTES_MOST;
-            results.push(value);
+            results.push(json!({
+                "driver": driver,
+                "shards": shards,
+                "bytes_a_session": spread(slopes.into_iter()),
+                "runs": runs,
+                "live": live,
+            }));
         }
     }
     let value = json!({
-        "what": "slope of the server's anonymous resident memory over idle, authenticated, available sessions, plain",
+        "what": "growth of the server's anonymous resident memory, and of the bytes its allocator has handed out, with \
+                 authenticated (SCRAM), available, idle sessions of distinct users",
+        "tls": options.tls == TlsUse::Direct,
+        "managed": options.managed,
+        "contacts": options.contacts,
         "target_bytes_a_session": BYTES_MOST,
         "results": results,
         "met": met,
@@ -59,54 +129,218 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     Ok(Outcome { name: "memory", line: format!("memory, bytes a session: {}", words.join("; ")), met, value })
 }
 
-fn one(throng: &Path, options: &Options, driver: &str, shards: u16) -> io::Result<(Value, f64)> {
-    let folder = Folder::new("memory")?;
-    let plan = Plan::new(throng, &folder.path().join("data")).driver(driver).shards(shards);
-    let plan = plan.flag("--cache-seconds=2");
-    plan.import((0..options.to).map(|i| format!("user{i:06}")))?;
-    let mut server = plan.start()?;
-    // What the start has left is given back to the kernel by and by: a first round brings that about.
-    let empty = server.memory()?;
-    let mut swarm = Swarm::new()?;
-    grow(&server, &mut swarm, options.from, options.settle)?;
-    drop(swarm);
-    std::thread::sleep(Duration::from_secs(options.settle));
-    let mut swarm = Swarm::new()?;
-    let first = grow(&server, &mut swarm, options.from, options.settle)?;
-    let second = grow(&server, &mut swarm, options.to, options.settle)?;
-    let open = swarm.conns.iter().filter(|conn| conn.is_open()).count();
-    if open != options.to || !server.runs() {
-        return Err(io::Error::other(format!("{open} of {} sessions are left", options.to)));
-    }
-    let a_session =
-        |of: fn(&Memory) -> u64| (of(&second) as f64 - of(&first) as f64) / (options.to - options.from) as f64;
-    let (slope, rss) = (a_session(|m| m.anonymous), a_session(|m| m.rss));
-    eprintln!("{driver}, {shards} shards: {slope:.0} bytes a session (rss {rss:.0}); {empty:?} {first:?} {second:?}");
-    let value = json!({
-        "driver": driver,
-        "shards": shards,
-        "sessions": [options.from, options.to],
-        "anonymous_bytes": [empty.anonymous, first.anonymous, second.anonymous],
-        "rss_bytes": [empty.rss, first.rss, second.rss],
-        "bytes_a_session": slope.round(),
-        "rss_bytes_a_session": rss.round(),
-        "panics": server.panics(),
-    });
-    Ok((value, slope))
+fn name(number: usize) -> String {
+    format!("user{number:06}")
 }
 
-/// Opens sessions until there are `count`, waits until the server has settled.
-fn grow(server: &Server, swarm: &mut Swarm, count: usize, settle: u64) -> io::Result<Memory> {
-    let logins = (swarm.conns.len()..count).map(|i| Login {
-        name: format!("user{i:06}"),
-        resource: "phone".into(),
-        managed: false,
-        available: true,
-    });
-    swarm.log_in(server.plain, logins.collect(), 100)?;
-    let end = Instant::now() + Duration::from_secs(settle);
-    while Instant::now() < end {
-        swarm.turn(Duration::from_millis(200), &mut |_, _| {})?;
+fn resident_run(points: &[Point], line: Line, panics: &[String]) -> Value {
+    json!({
+        "bytes_a_session": line.slope.round(),
+        "start_bytes": line.start.round(),
+        "residual_most_bytes": line.residual_most.round(),
+        "sessions": points.iter().map(|p| p.sessions).collect::<Vec<_>>(),
+        "anonymous_bytes": points.iter().map(|p| p.memory.anonymous).collect::<Vec<_>>(),
+        "huge_page_bytes": points.iter().map(|p| p.memory.huge).collect::<Vec<_>>(),
+        "settled": points.iter().all(|p| p.settled),
+        "panics": panics,
+    })
+}
+
+/// What was seen at one count of sessions.
+struct Point {
+    sessions: usize,
+    memory: Memory,
+    /// It stood still.
+    settled: bool,
+    census: Census,
+}
+
+struct World<'a> {
+    throng: &'a Path,
+    options: &'a Options,
+    data: PathBuf,
+}
+
+impl World<'_> {
+    fn most(&self) -> usize {
+        self.options.at.last().copied().unwrap_or_default()
     }
-    server.settled_memory(64 << 10, Duration::from_secs(30))
+
+    fn plan(&self, program: &Path, driver: &str, shards: u16) -> Plan {
+        let mut plan = Plan::new(program, &self.data).driver(driver).shards(shards).flag("--cache-seconds=2");
+        plan.tls = self.options.tls == TlsUse::Direct;
+        plan
+    }
+
+    /// The exact side: what lives, by size.
+    fn live(&self, driver: &str, shards: u16) -> io::Result<(Value, f64)> {
+        let (points, _) = self.one(&self.options.weighed, driver, shards, true)?;
+        let over = |of: &dyn Fn(&Census) -> i64| {
+            let points: Vec<_> = points.iter().map(|p| (p.sessions as f64, of(&p.census) as f64)).collect();
+            fit::line(&points)
+        };
+        let total = over(&|census| census.values().map(|(_, bytes)| bytes).sum());
+        let sizes: std::collections::BTreeSet<u64> = points.iter().flat_map(|p| p.census.keys().copied()).collect();
+        let rows: Vec<Value> = sizes
+            .into_iter()
+            .map(|size| {
+                let of = |census: &Census| census.get(&size).copied().unwrap_or_default();
+                (size, over(&|census| of(census).0).slope, over(&|census| of(census).1).slope)
+            })
+            .filter(|(_, _, bytes)| bytes.abs() >= 1.0)
+            .map(|(size, blocks, bytes)| {
+                let round = |n: f64| (n * 100.0).round() / 100.0;
+                json!({ "size_up_to": size, "blocks_a_session": round(blocks), "bytes_a_session": round(bytes) })
+            })
+            .collect();
+        eprintln!("{driver}, {shards} shards: {:.0} bytes a session live", total.slope);
+        let value = json!({
+            "bytes_a_session": total.slope.round(),
+            "residual_most_bytes": total.residual_most.round(),
+            "bytes": points.iter().map(|p| p.census.values().map(|(_, bytes)| bytes).sum()).collect::<Vec<i64>>(),
+            "anonymous_bytes": points.iter().map(|p| p.memory.anonymous).collect::<Vec<_>>(),
+            "by_size": rows,
+        });
+        Ok((value, total.slope))
+    }
+
+    /// Starts a server, warms it and weighs it at each count.
+    fn one(&self, program: &Path, driver: &str, shards: u16, filled: bool) -> io::Result<(Vec<Point>, Vec<String>)> {
+        let counts = self.data.with_extension("counts");
+        let _ = std::fs::remove_file(&counts);
+        let mut server = self.plan(program, driver, shards).env("THRONG_WEIGH", &counts).start()?;
+        let wave = self.options.at[0];
+        for first in (0..self.most()).step_by(wave) {
+            let mut swarm = Swarm::new()?;
+            let numbers = first..(first + wave).min(self.most());
+            self.log_in(&server, &mut swarm, numbers, !filled)?;
+            drop(swarm);
+            self.wait_for(0)?;
+        }
+        let (mut swarm, mut points) = (Swarm::new()?, Vec::new());
+        for &sessions in &self.options.at {
+            let numbers = swarm.conns.len()..sessions;
+            self.log_in(&server, &mut swarm, numbers, false)?;
+            self.wait_for(sessions)?;
+            let (memory, settled) = self.settle(&server, &mut swarm)?;
+            points.push(Point { sessions, memory, settled, census: census(&counts)? });
+        }
+        let open = swarm.conns.iter().filter(|conn| conn.is_open()).count();
+        if open != self.most() || !server.runs() {
+            return Err(io::Error::other(format!("{open} of {} sessions are left", self.most())));
+        }
+        Ok((points, server.panics()))
+    }
+
+    /// Logs users in; with `fill` they also make their rosters.
+    fn log_in(
+        &self,
+        server: &Server,
+        swarm: &mut Swarm,
+        numbers: std::ops::Range<usize>,
+        fill: bool,
+    ) -> io::Result<()> {
+        let (tls, managed) = (self.options.tls == TlsUse::Direct, self.options.managed || fill);
+        let to = if tls { server.tls } else { server.plain };
+        let resource = "phone".to_owned();
+        let logins = numbers.map(|n| Login { name: name(n), resource: resource.clone(), managed, available: true });
+        let indices = swarm.log_in_by(to, tls, logins.collect(), 100)?;
+        if self.options.contacts == 0 {
+            return Ok(());
+        }
+        for &index in &indices {
+            swarm.say(index, "<iq type='get' id='g'><query xmlns='jabber:iq:roster'/></iq>");
+        }
+        if fill { self.fill(swarm, &indices) } else { Ok(()) }
+    }
+
+    /// Gives each user as many contacts as wanted.
+    fn fill(&self, swarm: &mut Swarm, indices: &[usize]) -> io::Result<()> {
+        let sets: String = (0..self.options.contacts)
+            .map(|n| {
+                let item = format!("<item jid='contact{n}@localhost' name='Contact {n}'><group>Friends</group></item>");
+                format!("<iq type='set' id='s'><query xmlns='jabber:iq:roster'>{item}</query></iq>")
+            })
+            .collect();
+        // The presence, the roster's request, the contacts.
+        let handled = 2 + self.options.contacts as u32;
+        for some in indices.chunks(200) {
+            for &index in some {
+                swarm.say(index, &sets);
+                swarm.say(index, "<r xmlns='urn:xmpp:sm:3'/>");
+            }
+            let (mut done, end) = (0, Instant::now() + PATIENCE);
+            while done < some.len() {
+                swarm.turn(Duration::from_millis(100), &mut |_, news| {
+                    done += usize::from(news == News::Said(Said::Handled(handled)));
+                })?;
+                if Instant::now() > end {
+                    return Err(io::Error::other(format!("{done} of {} rosters are made", some.len())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the server itself says that it has as many connections and available sessions, with nothing to send.
+    fn wait_for(&self, sessions: usize) -> io::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let status = self.plan(self.throng, "uring", 1).status()?;
+            let counter = |name: &str| status["counters"][name].as_u64();
+            let now = [status["connections"].as_u64(), counter("sessions_available"), counter("outbound_bytes")];
+            if now == [Some(sessions as u64), Some(sessions as u64), Some(0)] {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(io::Error::other(format!(
+                    "connections, available, bytes to send: {now:?}, not {sessions}"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    }
+
+    /// Memory once it stands still, and whether it does.
+    fn settle(&self, server: &Server, swarm: &mut Swarm) -> io::Result<(Memory, bool)> {
+        let (start, mut looks) = (Instant::now(), Vec::new());
+        loop {
+            let next = Instant::now() + Duration::from_millis(500);
+            while Instant::now() < next {
+                swarm.turn(next.saturating_duration_since(Instant::now()), &mut |_, _| {})?;
+            }
+            if start.elapsed() < Duration::from_secs(self.options.settle) {
+                continue;
+            }
+            let memory = server.memory()?;
+            looks.push(memory);
+            let last = &looks[looks.len().saturating_sub(LOOKS)..];
+            let bytes = || last.iter().map(|look| look.anonymous);
+            let apart = bytes().max().unwrap_or(0) - bytes().min().unwrap_or(0);
+            let settled = last.len() == LOOKS && apart <= LOOKS_WITHIN;
+            if settled || start.elapsed() > PATIENCE {
+                return Ok((memory, settled));
+            }
+        }
+    }
+}
+
+/// Reads what the counting allocator tells, if it is there.
+fn census(path: &Path) -> io::Result<Census> {
+    for _ in 0..20 {
+        let text = match std::fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Census::new()),
+            other => other?,
+        };
+        if let Some(rows) = text.strip_suffix("end\n") {
+            let row = |line: &str| {
+                let mut words = line.split(' ');
+                let size = words.next()?.parse().ok()?;
+                Some((size, (words.next()?.parse().ok()?, words.next()?.parse().ok()?)))
+            };
+            return rows.lines().map(|line| row(line).ok_or_else(|| io::ErrorKind::InvalidData.into())).collect();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Err(io::Error::other("the counts are never whole"))
 }

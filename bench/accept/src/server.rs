@@ -22,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) tls: bool,
     /// Further flags.
     pub(crate) flags: Vec<String>,
+    environment: Vec<(String, PathBuf)>,
     log: Option<PathBuf>,
 }
 
@@ -35,6 +36,7 @@ impl Plan {
             shards: 2,
             tls: false,
             flags: Vec::new(),
+            environment: Vec::new(),
             log: None,
         }
     }
@@ -51,6 +53,12 @@ impl Plan {
 
     pub(crate) fn flag(mut self, flag: &str) -> Plan {
         self.flags.push(flag.into());
+        self
+    }
+
+    /// Sets a variable of the server's environment to a path.
+    pub(crate) fn env(mut self, name: &str, path: &Path) -> Plan {
+        self.environment.push((name.into(), path.to_owned()));
         self
     }
 
@@ -82,6 +90,17 @@ impl Plan {
         }
     }
 
+    /// What the running server says of itself (`throng ctl status --json`).
+    pub(crate) fn status(&self) -> io::Result<serde_json::Value> {
+        let mut command = Command::new(&self.throng);
+        let done = command.args(["ctl", "status", "--json", "--data"]).arg(&self.data).stdin(Stdio::null()).output()?;
+        if done.status.success() {
+            serde_json::from_slice(&done.stdout).map_err(io::Error::other)
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))
+        }
+    }
+
     /// Starts the server and waits until it accepts connections.
     pub(crate) fn start(&self) -> io::Result<Server> {
         let (plain, tls) = (free_port()?, free_port()?);
@@ -92,6 +111,7 @@ impl Plan {
         command.args(["--c2s", &plain.to_string(), "--driver", &self.driver, "--shards", &self.shards.to_string()]);
         command.arg("--c2s-tls").arg(if self.tls { tls.to_string() } else { "off".into() });
         command.arg("--plain-auth").args(&self.flags);
+        command.envs(self.environment.iter().map(|(name, path)| (name, path)));
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         let mut server = Server { child, plain, tls, started, accepting: Duration::ZERO, log: self.log() };
         while TcpStream::connect(plain).is_err() {
@@ -133,6 +153,8 @@ pub(crate) struct Memory {
     pub(crate) rss: u64,
     /// Resident and not backed by a file.
     pub(crate) anonymous: u64,
+    /// The part of it in huge pages.
+    pub(crate) huge: u64,
 }
 
 impl Server {
@@ -165,7 +187,7 @@ impl Server {
             let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
             kib.map(|kib| kib << 10).ok_or(io::ErrorKind::InvalidData)
         };
-        Ok(Memory { rss: field("Rss:")?, anonymous: field("Anonymous:")? })
+        Ok(Memory { rss: field("Rss:")?, anonymous: field("Anonymous:")?, huge: field("AnonHugePages:")? })
     }
 
     /// Memory once three looks in a row a second apart agree within `slack` bytes, or after `patience`.

@@ -91,8 +91,19 @@ impl Swarm {
         Ok(index)
     }
 
-    /// Logs clients in, at most `at_once` under way.
+    /// Logs clients in without TLS, at most `at_once` under way.
     pub(crate) fn log_in(&mut self, to: SocketAddr, logins: Vec<Login>, at_once: usize) -> io::Result<Vec<usize>> {
+        self.log_in_by(to, false, logins, at_once)
+    }
+
+    /// Logs clients in, with direct TLS or without, at most `at_once` under way.
+    pub(crate) fn log_in_by(
+        &mut self,
+        to: SocketAddr,
+        tls: bool,
+        logins: Vec<Login>,
+        at_once: usize,
+    ) -> io::Result<Vec<usize>> {
         let (mut indices, mut ready) = (Vec::with_capacity(logins.len()), 0);
         let mut logins = logins.into_iter();
         let mut stalled = Instant::now();
@@ -100,7 +111,7 @@ impl Swarm {
             while indices.len() - ready < at_once
                 && let Some(login) = logins.next()
             {
-                indices.push(self.add(to, login)?);
+                indices.push(self.add_client(to, None, tls, Client::new(login))?);
             }
             if indices.len() == ready {
                 return Ok(indices);

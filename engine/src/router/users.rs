@@ -9,6 +9,7 @@ use crate::id::SessionId;
 use crate::mail::{Kind, Origin};
 use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
+use crate::slots::Slots;
 use crate::store::mailbox::Mailbox;
 
 /// A stanza that waits until its user's state is loaded.
@@ -184,7 +185,7 @@ pub struct User {
 /// The users.
 #[derive(Debug, Default)]
 pub struct Users {
-    slots: Vec<User>,
+    slots: Slots<User>,
     free: Vec<u32>,
     index: HashTable<u32>,
 }
@@ -219,10 +220,7 @@ impl Users {
                 self.slots[slot as usize] = user;
                 slot
             }
-            None => {
-                self.slots.push(user);
-                (self.slots.len() - 1) as u32
-            }
+            None => self.slots.push(user) as u32,
         };
         let slots = &self.slots;
         self.index.insert_unique(hash(local), slot, |&other| hash(&slots[other as usize].local));

@@ -6,6 +6,7 @@ use super::facts::{ListenerKind, TlsFacts};
 use super::sasl;
 use crate::id::{ConnId, SessionId};
 use crate::outbound::Outbound;
+use crate::slots::Slots;
 use crate::wire::{Expect, Scanner, StreamScope};
 
 /// No connection, session or user.
@@ -156,7 +157,7 @@ impl From<StreamExpect> for Expect {
 /// A shard's connections, by the driver's slots.
 #[derive(Debug, Default)]
 pub struct Conns {
-    slots: Vec<Conn>,
+    slots: Slots<Conn>,
     held: usize,
     paused: usize,
 }
@@ -192,9 +193,7 @@ impl Conns {
     /// Puts a new connection into its slot.
     pub fn insert(&mut self, id: ConnId, opening: Opening, now_s: u32) {
         let index = id.slot as usize;
-        if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, Conn::default);
-        }
+        self.slots.reach(index, Conn::default);
         debug_assert!(matches!(self.slots[index].state, ConnState::Free), "the driver reuses a slot after Closed");
         self.slots[index] = Conn {
             generation: id.generation,

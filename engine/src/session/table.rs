@@ -4,6 +4,7 @@ use super::conn::NONE;
 use super::sm::Managed;
 use crate::feature::presence::PresenceId;
 use crate::id::{ConnId, SessionId};
+use crate::slots::Slots;
 
 /// One session. What only some have is boxed.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl Session {
 /// The sessions.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    slots: Vec<Session>,
+    slots: Slots<Session>,
     free: Vec<u32>,
     detached: usize,
     available: usize,
@@ -94,8 +95,7 @@ impl Sessions {
             *old = session;
             return SessionId { slot, generation };
         }
-        let slot = self.slots.len() as u32;
-        self.slots.push(session);
+        let slot = self.slots.push(session) as u32;
         SessionId { slot, generation: 0 }
     }
 

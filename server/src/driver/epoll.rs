@@ -18,6 +18,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use throng_engine::slots::Slots;
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -80,7 +81,7 @@ pub(super) struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
-    slots: Vec<Slot>,
+    slots: Slots<Slot>,
     free: Vec<u32>,
     sends: Sends,
     listeners: Vec<Listener>,
@@ -106,7 +107,7 @@ impl Epoll {
             epoll,
             events: Vec::with_capacity(EVENTS_PER_WAIT),
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
-            slots: Vec::new(),
+            slots: Slots::default(),
             free: Vec::new(),
             sends: Sends::default(),
             listeners: Vec::new(),
@@ -144,8 +145,7 @@ impl Epoll {
     fn take_in(&mut self, fd: OwnedFd) -> (ConnId, io::Result<()>) {
         let index = self.free.pop().unwrap_or_else(|| {
             let fresh = Slot { fd: None, generation: 0, sending: NONE, state: State::Free, flags: 0, armed: 0 };
-            self.slots.push(fresh);
-            (self.slots.len() - 1) as u32
+            self.slots.push(fresh) as u32
         });
         let raw = fd.as_raw_fd();
         let slot = self.slot(index);

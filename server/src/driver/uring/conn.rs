@@ -88,9 +88,7 @@ impl Uring {
 
     /// A socket has come into the table at `index`.
     pub(super) fn occupy(&mut self, index: u32, state: State, on_event: &mut dyn FnMut(Event<'_>)) -> ConnId {
-        while self.slots.len() <= index as usize {
-            self.slots.push(Slot { generation: 0, sending: NONE, state: State::Free, flags: 0 });
-        }
+        self.slots.reach(index as usize, || Slot { generation: 0, sending: NONE, state: State::Free, flags: 0 });
         if self.slot(index).state != State::Free {
             // The kernel has freed the place, and filled it, before it told so.
             self.release(index, on_event);

@@ -36,6 +36,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
+use throng_engine::slots::Slots;
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -47,7 +48,7 @@ pub(super) struct Uring {
     done: Vec<cqueue::Entry>,
     /// Polls and accepts among the completions of this call.
     fired: usize,
-    slots: Vec<Slot>,
+    slots: Slots<Slot>,
     used: u32,
     /// Slots of the kernel's table.
     capacity: u32,
@@ -86,7 +87,7 @@ impl Uring {
             ring,
             done: Vec::new(),
             fired: 0,
-            slots: Vec::new(),
+            slots: Slots::default(),
             used: 0,
             capacity,
             ceiling: capacity - (capacity / 64).clamp(1, 256),
