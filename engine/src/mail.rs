@@ -78,7 +78,8 @@ pub enum PresenceNews {
         /// The number of the sender's latest request to the receiver; see [`crate::feature::roster`].
         number: u64,
     },
-    /// A subscription stanza (RFC 6121 3).
+    /// A subscription stanza (RFC 6121 3). The stanza of an `unsubscribed` is an error if there is nobody who could have
+    /// answered the request (3.1.2).
     Subscription {
         /// Which of the four.
         kind: subscription::Kind,

@@ -148,7 +148,7 @@ impl Shard {
         let slot = self.users.find(local);
         let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         match (known, slot) {
-            (Known::Missing, _) => {}
+            (Known::Missing, _) => self.step_for_no_one(local, step),
             (Known::Exists, Some(slot)) => self.roster_step(slot, step),
             _ => {
                 self.wait_for_account(local, Waiting::Step(step));

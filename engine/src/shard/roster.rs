@@ -366,8 +366,19 @@ impl Shard {
         self.presence_to(PresenceNews::Subscription { kind, number }, from, to, xml.as_bytes());
     }
 
-    /// A subscription stanza has come to this home. Whether there is an account is looked up first: to one that is not
-    /// there it is silently dropped (RFC 6121 8.5.1).
+    /// There is no such account. A request for its presence is answered with an error, as the asking user's server owes it
+    /// (RFC 6121 3.1.2), and does not wait any more: it takes the way of a denial. All else is silently dropped (8.5.1).
+    pub(super) fn step_for_no_one(&mut self, local: &str, step: RosterStep) {
+        let RosterStep::ReceiveSubscription { kind: Kind::Subscribe, number, contact, xml } = step else { return };
+        let id = id_of_stanza(&xml);
+        let mut error = Vec::new();
+        let condition = StanzaCondition::ServiceUnavailable;
+        super::stanza::write_error(&mut error, "presence", id.as_deref(), None, None, condition);
+        let news = PresenceNews::Subscription { kind: Kind::Unsubscribed, number };
+        self.presence_to(news, &self.bare(local), &contact, &error);
+    }
+
+    /// A subscription stanza has come to this home. Whether there is an account is looked up first.
     pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
         let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
         match self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE) {
