@@ -35,6 +35,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(250);
 const SLEEP_CONGESTED: Duration = Duration::from_micros(200);
 /// Envelopes taken from each other shard in one turn.
 const MAIL_A_TURN: usize = 64;
+/// Least time between two lines of the log that say that accepting stands still, milliseconds.
+const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
 /// Bytes that may wait in the gate queue before clients are no longer read from.
 const GATE_BYTES_MAX: usize = 32 << 20;
 
@@ -126,6 +128,8 @@ pub struct Thread {
     departing: HashMap<u64, Box<Moved>>,
     /// What leaving connections have sent since their shard let go of them, as it came from the socket.
     leaving: HashMap<ConnId, Vec<u8>>,
+    /// When it was last logged that accepting stands still.
+    pause_told_ms: Option<u64>,
     departures: u64,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
@@ -146,6 +150,7 @@ impl Thread {
             waiting_conns: HashMap::new(),
             departing: HashMap::new(),
             leaving: HashMap::new(),
+            pause_told_ms: None,
             departures: 0,
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
@@ -213,14 +218,25 @@ impl Thread {
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = self.patience();
         let mut events = Events { thread: None };
-        let Thread { p, links, out, halves, waiting_conns, departing, leaving, .. } = self;
+        let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let mut now = None;
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         driver.wait(Some(timeout), &mut |event| {
             let now = *now.get_or_insert_with(|| clock.now());
-            let hands =
-                &mut Hands { shard, links, out, halves, waiting_conns, departing, leaving, listeners, tls, now };
+            let hands = &mut Hands {
+                shard,
+                links,
+                out,
+                halves,
+                waiting_conns,
+                departing,
+                leaving,
+                pause_told_ms,
+                listeners,
+                tls,
+                now,
+            };
             events.handle(hands, event);
         })?;
         for order in events.thread.take().unwrap_or_default() {
@@ -286,9 +302,21 @@ impl Thread {
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() {
             let mut events = Events { thread: None };
-            let Thread { p, links, out, halves, waiting_conns, departing, leaving, .. } = self;
+            let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
-            let mut hands = Hands { shard, links, out, halves, waiting_conns, departing, leaving, listeners, tls, now };
+            let mut hands = Hands {
+                shard,
+                links,
+                out,
+                halves,
+                waiting_conns,
+                departing,
+                leaving,
+                pause_told_ms,
+                listeners,
+                tls,
+                now,
+            };
             events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
             for order in events.thread.take().unwrap_or_default() {
                 self.carry_out(order);
@@ -463,6 +491,7 @@ struct Hands<'a> {
     waiting_conns: &'a mut HashMap<ConnId, u64>,
     departing: &'a mut HashMap<u64, Box<Moved>>,
     leaving: &'a mut HashMap<ConnId, Vec<u8>>,
+    pause_told_ms: &'a mut Option<u64>,
     listeners: &'a [ListenerKind],
     tls: &'a Option<(TlsConfig, TlsConfig)>,
     now: Now,
@@ -525,7 +554,12 @@ impl Events {
                 h.shard.handle(h.now, Input::Stayed { conn }, h.out);
             }
             Event::AcceptPaused { tag, cause } => {
-                tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
+                // It may come and go with every few connections.
+                let now_ms = h.now.mono_ms;
+                if h.pause_told_ms.is_none_or(|told_ms| now_ms >= told_ms + PAUSE_TOLD_EVERY_MS) {
+                    *h.pause_told_ms = Some(now_ms);
+                    tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
+                }
             }
             Event::Woken => {}
         }

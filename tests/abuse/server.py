@@ -16,7 +16,7 @@ PASSWORD = "secret"
 class Server:
     """`throng serve` with two shards on loopback. Time-outs are short, so that their effects can be waited for."""
 
-    def __init__(self, binary, driver, accounts, options):
+    def __init__(self, binary, driver, accounts, options, descriptors=None):
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="throng-abuse-"))
         self.data = self.folder / "data"
@@ -27,6 +27,8 @@ class Server:
         command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
         command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
         self.command = command
+        if descriptors:
+            command = ["prlimit", f"--nofile={descriptors}:{descriptors}", *command]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.port, self.tls_port = self._ports()

@@ -287,7 +287,7 @@ async def half_open(server, quick, many, times):
     """half-open connections"""
     # More of them than the server has room for: the others wait in the kernel's queue until it is their turn.
     tally = Tally("half-open connections", "4.9.3.4", ["connection-timeout"])
-    many = 500 if quick else many
+    many = 900 if quick else many
     # A process may have 20,000 descriptors.
     shares = [min(12_500, many - start) for start in range(0, many, 12_500)]
     crowd = [

@@ -297,7 +297,9 @@ options! {
     Machine Detail Restart shard_connections_max: Option<u64>,
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
-        "";
+        "With epoll each connection takes a descriptor of the process: the shards share its limit (RLIMIT_NOFILE, which \
+         the server raises as far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
+         there is no room waits in the kernel's queue.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
         "The kernel cuts it to net.core.somaxconn.";

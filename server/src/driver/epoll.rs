@@ -98,7 +98,7 @@ impl Epoll {
     /// When the process has no descriptors left.
     pub(super) fn new(settings: &Settings) -> io::Result<Epoll> {
         let epoll = sys::epoll_create()?;
-        let slots = u64::from(settings.slots).min(sys::descriptor_limit()).min(1 << 24);
+        let slots = u64::from(settings.slots.min(settings.descriptors)).min(sys::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
         let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::default() })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
@@ -221,8 +221,10 @@ impl Epoll {
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
-        self.room().fetch_add(1, Ordering::AcqRel);
-        self.wake_listeners(Exhausted::Slots);
+        // Not for each one that goes, while as many come.
+        if self.room().fetch_add(1, Ordering::AcqRel) >= self.capacity / 64 {
+            self.wake_listeners(Exhausted::Slots);
+        }
     }
 
     /// What comes after the last byte of a send.

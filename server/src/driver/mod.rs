@@ -173,6 +173,9 @@ pub enum Event<'a> {
 pub struct Settings {
     /// Connections at most, lowered to what the process may have (`RLIMIT_NOFILE`: it bounds each ring's table, too).
     pub slots: u32,
+    /// Descriptors of the process that connections may take at most, where each takes one (epoll). What else the process
+    /// opens needs some, too.
+    pub descriptors: u32,
     /// The thread's shared buffer for received bytes, in bytes; at least 64 KiB.
     pub receive_buffer_bytes: usize,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
@@ -181,7 +184,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { slots: 19_900, receive_buffer_bytes: 256 << 10, linger: Duration::from_secs(3) }
+        Settings {
+            slots: 19_900,
+            descriptors: u32::MAX,
+            receive_buffer_bytes: 256 << 10,
+            linger: Duration::from_secs(3),
+        }
     }
 }
 

@@ -302,10 +302,11 @@ fn start(
         DriverChoice::Epoll => Preference::Epoll,
     };
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
+    let driver_settings = settings::driver_settings(config, shards, settings::raise_descriptor_limit());
     for index in 0..usize::from(shards) {
         let (ready_in, ready) = sync_channel(1);
         let (rest_in, rest) = sync_channel(1);
-        let thread = spawn(index, preference, settings::driver_settings(config), ready_in, rest);
+        let thread = spawn(index, preference, driver_settings.clone(), ready_in, rest);
         threads.push(thread.map_err(Failure::failed)?);
         rests.push(rest_in);
         let ready = ready.recv().map_err(|_| Failure::failed("a shard's thread ended at once"))?;

@@ -1,5 +1,6 @@
 //! From the operator's options to what each room takes.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
 use throng_engine::shard::ID_FLOOR_PREFIX;
@@ -133,11 +134,29 @@ pub(super) fn disk_options(config: &Config) -> disk::Options {
     }
 }
 
-/// What a driver takes.
-pub(super) fn driver_settings(config: &Config) -> driver::Settings {
+/// Descriptors that connections must leave: the store keeps 256 tables open and opens more while it merges them, and
+/// there are the control socket, the logs and the threads' own.
+const SPARE_DESCRIPTORS: u64 = 512;
+
+/// Raises the limit on descriptors as far as the process may by itself, and returns it.
+pub(super) fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused where the hard limit is beyond what the kernel allows: then it stays as it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// What a driver takes, of as many as there are shards, in a process that may have so many descriptors.
+pub(super) fn driver_settings(config: &Config, shards: u16, descriptors: u64) -> driver::Settings {
     let usual = driver::Settings::default();
     let slots = config.shard_connections_max.and_then(|n| u32::try_from(n).ok()).unwrap_or(usual.slots);
-    driver::Settings { slots, ..usual }
+    driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), ..usual }
+}
+
+/// One shard's share of what is left when the rest of the process has its own; at least one.
+fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
+    let left = limit - SPARE_DESCRIPTORS.min(limit / 2);
+    u32::try_from(left / u64::from(shards.max(1))).unwrap_or(u32::MAX).max(1)
 }
 
 /// What a listener promises and demands.
@@ -162,4 +181,30 @@ pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_all_shards_leave_descriptors_to_the_store() {
+        for limit in [64, 1024, 20_000, 1 << 20] {
+            for shards in [1, 2, 60, 4096] {
+                let all = u64::from(share_of_descriptors(limit, shards)) * u64::from(shards);
+                let spare = SPARE_DESCRIPTORS.min(limit / 2);
+                assert!(all + spare <= limit || all == u64::from(shards), "{shards} shards of {limit}: {all}");
+                assert!(all + spare + u64::from(shards) > limit, "{shards} shards of {limit}: only {all}");
+            }
+        }
+        assert_eq!(share_of_descriptors(u64::MAX, 1), u32::MAX);
+    }
+
+    #[test]
+    fn the_limit_is_raised_to_what_is_allowed() {
+        let before = getrlimit(Resource::Nofile);
+        let raised = raise_descriptor_limit();
+        assert!(raised >= before.current.unwrap_or(u64::MAX));
+        assert_eq!(getrlimit(Resource::Nofile).maximum, before.maximum);
+    }
 }

@@ -222,7 +222,29 @@ fn a_table_full_of_arrivals_loses_nobody(kind: Preference) {
     }
 }
 
+/// Where a connection takes a descriptor of the process, no more are taken than are given for it.
+fn the_descriptors_of_others_are_left_to_them(kind: Preference) {
+    let mut world = World::with(kind, &Settings { descriptors: 4, linger: Duration::ZERO, ..Settings::default() });
+    let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
+    if kind == Preference::Epoll {
+        world.until_seen(&Seen::AcceptPaused(Exhausted::Slots));
+        world.quiet(30);
+        assert_eq!(world.driver.connections(), 4);
+        let conns: Vec<ConnId> = world
+            .seen
+            .iter()
+            .filter_map(|e| if let Seen::Accepted(conn, ..) = e { Some(*conn) } else { None })
+            .collect();
+        conns.iter().for_each(|conn| world.driver.close(*conn, Close::Now));
+        world.seen.clear();
+        serve(&mut world, clients.len() - 4);
+    } else {
+        serve(&mut world, clients.len());
+    }
+}
+
 on_both! {
+    the_descriptors_of_others_are_left_to_them
     a_full_table_loses_nobody a_table_full_of_arrivals_loses_nobody
     a_full_table_pauses_accepting without_descriptors_accepting_rests peers_are_told_by_their_address
     more_drivers_than_cores
