@@ -38,6 +38,23 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("thread", &["admin", "cli", "config", "log", "serve"]),
 ];
 
+/// Room of the load generator, and the rooms of it that it may name: those of which nothing is said, any but `cli`.
+const LOAD: &[(&str, &[&str])] = &[
+    ("driver", &[]),
+    ("sasl", &[]),
+    ("tls", &[]),
+    ("delivery", &[]),
+    ("wheel", &[]),
+    ("random", &[]),
+    ("histogram", &[]),
+    ("figures", &[]),
+    ("watch", &[]),
+    ("scenario", &[]),
+    ("client", &["sasl"]),
+    ("phases", &["scenario"]),
+    ("accounts", &["client", "sasl", "scenario"]),
+];
+
 /// Lines of a file beyond which its module documentation has to say why.
 const LINES_MAX: usize = 1_000;
 
@@ -229,7 +246,7 @@ fn names<'a>(file: &str, code: &str, files: &BTreeMap<Vec<&str>, &'a str>) -> BT
 #[test]
 fn files_of_a_room_stand_in_layers() {
     let mut wrong = Vec::new();
-    for krate in ["engine", "server"] {
+    for krate in ["engine", "load", "server"] {
         let sources = sources(krate);
         let files = sources.iter().map(|(file, _)| (module(file), file.as_str())).collect::<BTreeMap<_, _>>();
         let mut above = BTreeMap::new();
@@ -265,9 +282,33 @@ fn a_path_in_groups_is_unfolded() {
 }
 
 #[test]
+fn the_load_generator_knows_the_wire_and_nothing_else_of_this_server() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("load") {
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+        for (at, _) in code.match_indices("throng_engine::") {
+            if !code[at + "throng_engine::".len()..].starts_with("wire::") {
+                wrong.push(format!("load/src/{file} names more of the engine than the wire"));
+            }
+        }
+        let own = room(&file);
+        for (line, other) in named(&text).into_iter().filter(|_| !file.contains("tests")) {
+            let allowed = LOAD.iter().find(|(name, _)| *name == own).map(|(_, allowed)| *allowed);
+            if other != own && (other == "cli" || allowed.is_some_and(|allowed| !allowed.contains(&other))) {
+                wrong.push(format!("load/src/{file}:{line}: {own} must not know {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let manifest = fs::read_to_string(root().join("load/Cargo.toml")).expect("its manifest");
+    let linked: Vec<&str> = manifest.lines().filter(|line| line.starts_with("throng")).collect();
+    assert_eq!(linked, ["throng-engine.workspace = true"], "load must not link the server");
+}
+
+#[test]
 fn files_are_of_a_size_to_be_read() {
     let mut wrong = Vec::new();
-    for krate in ["engine", "server"] {
+    for krate in ["engine", "load", "server"] {
         for (file, text) in sources(krate) {
             let lines = text.lines().count();
             let says_why = text.lines().take_while(|l| l.starts_with("//!")).any(|l| l.contains("lines because"));
@@ -282,7 +323,7 @@ fn files_are_of_a_size_to_be_read() {
 #[test]
 fn no_queue_is_unbounded() {
     let mut wrong = Vec::new();
-    for krate in ["engine", "server"] {
+    for krate in ["engine", "load", "server"] {
         for (file, text) in sources(krate) {
             // The simulated world's queues are as long as its runs.
             if file.contains("tests") || file.starts_with("testing/") {
@@ -318,10 +359,12 @@ fn no_queue_is_unbounded() {
 
 #[test]
 fn unsafe_code_stands_in_the_drivers_only() {
-    for (file, text) in sources("server") {
-        if !file.starts_with("driver/") {
-            let has = text.lines().any(|l| l.split("//").next().unwrap_or_default().contains("unsafe "));
-            assert!(!has, "server/src/{file} has unsafe code");
+    for krate in ["load", "server"] {
+        for (file, text) in sources(krate) {
+            if !file.starts_with("driver/") {
+                let has = text.lines().any(|l| l.split("//").next().unwrap_or_default().contains("unsafe "));
+                assert!(!has, "{krate}/src/{file} has unsafe code");
+            }
         }
     }
     let engine = fs::read_to_string(root().join("engine/src/lib.rs")).expect("the engine");

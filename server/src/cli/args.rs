@@ -14,6 +14,7 @@ Examples:
   throng user add romeo                 make romeo@localhost, asking for a password
   throng ctl status                     what the running server does
   throng config explain c2s             what an option means
+  throng load --sessions 1000 --pairs 100   synthetic users against a server that runs
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
@@ -111,6 +112,7 @@ pub fn root() -> Command {
         .subcommand(config())
         .subcommand(store())
         .subcommand(ctl())
+        .subcommand(throng_load::command())
         .subcommand(Command::new("version").about("Print the version"))
 }
 

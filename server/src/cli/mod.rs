@@ -279,7 +279,20 @@ fn dispatch(
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
+        ("load", _) => load_with(matches, io),
         _ => unreachable!("clap knows these commands only"),
+    }
+}
+
+/// `throng load`, which is a crate of its own and knows nothing of this server.
+fn load_with(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    match throng_load::run(matches, &mut *io.out) {
+        Ok(throng_load::Outcome::Good) => Ok(()),
+        Ok(throng_load::Outcome::Bad) => {
+            Err(Failure::failed("nobody could log in, or messages were lost, came twice or out of order"))
+        }
+        Err(throng_load::Failure::Usage(text)) => Err(Failure::new(Exit::Usage, text)),
+        Err(throng_load::Failure::Failed(text)) => Err(Failure::failed(text)),
     }
 }
 

@@ -1,0 +1,431 @@
+//! One synthetic client as a pure state machine: bytes in, bytes and news out.
+//!
+//! [`Client::open`] begins a stream and [`Client::handle`] takes what came; both append what is to be sent. From the first
+//! byte on it secures the stream, registers if asked to, authenticates, binds, shows presence, and asks for a ping whose
+//! answer tells that the server has taken all this in. The room must never know a socket, a clock, or what other clients
+//! do. A client whose session stands keeps no heap, so that very many fit.
+
+use std::borrow::Cow;
+
+use throng_engine::wire::text::{escape_into, escape_value_into};
+use throng_engine::wire::{Element, Expect, Progress, Scanner, StreamScope, ns};
+
+use crate::sasl::{self, Mechanism, Scram};
+
+const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
+const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
+const BIND: &str = "urn:ietf:params:xml:ns:xmpp-bind";
+const DELAY: &str = "urn:xmpp:delay";
+
+/// Longest item taken from a server, in bytes.
+const ITEM_BYTES_MAX: usize = 1 << 20;
+
+/// When a stream is secured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Security {
+    /// Never.
+    Off,
+    /// After its first features (RFC 6120 5).
+    StartTls,
+    /// From the first byte (XEP-0368).
+    Direct,
+}
+
+/// What all clients have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    /// The server's domain.
+    pub(crate) domain: String,
+    /// TLS.
+    pub(crate) security: Security,
+    /// The one mechanism to use; none: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-1, the first that is offered.
+    pub(crate) mechanism: Option<Mechanism>,
+    /// Register the account first (XEP-0077); one that is there already is fine.
+    pub(crate) register: bool,
+    /// Send available presence.
+    pub(crate) available: bool,
+    /// Ask for the roster (RFC 6121 2.1.3).
+    pub(crate) roster: bool,
+}
+
+/// Who logs in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Account {
+    /// Localpart.
+    pub(crate) name: String,
+    /// In the clear.
+    pub(crate) password: String,
+}
+
+/// What is lent to a client for a call.
+pub(crate) struct Tools<'a> {
+    /// A scanner that stands between two items; shared by all clients.
+    pub(crate) scanner: &'a mut Scanner,
+    /// Of all clients.
+    pub(crate) profile: &'a Profile,
+    /// Tells who this one is; asked while it logs in.
+    pub(crate) account: &'a dyn Fn() -> Account,
+}
+
+/// What a client has to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum News<'a> {
+    /// TLS has to begin now; then the stream is opened anew.
+    StartTls,
+    /// The session stands.
+    Ready,
+    /// A message with this body, kept for the user while away (XEP-0203) or not.
+    Message { body: Cow<'a, str>, delayed: bool },
+    /// A message came back with this condition.
+    MessageError(Cow<'a, str>),
+    /// Presence of somebody.
+    Presence,
+    /// It cannot go on: what went wrong, and whether trying again is pointless.
+    Failed { kind: String, fatal: bool },
+    /// The server has ended the stream.
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Features,
+    Proceed,
+    Registered,
+    Challenge,
+    Success,
+    BindFeatures,
+    Bound,
+    Settled,
+    Ready,
+    Over,
+}
+
+/// The beginning of an item that has not come to its end.
+#[derive(Debug)]
+struct Partial {
+    bytes: Vec<u8>,
+    scanner: Scanner,
+}
+
+/// One client's side of a stream.
+#[derive(Debug)]
+pub(crate) struct Client {
+    scope: StreamScope,
+    partial: Option<Box<Partial>>,
+    scram: Option<Box<Scram>>,
+    step: Step,
+    expect: Expect,
+    /// The stream is secured.
+    secured: bool,
+}
+
+const _: () = assert!(size_of::<Client>() <= 40, "an idle client costs this much here");
+
+impl Client {
+    /// A client before its stream.
+    pub(crate) fn new() -> Client {
+        Client {
+            scope: StreamScope::Usual,
+            partial: None,
+            scram: None,
+            step: Step::Over,
+            expect: Expect::Opening,
+            secured: false,
+        }
+    }
+
+    /// Opens a stream (RFC 6120 4.2), on a new connection or on one that has just been `secured`.
+    pub(crate) fn open(&mut self, profile: &Profile, secured: bool, out: &mut Vec<u8>) {
+        *self = Client { step: Step::Features, secured, ..Client::new() };
+        header(profile, out);
+    }
+
+    /// Whether the session stands.
+    #[cfg(test)]
+    fn is_ready(&self) -> bool {
+        self.step == Step::Ready
+    }
+
+    /// Bytes of heap that it keeps.
+    #[cfg(test)]
+    fn keeps_heap(&self) -> bool {
+        self.partial.is_some() || self.scram.is_some() || matches!(self.scope, StreamScope::Declared(_))
+    }
+
+    /// Bytes came; what is to be answered is appended to `out`.
+    pub(crate) fn handle(
+        &mut self,
+        tools: &mut Tools<'_>,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+    ) {
+        let (kept, mut scanner) = match self.partial.take() {
+            Some(mut partial) => {
+                partial.bytes.extend_from_slice(bytes);
+                (Some(partial.bytes), partial.scanner)
+            }
+            None => (None, std::mem::take(tools.scanner)),
+        };
+        let input = kept.as_deref().unwrap_or(bytes);
+        let mut at = 0;
+        while at < input.len() && self.step != Step::Over {
+            match scanner.scan(&self.scope, self.expect, ITEM_BYTES_MAX, &input[at..]) {
+                Ok(Progress::Incomplete) => {
+                    self.partial = Some(Box::new(Partial { bytes: input[at..].to_vec(), scanner }));
+                    return;
+                }
+                Ok(Progress::Whitespace { consumed }) => at += consumed,
+                Ok(Progress::Declaration { consumed }) => {
+                    self.expect = Expect::Header;
+                    at += consumed;
+                }
+                Ok(Progress::Header { consumed }) => {
+                    self.scope =
+                        StreamScope::of_header(&scanner.element(&StreamScope::None, &input[at..at + consumed]));
+                    self.expect = Expect::Content;
+                    at += consumed;
+                }
+                Ok(Progress::Element { consumed }) => {
+                    let scope = self.scope.clone();
+                    self.element(&scanner.element(&scope, &input[at..at + consumed]), tools, out, news);
+                    at += consumed;
+                }
+                Ok(Progress::StreamEnd { .. }) => {
+                    self.step = Step::Over;
+                    news(News::End);
+                }
+                Err(fault) => self.fail(news, format!("malformed: {fault}"), false),
+            }
+        }
+        scanner.reset();
+        *tools.scanner = scanner;
+    }
+
+    fn fail(&mut self, news: &mut dyn FnMut(News<'_>), kind: String, fatal: bool) {
+        self.step = Step::Over;
+        self.scram = None;
+        news(News::Failed { kind, fatal });
+    }
+
+    /// A new stream on the same connection (RFC 6120 4.3.3). What may stand behind in the same bytes belongs to it.
+    fn restart(&mut self, profile: &Profile, step: Step, out: &mut Vec<u8>) {
+        self.scope = StreamScope::Usual;
+        self.expect = Expect::Opening;
+        self.step = step;
+        header(profile, out);
+    }
+
+    fn element(
+        &mut self,
+        element: &Element<'_>,
+        tools: &mut Tools<'_>,
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+    ) {
+        if matches!(self.step, Step::Settled | Step::Ready) && element.namespace() == ns::CLIENT {
+            return self.stanza(element, out, news);
+        }
+        let condition = || element.children().next().map_or("without a condition", |child| child.name());
+        if element.is("error", ns::STREAM) {
+            return self.fail(news, format!("stream error: {}", condition()), false);
+        }
+        match self.step {
+            Step::Features if element.is("features", ns::STREAM) => self.features(element, tools, out, news),
+            Step::Proceed if element.is("proceed", TLS) => {
+                self.step = Step::Over;
+                news(News::StartTls);
+            }
+            Step::Proceed => self.fail(news, "starttls refused".into(), false),
+            Step::Registered if element.is("iq", ns::CLIENT) => match refusal(element) {
+                None | Some("conflict") => self.authenticate(None, tools, out, news),
+                Some(why) => self.fail(news, format!("registration: {why}"), false),
+            },
+            Step::Challenge | Step::Success if element.is("failure", SASL) => {
+                let fatal = matches!(condition(), "not-authorized" | "account-disabled");
+                self.fail(news, format!("authentication: {}", condition()), fatal);
+            }
+            Step::Challenge if element.is("challenge", SASL) => {
+                let password = (tools.account)().password;
+                let answer = self.scram.as_mut().and_then(|scram| scram.answer(&password, &element.text()));
+                match answer {
+                    Some(answer) => write(out, &["<response xmlns='", SASL, "'>", &answer, "</response>"]),
+                    None => return self.fail(news, "authentication: unusable challenge".into(), false),
+                }
+                self.step = Step::Success;
+            }
+            Step::Success if element.is("success", SASL) => {
+                let proved = self.scram.take().is_none_or(|scram| scram.verify(&element.text()));
+                if !proved {
+                    return self.fail(news, "authentication: the server has not proved itself".into(), false);
+                }
+                self.restart(tools.profile, Step::BindFeatures, out);
+            }
+            Step::BindFeatures if element.is("features", ns::STREAM) => {
+                // The resource is the server's choice (RFC 6120 7.6).
+                write(out, &["<iq type='set' id='b'><bind xmlns='", BIND, "'/></iq>"]);
+                self.step = Step::Bound;
+            }
+            Step::Bound if element.is("iq", ns::CLIENT) => match refusal(element) {
+                None => self.settle(tools.profile, out, news),
+                Some(why) => self.fail(news, format!("binding: {why}"), false),
+            },
+            _ => {}
+        }
+    }
+
+    fn features(
+        &mut self,
+        element: &Element<'_>,
+        tools: &mut Tools<'_>,
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+    ) {
+        if tools.profile.security == Security::StartTls && !self.secured {
+            if element.child("starttls", TLS).is_none() {
+                return self.fail(news, "starttls not offered".into(), true);
+            }
+            write(out, &["<starttls xmlns='", TLS, "'/>"]);
+            self.step = Step::Proceed;
+            return;
+        }
+        let offered =
+            element.child("mechanisms", SASL).map(|child| String::from_utf8_lossy(child.inner()).into_owned());
+        let offered = offered.unwrap_or_default();
+        let is_offered = |mechanism: &Mechanism| offered.contains(&format!(">{}<", mechanism.name()));
+        let order = [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha1];
+        let chosen = match tools.profile.mechanism {
+            Some(mechanism) => Some(mechanism).filter(is_offered),
+            None => order.into_iter().find(is_offered),
+        };
+        let Some(mechanism) = chosen else {
+            return self.fail(news, "no usable mechanism offered".into(), true);
+        };
+        if tools.profile.register {
+            // The exchange is kept until the registration is answered, so that the offer need not be.
+            self.scram = Some(Box::new(Scram::new(mechanism, &(tools.account)().name)));
+            self.register(tools, out);
+        } else {
+            self.authenticate(Some(mechanism), tools, out, news);
+        }
+    }
+
+    /// XEP-0077 3.1, without asking for the form: each server takes a name and a password.
+    fn register(&mut self, tools: &Tools<'_>, out: &mut Vec<u8>) {
+        let Account { name, password } = (tools.account)();
+        write(out, &["<iq type='set' id='g'><query xmlns='jabber:iq:register'><username>"]);
+        escape_into(out, &name);
+        write(out, &["</username><password>"]);
+        escape_into(out, &password);
+        write(out, &["</password></query></iq>"]);
+        self.step = Step::Registered;
+    }
+
+    fn authenticate(
+        &mut self,
+        mechanism: Option<Mechanism>,
+        tools: &Tools<'_>,
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+    ) {
+        let Some(mechanism) = mechanism.or(self.scram.as_ref().map(|scram| scram.mechanism())) else {
+            return self.fail(news, "no usable mechanism offered".into(), true);
+        };
+        let Account { name, password } = (tools.account)();
+        self.scram = None;
+        let first = if mechanism == Mechanism::Plain {
+            self.step = Step::Success;
+            sasl::plain(&name, &password)
+        } else {
+            self.step = Step::Challenge;
+            self.scram.insert(Box::new(Scram::new(mechanism, &name))).first()
+        };
+        write(out, &["<auth xmlns='", SASL, "' mechanism='", mechanism.name(), "'>", &first, "</auth>"]);
+    }
+
+    fn settle(&mut self, profile: &Profile, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
+        if profile.roster {
+            write(out, &["<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"]);
+        }
+        if profile.available {
+            write(out, &["<presence/>"]);
+        }
+        if !profile.roster && !profile.available {
+            self.step = Step::Ready;
+            return news(News::Ready);
+        }
+        write(out, &["<iq type='get' id='p' to='"]);
+        escape_value_into(out, &profile.domain);
+        write(out, &["'><ping xmlns='urn:xmpp:ping'/></iq>"]);
+        self.step = Step::Settled;
+    }
+
+    fn stanza(&mut self, element: &Element<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
+        let kind = element.kind();
+        let kind = kind.as_deref().unwrap_or_default();
+        match element.name() {
+            "message" if kind == "error" => news(News::MessageError(refusal(element).unwrap_or("error").into())),
+            "message" => {
+                if let Some(body) = element.child("body", ns::CLIENT) {
+                    let delayed = element.child("delay", DELAY).is_some();
+                    news(News::Message { body: body.text(), delayed });
+                }
+            }
+            "presence" if kind == "subscribe" => {
+                write(out, &["<presence type='subscribed' to='"]);
+                escape_value_into(out, &element.from().unwrap_or_default());
+                write(out, &["'/>"]);
+            }
+            "presence" => news(News::Presence),
+            "iq" if kind == "get" || kind == "set" => answer(element, out),
+            // An answer to the ping of any kind shows that all before it has been taken in.
+            "iq" if self.step == Step::Settled && element.id().as_deref() == Some("p") => {
+                self.step = Step::Ready;
+                news(News::Ready);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, parts: &[&str]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+}
+
+fn header(profile: &Profile, out: &mut Vec<u8>) {
+    write(out, &["<?xml version='1.0'?><stream:stream xmlns='", ns::CLIENT, "' xmlns:stream='", ns::STREAM, "' to='"]);
+    escape_value_into(out, &profile.domain);
+    write(out, &["' version='1.0'>"]);
+}
+
+/// The condition of an error stanza (RFC 6120 8.3.2); none if it is no error.
+fn refusal<'a>(element: &Element<'a>) -> Option<&'a str> {
+    if element.kind().as_deref() != Some("error") {
+        return None;
+    }
+    let inner = element.child("error", ns::CLIENT).map_or(&b""[..], |error| error.inner());
+    let text = std::str::from_utf8(inner).unwrap_or_default().trim_start().trim_start_matches('<');
+    Some(text.split([' ', '/', '>']).next().filter(|name| !name.is_empty()).unwrap_or("error"))
+}
+
+/// Answers what a server or a contact asks: a ping (XEP-0199) with a result, a roster push (RFC 6121 2.1.6) with one, and
+/// anything else as not known (RFC 6120 8.4).
+fn answer(element: &Element<'_>, out: &mut Vec<u8>) {
+    let known =
+        element.child("ping", "urn:xmpp:ping").is_some() || element.child("query", "jabber:iq:roster").is_some();
+    write(out, &["<iq type='", if known { "result" } else { "error" }, "' id='"]);
+    escape_value_into(out, &element.id().unwrap_or_default());
+    if let Some(from) = element.from() {
+        write(out, &["' to='"]);
+        escape_value_into(out, &from);
+    }
+    write(out, &["'>"]);
+    if !known {
+        let stanzas = "urn:ietf:params:xml:ns:xmpp-stanzas";
+        write(out, &["<error type='cancel'><service-unavailable xmlns='", stanzas, "'/></error>"]);
+    }
+    write(out, &["</iq>"]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Both drivers against plain sockets of the test.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Instant;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Told {
+    Connected(u32),
+    Received(u32, Vec<u8>),
+    Sent(u32),
+    Ended(u32, bool),
+    Closed(u32),
+}
+
+struct Bench {
+    driver: Box<dyn Driver>,
+    told: Vec<Told>,
+    listener: TcpListener,
+}
+
+impl Bench {
+    fn new(kind: Kind, sources: Vec<IpAddr>) -> Bench {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let to = listener.local_addr().expect("its address");
+        let driver = open(kind, &Settings { clients: 8, to, sources }).expect("a driver");
+        Bench { driver, told: Vec::new(), listener }
+    }
+
+    fn turn(&mut self, timeout: Duration) {
+        let told = &mut self.told;
+        let mut note = |event: Event<'_>| {
+            told.push(match event {
+                Event::Connected(client) => Told::Connected(client),
+                Event::Received(client, bytes) => Told::Received(client, bytes.to_vec()),
+                Event::Sent(client, buffer) => {
+                    assert!(buffer.is_empty(), "the buffer comes back empty");
+                    Told::Sent(client)
+                }
+                Event::Ended(client, errno) => Told::Ended(client, errno.is_some()),
+                Event::Closed(client) => Told::Closed(client),
+            });
+        };
+        self.driver.wait(timeout, &mut note).expect("a wait");
+    }
+
+    fn until(&mut self, done: impl Fn(&[Told]) -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !done(&self.told) {
+            assert!(Instant::now() < end, "only {:?}", self.told);
+            self.turn(Duration::from_millis(20));
+        }
+    }
+
+    fn connected(&mut self, client: u32) -> TcpStream {
+        self.driver.connect(client, client as usize);
+        self.until(|told| told.contains(&Told::Connected(client)));
+        let (stream, _) = self.listener.accept().expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        stream
+    }
+}
+
+fn received(told: &[Told], client: u32) -> Vec<u8> {
+    let of_client = told.iter().filter_map(|told| match told {
+        Told::Received(of, bytes) if *of == client => Some(bytes.as_slice()),
+        _ => None,
+    });
+    of_client.flatten().copied().collect()
+}
+
+fn both(test: impl Fn(Kind)) {
+    test(Kind::Epoll);
+    // Where a sandbox hides io_uring the other half is all that can be tried.
+    if uring_works().is_ok() {
+        test(Kind::Uring);
+    }
+}
+
+#[test]
+fn bytes_go_both_ways_and_the_end_is_told() {
+    both(|kind| {
+        let mut bench = Bench::new(kind, Vec::new());
+        let mut peer = bench.connected(3);
+        bench.driver.send(3, b"hello".to_vec());
+        bench.until(|told| told.contains(&Told::Sent(3)));
+        let mut got = [0; 5];
+        peer.read_exact(&mut got).expect("bytes");
+        assert_eq!(&got, b"hello");
+        peer.write_all(b"good ").expect("a write");
+        peer.write_all(b"day").expect("a write");
+        bench.until(|told| received(told, 3) == b"good day");
+        peer.shutdown(Shutdown::Write).expect("a FIN");
+        bench.until(|told| told.contains(&Told::Ended(3, false)));
+        bench.driver.close(3, false);
+        bench.until(|told| told.contains(&Told::Closed(3)));
+        assert_eq!(peer.read(&mut got).expect("an end"), 0);
+    });
+}
+
+#[test]
+fn a_number_connects_again_after_its_close_from_its_own_address() {
+    both(|kind| {
+        let sources = ["127.0.0.2".parse().expect("an address"), "127.0.0.3".parse().expect("an address")];
+        let mut bench = Bench::new(kind, sources.to_vec());
+        for _ in 0..3 {
+            bench.told.clear();
+            let peer = bench.connected(1);
+            assert_eq!(peer.peer_addr().expect("an address").ip(), sources[1]);
+            bench.driver.close(1, true);
+            bench.until(|told| told.contains(&Told::Closed(1)));
+            // An aborted connection is reset (RFC 9293 3.10.5), which a reader sees as an error.
+            let error = (&peer).read(&mut [0; 1]).expect_err("a reset");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+    });
+}
+
+#[test]
+fn nobody_listening_is_an_end_with_an_error() {
+    both(|kind| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let to = listener.local_addr().expect("its address");
+        drop(listener);
+        let mut bench = Bench::new(kind, Vec::new());
+        bench.driver = open(kind, &Settings { clients: 1, to, sources: Vec::new() }).expect("a driver");
+        bench.driver.connect(0, 0);
+        bench.until(|told| told.contains(&Told::Ended(0, true)));
+        bench.driver.close(0, false);
+        bench.until(|told| told.contains(&Told::Closed(0)));
+    });
+}
+
+#[test]
+fn what_comes_in_a_pause_comes_after_it() {
+    both(|kind| {
+        let mut bench = Bench::new(kind, Vec::new());
+        let mut peer = bench.connected(0);
+        bench.driver.pause(0);
+        peer.write_all(&[b'x'; 1000]).expect("a write");
+        for _ in 0..5 {
+            bench.turn(Duration::from_millis(10));
+        }
+        assert_eq!(received(&bench.told, 0), b"");
+        bench.driver.resume(0);
+        bench.until(|told| received(told, 0).len() == 1000);
+    });
+}
+
+#[test]
+fn a_send_that_the_peer_does_not_read_is_given_up_with_the_close() {
+    both(|kind| {
+        let mut bench = Bench::new(kind, Vec::new());
+        let peer = bench.connected(0);
+        bench.driver.send(0, vec![0; 32 << 20]);
+        for _ in 0..5 {
+            bench.turn(Duration::from_millis(10));
+        }
+        assert!(!bench.told.contains(&Told::Sent(0)));
+        bench.driver.close(0, true);
+        bench.until(|told| told.contains(&Told::Closed(0)));
+        assert!(!bench.told.iter().any(|told| matches!(told, Told::Sent(_) | Told::Ended(..))), "{:?}", bench.told);
+        drop(peer);
+    });
+}

@@ -1,0 +1,418 @@
+//! The driver on io_uring: a ring a worker, sockets in the ring's own table, at the place of their client's number.
+//!
+//! An idle client has one multishot poll in the kernel and eight bytes here. When polls fire, one batch of receives that do
+//! not wait goes into slices of the shared buffer; those are done when the submitting call returns. A place in the table
+//! is given back only when no operation of its connection is pending, so no completion can be of an earlier one.
+
+mod ring;
+
+use super::{BUFFER_BYTES, Driver, Event, Settings};
+use io_uring::cqueue;
+use ring::{Op, Ring, Word};
+use socket2::SockAddr;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The multishot poll is in the kernel.
+const POLLING: u8 = 1;
+/// It is being cancelled.
+const CANCELLING: u8 = 1 << 1;
+/// Nothing is to be read.
+const PAUSED: u8 = 1 << 2;
+/// It fired meanwhile.
+const READABLE: u8 = 1 << 3;
+/// In the list of those to receive from.
+const QUEUED: u8 = 1 << 4;
+/// The chain that connects is under way.
+const CONNECTING: u8 = 1 << 5;
+/// The owner has heard of the end.
+const ENDED: u8 = 1 << 6;
+/// To be closed with a RST.
+const ABORT: u8 = 1 << 7;
+
+/// No send is in flight.
+const NONE: u32 = u32::MAX;
+
+/// Events told in one call, about.
+const EVENTS_PER_WAIT: usize = 4096;
+
+/// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`).
+const WORK_PER_ENTER: usize = 20;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Open,
+    /// Close as soon as nothing is pending.
+    Closing,
+    /// Taken out of the table, the completion awaited.
+    Freeing,
+}
+
+struct Slot {
+    /// The send in flight, or `NONE`.
+    sending: u32,
+    state: State,
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Slot>() == 8, "an idle client costs this much here");
+
+impl Slot {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// See the module.
+pub(super) struct Uring {
+    ring: Ring,
+    done: Vec<cqueue::Entry>,
+    /// Polls among the completions of this call.
+    fired: usize,
+    slots: Vec<Slot>,
+    /// Bytes being sent and how many of them the kernel has; unused places are empty.
+    sends: Vec<(Vec<u8>, usize)>,
+    unused: Vec<u32>,
+    /// Bounded by the slots.
+    ready: VecDeque<u32>,
+    again: Vec<u32>,
+    buffer: Box<[u8]>,
+    /// Bytes of the buffer for each receive of the present batch.
+    chunk: usize,
+    /// Receives of the present batch that are not done.
+    receiving: usize,
+    to: Box<SockAddr>,
+    sources: Box<[SockAddr]>,
+}
+
+/// Whether a ring with all operations can be made.
+pub(super) fn probe() -> io::Result<()> {
+    Ring::new(2).map(drop)
+}
+
+impl Uring {
+    /// # Errors
+    /// A sentence saying what this kernel refuses.
+    pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
+        let mut slots = Vec::new();
+        slots.resize_with(settings.clients as usize, || Slot { sending: NONE, state: State::Free, flags: 0 });
+        Ok(Uring {
+            ring: Ring::new(settings.clients.max(2))?,
+            done: Vec::new(),
+            fired: 0,
+            slots,
+            sends: Vec::new(),
+            unused: Vec::new(),
+            ready: VecDeque::new(),
+            again: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            chunk: 0,
+            receiving: 0,
+            to: Box::new(settings.to.into()),
+            sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
+        })
+    }
+
+    fn slot(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    fn watch(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if !slot.has(POLLING) {
+            slot.flags |= POLLING;
+            self.ring.watch(index);
+        }
+    }
+
+    fn unwatch(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if slot.has(POLLING) && !slot.has(CANCELLING) {
+            slot.flags |= CANCELLING;
+            self.ring.cancel(Op::Poll, index);
+        }
+    }
+
+    fn enqueue(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if !slot.has(QUEUED | ENDED) {
+            slot.flags |= QUEUED;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Takes the completions there are and handles each.
+    fn reap(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
+        let mut done = std::mem::take(&mut self.done);
+        self.ring.collect(&mut done);
+        self.fired = 0;
+        for entry in &done {
+            let word = Word(entry.user_data());
+            let index = word.slot();
+            match word.op() {
+                Op::Link | Op::Connect => self.connected(index, entry.result(), on_event),
+                Op::Poll => {
+                    self.fired += 1;
+                    self.polled(index, entry);
+                }
+                Op::Receive => self.received(index, word.low() as usize, entry, on_event),
+                Op::Send => self.sent(index, entry.result(), on_event),
+                Op::Close => {
+                    self.slot(index).state = State::Free;
+                    on_event(Event::Closed(index));
+                }
+                Op::None => {}
+            }
+        }
+        done.clear();
+        self.done = done;
+    }
+
+    fn connected(&mut self, index: u32, result: i32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let slot = self.slot(index);
+        slot.flags &= !CONNECTING;
+        match slot.state {
+            State::Open if result >= 0 => {
+                self.watch(index);
+                on_event(Event::Connected(index));
+            }
+            State::Open => self.ended(index, Some(-result), on_event),
+            _ => self.settle(index),
+        }
+    }
+
+    fn polled(&mut self, index: u32, done: &cqueue::Entry) {
+        let slot = self.slot(index);
+        if !cqueue::more(done.flags()) {
+            slot.flags &= !(POLLING | CANCELLING);
+        }
+        if slot.state != State::Open {
+            return self.settle(index);
+        }
+        if done.result() >= 0 {
+            if slot.has(PAUSED) {
+                slot.flags |= READABLE;
+                self.unwatch(index);
+            } else {
+                self.enqueue(index);
+            }
+        }
+        if !self.slot(index).has(POLLING | PAUSED | ENDED) {
+            self.watch(index);
+        }
+    }
+
+    /// Submits a receive for each client that has something, as many as the buffer has room for.
+    fn queue_receives(&mut self) {
+        const LEAST: usize = 2048;
+        const MOST: usize = 32 << 10;
+        let count = self.ready.len().min(self.buffer.len() / LEAST);
+        if count == 0 {
+            return;
+        }
+        self.chunk = (self.buffer.len() / count).min(MOST);
+        for place in 0..count {
+            let Some(index) = self.ready.pop_front() else { return };
+            let slot = &mut self.slots[index as usize];
+            slot.flags &= !QUEUED;
+            // It may have been closed meanwhile, and connected again.
+            if slot.state != State::Open || slot.has(ENDED | CONNECTING) {
+                continue;
+            }
+            if slot.has(PAUSED) {
+                slot.flags |= READABLE;
+                continue;
+            }
+            let buffer = self.buffer[place * self.chunk..].as_mut_ptr();
+            self.receiving += 1;
+            // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
+            // submitted before all of these are done.
+            unsafe { self.ring.receive(index, buffer, self.chunk as u32, place as u32) };
+        }
+    }
+
+    fn received(&mut self, index: u32, place: usize, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+        self.receiving -= 1;
+        let start = place * self.chunk;
+        let slot = &mut self.slots[index as usize];
+        if slot.state != State::Open || slot.has(ENDED) {
+            return;
+        }
+        match done.result() {
+            0 => self.ended(index, None, on_event),
+            count @ 1.. => {
+                let count = count as usize;
+                if count == self.chunk || cqueue::sock_nonempty(done.flags()) {
+                    slot.flags |= QUEUED;
+                    self.again.push(index);
+                }
+                on_event(Event::Received(index, &self.buffer[start..start + count]));
+            }
+            error if matches!(-error, libc::EAGAIN | libc::EINTR) => {}
+            error => self.ended(index, Some(-error), on_event),
+        }
+    }
+
+    fn ended(&mut self, index: u32, errno: Option<i32>, on_event: &mut dyn FnMut(Event<'_>)) {
+        let slot = self.slot(index);
+        if slot.state == State::Open && !slot.has(ENDED) {
+            slot.flags |= ENDED;
+            on_event(Event::Ended(index, errno));
+        }
+    }
+
+    fn submit_send(&mut self, index: u32) {
+        let (bytes, taken) = &self.sends[self.slots[index as usize].sending as usize];
+        // SAFETY: the bytes are on the heap and stay there until `sent` has seen the completion.
+        unsafe { self.ring.send(index, &bytes[*taken..]) };
+    }
+
+    fn sent(&mut self, index: u32, result: i32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let slot = &mut self.slots[index as usize];
+        let place = slot.sending as usize;
+        let (bytes, taken) = &mut self.sends[place];
+        *taken += usize::try_from(result).unwrap_or(0);
+        let open = slot.state == State::Open;
+        if result > 0 && *taken < bytes.len() && open {
+            return self.submit_send(index);
+        }
+        let mut bytes = std::mem::take(bytes);
+        self.unused.push(place as u32);
+        slot.sending = NONE;
+        bytes.clear();
+        if result < 0 && open {
+            self.ended(index, Some(-result), on_event);
+        } else if open {
+            on_event(Event::Sent(index, bytes));
+        } else {
+            self.settle(index);
+        }
+    }
+
+    /// Closes what is to be closed and has nothing pending.
+    fn settle(&mut self, index: u32) {
+        let slot = self.slot(index);
+        if slot.state != State::Closing {
+            return;
+        }
+        if slot.has(POLLING | CONNECTING) || slot.sending != NONE {
+            return self.unwatch(index);
+        }
+        slot.state = State::Freeing;
+        let abort = slot.has(ABORT);
+        self.ring.close(index, abort);
+    }
+
+    /// Receives from all that have something.
+    fn receive_all(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        let mut handed = 0;
+        while handed < EVENTS_PER_WAIT && !self.ready.is_empty() {
+            self.queue_receives();
+            handed += self.receiving.max(1);
+            self.ring.submit().or_else(|error| match error.raw_os_error() {
+                Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            })?;
+            self.reap(on_event);
+            while self.receiving > 0 {
+                // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
+                self.ring.sleep(Duration::from_millis(1))?;
+                self.reap(on_event);
+            }
+        }
+        self.ready.extend(self.again.drain(..));
+        Ok(())
+    }
+}
+
+impl Driver for Uring {
+    fn connect(&mut self, client: u32, source: usize) {
+        let slot = &mut self.slots[client as usize];
+        assert!(slot.state == State::Free, "client {client} is connected");
+        (slot.state, slot.flags, slot.sending) = (State::Open, CONNECTING, NONE);
+        let from = (!self.sources.is_empty()).then(|| &self.sources[source % self.sources.len()]);
+        // SAFETY: the addresses are on the heap and stay as long as the driver; the ring goes before them.
+        unsafe { self.ring.connect(client, from, &self.to) };
+    }
+
+    fn send(&mut self, client: u32, bytes: Vec<u8>) {
+        let slot = &mut self.slots[client as usize];
+        if slot.state != State::Open || slot.has(ENDED) {
+            return;
+        }
+        assert!(slot.sending == NONE, "a second send of {client} while one is in flight");
+        let place = self.unused.pop().unwrap_or_else(|| {
+            self.sends.push((Vec::new(), 0));
+            self.sends.len() as u32 - 1
+        });
+        self.sends[place as usize] = (bytes, 0);
+        self.slots[client as usize].sending = place;
+        self.submit_send(client);
+    }
+
+    fn close(&mut self, client: u32, abort: bool) {
+        let slot = self.slot(client);
+        if slot.state != State::Open {
+            return;
+        }
+        slot.state = State::Closing;
+        if abort {
+            slot.flags |= ABORT;
+        }
+        let (connecting, sending) = (slot.has(CONNECTING), slot.sending != NONE);
+        if connecting {
+            self.ring.cancel(Op::Connect, client);
+        }
+        if sending {
+            self.ring.cancel(Op::Send, client);
+        }
+        self.settle(client);
+    }
+
+    fn pause(&mut self, client: u32) {
+        let slot = self.slot(client);
+        if slot.state == State::Open {
+            slot.flags |= PAUSED;
+        }
+    }
+
+    fn resume(&mut self, client: u32) {
+        let slot = self.slot(client);
+        if slot.state != State::Open || !slot.has(PAUSED) {
+            return;
+        }
+        let readable = slot.has(READABLE);
+        slot.flags &= !(PAUSED | READABLE);
+        if readable {
+            self.enqueue(client);
+        }
+        if !self.slot(client).has(CANCELLING | CONNECTING | ENDED) {
+            self.watch(client);
+        }
+    }
+
+    fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        if self.ready.is_empty() && !timeout.is_zero() {
+            self.ring.sleep(timeout)?;
+        } else {
+            self.ring.poll()?;
+        }
+        self.reap(on_event);
+        while self.fired >= WORK_PER_ENTER && self.ready.len() < EVENTS_PER_WAIT {
+            self.ring.poll()?;
+            self.reap(on_event);
+        }
+        self.receive_all(on_event)
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if !self.ring.shut() {
+            std::mem::forget(std::mem::take(&mut self.sends));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Synthetic users in great number against any XMPP server, and what they measured: `throng load`.
+//!
+//! ```text
+//! cli -> scenario (one table of keys)
+//!     -> control ──phase──> workers (threads, or threads of other processes)
+//!            ^                 │ swarm: client (pure), sasl, tls, delivery, wheel, random
+//!            └────samples──────┘ driver: io_uring or epoll, the only unsafe code
+//!     -> progress (seconds, the whole) -> report (JSON), html
+//! ```
+//!
+//! The crate knows XMPP by `throng_engine::wire` alone and never the server: what it measures it sees over sockets, and in
+//! `/proc`.
+
+mod accounts;
+mod cli;
+mod client;
+mod control;
+mod delivery;
+mod driver;
+mod figures;
+mod histogram;
+mod html;
+mod phases;
+mod progress;
+mod random;
+mod report;
+mod sasl;
+mod scenario;
+mod swarm;
+mod tls;
+mod watch;
+mod wheel;
+
+pub use cli::{Failure, Outcome, command, run};

@@ -1,0 +1,275 @@
+//! Gathers samples into seconds and a whole, and says how it goes, a line a second.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::figures::{Counters, Gauges, Sample};
+use crate::histogram::Times;
+use crate::phases::Phase;
+use crate::watch::Usage;
+
+/// One second of a run. Rates are of that second; times are of what came in it.
+#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+pub(crate) struct Second {
+    /// End of it, since the run's start.
+    pub(crate) at_s: f64,
+    /// The phase at its end.
+    pub(crate) phase: &'static str,
+    /// Sessions that stand.
+    pub(crate) up: u64,
+    /// Connections that are not closed.
+    pub(crate) open: u64,
+    /// Logins a second.
+    pub(crate) logins_per_s: f64,
+    /// Messages sent a second.
+    pub(crate) sent_per_s: f64,
+    /// Messages received a second.
+    pub(crate) received_per_s: f64,
+    /// Messages that have not come yet.
+    pub(crate) outstanding: u64,
+    /// Things that went wrong.
+    pub(crate) errors: u64,
+    /// Median of the latency.
+    pub(crate) p50_ms: Option<f64>,
+    /// Its 99th percentile.
+    pub(crate) p99_ms: Option<f64>,
+    /// Its 99.9th percentile.
+    pub(crate) p999_ms: Option<f64>,
+    /// Cores that the server used, if it is watched.
+    pub(crate) server_cores: Option<f64>,
+    /// Its resident memory.
+    pub(crate) server_resident_bytes: Option<u64>,
+    /// Cores that the generator's workers used.
+    pub(crate) generator_cores: f64,
+    /// The longest that a message was sent after its time.
+    pub(crate) late_ms_max: f64,
+}
+
+/// Everything that was measured.
+pub(crate) struct Whole {
+    /// All that was counted.
+    pub(crate) counters: Counters,
+    /// What was counted in the hold.
+    pub(crate) hold: Counters,
+    /// How long the hold was.
+    pub(crate) hold_s: f64,
+    /// Latency of all messages.
+    pub(crate) latency: Times,
+    /// Times to log in.
+    pub(crate) logins: Times,
+    /// The last gauges, but for memory: the most.
+    pub(crate) gauges: Gauges,
+    /// Most sessions that stood at once.
+    pub(crate) up_max: u64,
+    /// Sessions that stood when the hold began.
+    pub(crate) up_at_hold: u64,
+    /// How long the ramp was.
+    pub(crate) ramp_s: f64,
+    /// CPU time of all workers.
+    pub(crate) cpu_us: u64,
+    /// Of those, in the hold.
+    pub(crate) hold_cpu_us: u64,
+    /// The longest that a message was sent after its time.
+    pub(crate) late_us_max: u64,
+    /// CPU time of the server in the hold.
+    pub(crate) server_hold_cpu_us: Option<u64>,
+    /// Its most resident memory.
+    pub(crate) server_resident_bytes_max: Option<u64>,
+    /// Second by second.
+    pub(crate) seconds: Vec<Second>,
+}
+
+/// The word of a phase.
+pub(crate) fn word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Ramp => "ramp",
+        Phase::Hold => "hold",
+        Phase::Drain => "drain",
+        Phase::Close => "close",
+        Phase::Over => "over",
+    }
+}
+
+/// See the module.
+pub(crate) struct Gatherer {
+    /// All so far.
+    pub(crate) whole: Whole,
+    phase: Phase,
+    phase_at: Duration,
+    second: Counters,
+    latency: Times,
+    cpu_us: u64,
+    late_us: u64,
+    second_at: Duration,
+    server: Option<Usage>,
+    server_at_hold: Option<u64>,
+}
+
+impl Gatherer {
+    /// Nothing yet.
+    pub(crate) fn new() -> Gatherer {
+        Gatherer {
+            whole: Whole {
+                counters: Counters::default(),
+                hold: Counters::default(),
+                hold_s: 0.0,
+                latency: Times::new(),
+                logins: Times::new(),
+                gauges: Gauges::default(),
+                up_max: 0,
+                up_at_hold: 0,
+                ramp_s: 0.0,
+                cpu_us: 0,
+                hold_cpu_us: 0,
+                late_us_max: 0,
+                server_hold_cpu_us: None,
+                server_resident_bytes_max: None,
+                seconds: Vec::new(),
+            },
+            phase: Phase::Ramp,
+            phase_at: Duration::ZERO,
+            second: Counters::default(),
+            latency: Times::new(),
+            cpu_us: 0,
+            late_us: 0,
+            second_at: Duration::ZERO,
+            server: None,
+            server_at_hold: None,
+        }
+    }
+
+    /// A worker has told something.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.second.add(&sample.counters);
+        self.whole.counters.add(&sample.counters);
+        if self.phase == Phase::Hold {
+            self.whole.hold.add(&sample.counters);
+            self.whole.hold_cpu_us += sample.cpu_us;
+        }
+        self.latency.add(&sample.latency);
+        self.whole.latency.add(&sample.latency);
+        self.whole.logins.add(&sample.logins);
+        self.cpu_us += sample.cpu_us;
+        self.whole.cpu_us += sample.cpu_us;
+        self.late_us = self.late_us.max(sample.late_us_max);
+        self.whole.late_us_max = self.whole.late_us_max.max(sample.late_us_max);
+    }
+
+    /// Whether a second is full or the phase is another: then [`Gatherer::moment`] wants to know the server's usage.
+    pub(crate) fn is_due(&self, at: Duration, phase: Phase) -> bool {
+        phase != self.phase || at >= self.second_at + Duration::from_secs(1)
+    }
+
+    /// Time has gone on. Returns the second that has become full.
+    pub(crate) fn moment(
+        &mut self,
+        at: Duration,
+        phase: Phase,
+        gauges: &Gauges,
+        server: Option<Usage>,
+    ) -> Option<&Second> {
+        let whole = &mut self.whole;
+        whole.up_max = whole.up_max.max(gauges.up);
+        whole.gauges = Gauges { grown_bytes: whole.gauges.grown_bytes.max(gauges.grown_bytes), ..*gauges };
+        if phase != self.phase {
+            let lasted = (at - self.phase_at).as_secs_f64();
+            match self.phase {
+                Phase::Ramp => whole.ramp_s = lasted,
+                Phase::Hold => {
+                    whole.hold_s = lasted;
+                    let used = server.zip(self.server_at_hold).map(|(now, then)| now.cpu_us.saturating_sub(then));
+                    whole.server_hold_cpu_us = used;
+                }
+                _ => {}
+            }
+            if phase == Phase::Hold {
+                whole.up_at_hold = gauges.up;
+                self.server_at_hold = server.map(|server| server.cpu_us);
+            }
+            (self.phase, self.phase_at) = (phase, at);
+        }
+        if at < self.second_at + Duration::from_secs(1) {
+            return None;
+        }
+        let passed_s = (at - self.second_at).as_secs_f64();
+        let per_s = |count: u64| (count as f64 / passed_s * 10.0).round() / 10.0;
+        let cores = |us: u64| (us as f64 / 1e6 / passed_s * 1000.0).round() / 1000.0;
+        let used = server.zip(self.server).map(|(now, then)| now.cpu_us.saturating_sub(then.cpu_us));
+        let resident = server.map(|server| server.resident_bytes);
+        whole.server_resident_bytes_max = whole.server_resident_bytes_max.max(resident);
+        let counted = std::mem::take(&mut self.second);
+        let latency = std::mem::replace(&mut self.latency, Times::new());
+        whole.seconds.push(Second {
+            at_s: (at.as_secs_f64() * 1000.0).round() / 1000.0,
+            phase: word(phase),
+            up: gauges.up,
+            open: gauges.open,
+            logins_per_s: per_s(counted.logins),
+            sent_per_s: per_s(counted.sent),
+            received_per_s: per_s(counted.received),
+            outstanding: gauges.outstanding,
+            errors: counted.errors.values().sum(),
+            p50_ms: latency.quantile_ms(0.5),
+            p99_ms: latency.quantile_ms(0.99),
+            p999_ms: latency.quantile_ms(0.999),
+            server_cores: used.map(cores),
+            server_resident_bytes: resident,
+            generator_cores: cores(std::mem::take(&mut self.cpu_us)),
+            late_ms_max: std::mem::take(&mut self.late_us) as f64 / 1000.0,
+        });
+        self.second_at = at;
+        self.server = server;
+        whole.seconds.last()
+    }
+}
+
+/// A second as a line for people, with what has gone wrong so far.
+pub(crate) fn line(second: &Second, errors: &BTreeMap<String, u64>) -> String {
+    let mut line = format!(
+        "{:7.1} s {:5}  {} up  {:.0} logins/s  {:.0} out/s  {:.0} in/s",
+        second.at_s, second.phase, second.up, second.logins_per_s, second.sent_per_s, second.received_per_s
+    );
+    if let (Some(p50), Some(p99), Some(p999)) = (second.p50_ms, second.p99_ms, second.p999_ms) {
+        line += &format!("  p50 {p50:.2} p99 {p99:.2} p99.9 {p999:.2} ms");
+    }
+    if let Some(cores) = second.server_cores {
+        line += &format!("  server {:.0} %", cores * 100.0);
+    }
+    for (kind, count) in errors {
+        line += &format!("  [{kind}: {count}]");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(sent: u64, latency: &[(u64, u64)], cpu_us: u64) -> Sample {
+        let counters = Counters { sent, received: sent, ..Counters::default() };
+        Sample { counters, latency: latency.to_vec(), cpu_us, ..Sample::default() }
+    }
+
+    #[test]
+    fn seconds_have_their_own_figures_and_the_whole_has_all() {
+        let mut gatherer = Gatherer::new();
+        let gauges = Gauges { up: 5, ..Gauges::default() };
+        let usage = |cpu_us| Some(Usage { cpu_us, resident_bytes: 7 });
+        assert_eq!(gatherer.moment(Duration::from_millis(500), Phase::Hold, &gauges, usage(100)), None);
+        gatherer.sample(&sample(10, &[(1000, 9), (9000, 1)], 250_000));
+        let second =
+            gatherer.moment(Duration::from_millis(1000), Phase::Hold, &gauges, usage(100)).expect("it is full");
+        assert_eq!((second.sent_per_s, second.p50_ms, second.generator_cores), (10.0, Some(1.0), 0.25));
+        assert_eq!(second.server_cores, None, "one look tells no rate");
+        gatherer.sample(&sample(20, &[(5000, 20)], 0));
+        let second = gatherer.moment(Duration::from_secs(3), Phase::Hold, &gauges, usage(1_000_100)).expect("full");
+        assert_eq!((second.sent_per_s, second.server_cores), (10.0, Some(0.5)));
+        assert!(second.p50_ms.is_some_and(|ms| (5.0..5.01).contains(&ms)));
+        gatherer.moment(Duration::from_millis(3500), Phase::Drain, &gauges, usage(2_000_100));
+        let whole = &gatherer.whole;
+        assert_eq!((whole.hold.sent, whole.hold_s, whole.ramp_s), (30, 3.0, 0.5));
+        assert_eq!((whole.server_hold_cpu_us, whole.latency.count()), (Some(2_000_000), 30));
+    }
+}

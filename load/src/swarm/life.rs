@@ -1,0 +1,298 @@
+//! The life of a client: it begins, its session stands, it leaves or breaks, it returns.
+
+use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World};
+use crate::client::{News, Security, Tools};
+use crate::delivery::Stamp;
+use crate::phases::Phase;
+use crate::tls::Tls;
+
+/// How long a closed stream may take to be closed by the server.
+const LEAVE_S: f64 = 5.0;
+
+/// Longest wait before another try, in seconds.
+const BACKOFF_S_MAX: f64 = 60.0;
+
+/// Streams closed in one turn at the end.
+const CLOSES_PER_TURN: usize = 256;
+
+impl World {
+    /// Begins as many logins as the ramp's rate permits: first those who return, then those who were never there.
+    pub(super) fn begin_some(&mut self) {
+        let per_s = self.plan.scenario.ramp_per_s * self.share();
+        let passed_s = (self.now_ns - self.permits_at_ns) as f64 / 1e9;
+        self.permits_at_ns = self.now_ns;
+        self.permits = (self.permits + passed_s * per_s).min((per_s / 20.0).max(1.0));
+        while self.permits >= 1.0 {
+            let client = match self.returning.pop_front() {
+                Some(client) => client,
+                None if self.next < self.plan.clients => {
+                    self.next += 1;
+                    self.next - 1
+                }
+                None => return,
+            };
+            self.permits -= 1.0;
+            self.begin(client);
+        }
+    }
+
+    fn begin(&mut self, client: u32) {
+        let due = self.tick_in(self.plan.scenario.login_s_max);
+        let began_ms = (self.now_ns / 1_000_000) as u32;
+        let conn = self.conn(client);
+        conn.state = State::Login;
+        conn.began_ms = began_ms;
+        conn.flags &= !(SENDING | AT_ONCE);
+        conn.output = Vec::new();
+        self.gauges.open += 1;
+        self.set_timer(client, due);
+        self.commands.push(Command::Connect(client));
+    }
+
+    pub(super) fn timed_out(&mut self, client: u32) {
+        let state = self.conn(client).state;
+        match state {
+            State::Away if self.phase <= Phase::Hold => self.returning.push_back(client),
+            State::Login => self.broke(client, "login: timeout", false),
+            State::Up if self.conn(client).has(SHORT) => {
+                let mean = self.plan.scenario.short_away_s;
+                let away = self.random.about(mean);
+                self.leave(client, away);
+            }
+            State::Leaving => self.broke(client, "leaving: timeout", false),
+            _ => {}
+        }
+    }
+
+    pub(super) fn connected(&mut self, client: u32) {
+        self.tally.counters.connects += 1;
+        let direct = self.plan.profile.security == Security::Direct;
+        if direct && !self.begin_tls(client) {
+            return;
+        }
+        let conn = &mut self.conns[client as usize];
+        conn.client.open(&self.plan.profile, direct, &mut conn.output);
+        self.mark(client);
+    }
+
+    fn begin_tls(&mut self, client: u32) -> bool {
+        let Some(tls) = self.plan.tls.as_ref().and_then(|terms| Tls::new(terms).ok()) else {
+            self.broke(client, "tls: cannot begin", true);
+            return false;
+        };
+        self.conn(client).tls = Some(Box::new(tls));
+        true
+    }
+
+    pub(super) fn received(&mut self, client: u32, bytes: &[u8]) {
+        self.tally.counters.bytes_in += bytes.len() as u64;
+        let Some(tls) = self.conns[client as usize].tls.as_mut() else {
+            return self.hear(client, bytes);
+        };
+        let mut plaintext = std::mem::take(&mut self.plaintext);
+        plaintext.clear();
+        let was_handshaking = tls.is_handshaking();
+        let failed = tls.receive(bytes, &mut plaintext).err();
+        if was_handshaking {
+            self.mark(client);
+        }
+        self.hear(client, &plaintext);
+        self.plaintext = plaintext;
+        if let Some(error) = failed {
+            // The text of rustls says what; kinds of errors are kept apart by it.
+            self.broke(client, &format!("tls: {error}"), false);
+        }
+    }
+
+    fn hear(&mut self, client: u32, bytes: &[u8]) {
+        if bytes.is_empty() || !matches!(self.conn(client).state, State::Login | State::Up | State::Leaving) {
+            return;
+        }
+        let number = self.plan.first + client;
+        let (accounts, mut news) = (self.plan.accounts.clone(), Vec::new());
+        let mut arrived = Vec::new();
+        let conn = &mut self.conns[client as usize];
+        let account = || accounts.account(number);
+        let mut tools = Tools { scanner: &mut self.scanner, profile: &self.plan.profile, account: &account };
+        let (counters, run) = (&mut self.tally.counters, self.plan.run);
+        conn.client.handle(&mut tools, bytes, &mut conn.output, &mut |told| match told {
+            News::Message { body, delayed } => match Stamp::read(&body).filter(|stamp| stamp.run == run) {
+                Some(stamp) => arrived.push((stamp, delayed)),
+                None => counters.foreign += 1,
+            },
+            News::MessageError(condition) => counters.error(&format!("message refused: {condition}"), 1),
+            News::Presence => counters.presence_received += 1,
+            News::StartTls => news.push(News::StartTls),
+            News::Ready => news.push(News::Ready),
+            News::End => news.push(News::End),
+            News::Failed { kind, fatal } => news.push(News::Failed { kind, fatal }),
+        });
+        if !conn.output.is_empty() {
+            self.mark(client);
+        }
+        for (stamp, delayed) in arrived {
+            self.message_came(client, stamp, delayed);
+        }
+        for told in news {
+            match told {
+                News::StartTls => {
+                    if self.begin_tls(client) {
+                        let conn = &mut self.conns[client as usize];
+                        conn.client.open(&self.plan.profile, true, &mut conn.output);
+                        self.mark(client);
+                    }
+                }
+                News::Ready => self.stands(client),
+                News::Failed { kind, fatal } => self.broke(client, &kind, fatal),
+                News::End if self.conn(client).state == State::Leaving => self.close(client, false),
+                _ => self.broke(client, "stream closed by the server", false),
+            }
+        }
+    }
+
+    fn stands(&mut self, client: u32) {
+        if self.conn(client).state != State::Login {
+            return;
+        }
+        let now_ms = (self.now_ns / 1_000_000) as u32;
+        let conn = self.conn(client);
+        conn.state = State::Up;
+        conn.failures = 0;
+        conn.timer = NEVER;
+        let (first, short) = (!conn.has(ARRIVED), conn.has(SHORT));
+        conn.flags |= ARRIVED;
+        let took_ms = now_ms.saturating_sub(conn.began_ms);
+        self.tally.logins.record(u64::from(took_ms) * 1000);
+        self.tally.counters.logins += 1;
+        self.gauges.up += 1;
+        if first {
+            self.gauges.arrived += 1;
+            self.befriend(client);
+        }
+        if short {
+            let mean = self.plan.scenario.short_up_s;
+            let stays = self.random.about(mean);
+            let due = self.tick_in(stays);
+            self.set_timer(client, due);
+        }
+        self.pair_stands(client);
+    }
+
+    /// The stream is closed cleanly, and begun again after so many seconds.
+    pub(super) fn leave(&mut self, client: u32, away_s: f64) {
+        let back = self.tick_in(away_s);
+        let due = self.tick_in(LEAVE_S);
+        let conn = self.conn(client);
+        if conn.state != State::Up {
+            return;
+        }
+        conn.state = State::Leaving;
+        conn.back = back;
+        conn.output.extend_from_slice(b"</stream:stream>");
+        self.gauges.up -= 1;
+        self.mark(client);
+        self.set_timer(client, due);
+    }
+
+    /// The connection is reset, as a network does that goes away, and made again after so many seconds; past the queue if at
+    /// once.
+    pub(super) fn reset(&mut self, client: u32, away_s: f64) {
+        if self.conn(client).state != State::Up {
+            return;
+        }
+        self.gauges.up -= 1;
+        let back = self.tick_in(away_s);
+        let conn = self.conn(client);
+        conn.back = back;
+        if away_s == 0.0 {
+            conn.flags |= AT_ONCE;
+        }
+        self.pair_broke(client);
+        self.close(client, true);
+    }
+
+    /// Something went wrong that was not meant to: it is counted, and tried again later unless that is pointless.
+    pub(super) fn broke(&mut self, client: u32, kind: &str, fatal: bool) {
+        let conn = self.conn(client);
+        if !matches!(conn.state, State::Login | State::Up | State::Leaving) {
+            return;
+        }
+        let (was_up, leaving) = (conn.state == State::Up, conn.state == State::Leaving);
+        conn.failures = conn.failures.saturating_add(1);
+        let failures = conn.failures;
+        self.tally.counters.error(kind, 1);
+        self.gauges.up -= u64::from(was_up);
+        if was_up || leaving {
+            self.pair_broke(client);
+        }
+        if fatal {
+            self.conn(client).back = NEVER;
+            self.conn(client).flags |= HOPELESS;
+            self.gauges.hopeless += u64::from(!self.conn(client).has(ARRIVED));
+        } else if !leaving {
+            let most = 2f64.powi(i32::from(failures) - 1).min(BACKOFF_S_MAX);
+            let wait = most * (0.5 + self.random.share() / 2.0);
+            self.conn(client).back = self.tick_in(wait);
+        }
+        self.close(client, true);
+    }
+
+    /// The end of the peer's direction, or an error.
+    pub(super) fn ended(&mut self, client: u32, errno: Option<i32>) {
+        if self.conn(client).state == State::Leaving {
+            return self.close(client, false);
+        }
+        let kind = match errno {
+            None => "connection: closed by the server".into(),
+            Some(errno) => format!("connection: {}", std::io::Error::from_raw_os_error(errno).kind()),
+        };
+        self.broke(client, &kind, false);
+    }
+
+    fn close(&mut self, client: u32, abort: bool) {
+        let conn = self.conn(client);
+        conn.state = State::Closing;
+        conn.timer = NEVER;
+        conn.output = Vec::new();
+        conn.tls = None;
+        self.commands.push(Command::Close { client, abort });
+    }
+
+    pub(super) fn closed(&mut self, client: u32) {
+        self.gauges.open -= 1;
+        let conn = self.conn(client);
+        conn.state = State::Away;
+        conn.flags &= !SENDING;
+        conn.client = crate::client::Client::new();
+        let (back, at_once) = (conn.back, conn.has(AT_ONCE));
+        if back == NEVER || self.phase > Phase::Hold {
+            return;
+        }
+        if at_once {
+            self.begin(client);
+        } else {
+            self.set_timer(client, back);
+        }
+    }
+
+    /// At the end: closes some of the streams that are open.
+    pub(super) fn close_some(&mut self) {
+        // Those who are logging in are broken off; `next` counts down over all.
+        let mut closed = 0;
+        while self.next > 0 && closed < CLOSES_PER_TURN {
+            self.next -= 1;
+            let client = self.next;
+            match self.conn(client).state {
+                State::Up => {
+                    self.leave(client, 0.0);
+                    closed += 1;
+                }
+                State::Login => {
+                    self.close(client, true);
+                    closed += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+}

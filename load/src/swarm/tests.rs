@@ -1,0 +1,367 @@
+//! A world without sockets: what the driver would be told is written down, what it would tell is made up.
+
+use super::*;
+use crate::client::Security;
+use crate::driver::Kind;
+
+struct Stage {
+    world: World,
+    driver: Notes,
+    now_ns: u64,
+    phase: Phase,
+}
+
+/// A driver that writes down what it is asked for, and a server behind it that lets everyone in.
+#[derive(Default)]
+struct Notes {
+    connects: Vec<u32>,
+    closes: Vec<(u32, bool)>,
+    pauses: Vec<u32>,
+    resumes: Vec<u32>,
+    sends: Vec<(u32, String)>,
+}
+
+impl Driver for Notes {
+    fn connect(&mut self, client: u32, _: usize) {
+        self.connects.push(client);
+    }
+
+    fn send(&mut self, client: u32, bytes: Vec<u8>) {
+        self.sends.push((client, String::from_utf8(bytes).expect("text")));
+    }
+
+    fn close(&mut self, client: u32, abort: bool) {
+        self.closes.push((client, abort));
+    }
+
+    fn pause(&mut self, client: u32) {
+        self.pauses.push(client);
+    }
+
+    fn resume(&mut self, client: u32) {
+        self.resumes.push(client);
+    }
+
+    fn wait(&mut self, _: Duration, _: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const WELCOME: [&str; 5] = [
+    "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='1' version='1.0'>\
+     <stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism>\
+     </mechanisms></stream:features>",
+    "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>",
+    "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='2' version='1.0'>\
+     <stream:features><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></stream:features>",
+    "<iq type='result' id='b'/>",
+    "<iq type='result' id='p'/>",
+];
+
+impl Stage {
+    fn new(scenario: Scenario) -> Stage {
+        let scenario = Arc::new(scenario);
+        let plan = Plan {
+            worker: 0,
+            accounts: Arc::new(Accounts::of(&scenario).expect("accounts")),
+            profile: Profile {
+                domain: "localhost".into(),
+                security: Security::Off,
+                mechanism: None,
+                register: false,
+                available: true,
+                roster: false,
+            },
+            tls: None,
+            first: 0,
+            clients: scenario.sessions,
+            pairs: scenario.pairs,
+            first_pair: 0,
+            run: 1,
+            driver: Kind::Epoll,
+            sockets: driver::Settings { clients: scenario.sessions, to: scenario.to, sources: Vec::new() },
+            memory_before: None,
+            scenario,
+        };
+        Stage { world: World::new(plan), driver: Notes::default(), now_ns: 0, phase: Phase::Ramp }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms / 10 {
+            self.now_ns += 10_000_000;
+            self.world.advance(self.now_ns, self.phase);
+            self.world.flush(&mut self.driver);
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.world.event(event);
+        self.world.flush(&mut self.driver);
+    }
+
+    fn hear(&mut self, client: u32, text: &str) {
+        self.event(Event::Received(client, text.as_bytes()));
+        self.sent();
+    }
+
+    /// The kernel has all that was sent.
+    fn sent(&mut self) -> Vec<(u32, String)> {
+        let mut all = Vec::new();
+        loop {
+            let sends = std::mem::take(&mut self.driver.sends);
+            if sends.is_empty() {
+                return all;
+            }
+            for (client, _) in &sends {
+                self.event(Event::Sent(*client, Vec::new()));
+            }
+            all.extend(sends);
+        }
+    }
+
+    /// Lets everyone in who connects.
+    fn welcome(&mut self) {
+        for client in std::mem::take(&mut self.driver.connects) {
+            self.event(Event::Connected(client));
+            self.sent();
+            WELCOME.iter().for_each(|text| self.hear(client, text));
+        }
+    }
+
+    fn up(scenario: Scenario) -> Stage {
+        let mut stage = Stage::new(Scenario { ramp_per_s: 1000.0, ..scenario });
+        stage.pass(1000);
+        stage.welcome();
+        assert_eq!(stage.world.gauges.up, u64::from(stage.world.plan.clients));
+        stage
+    }
+}
+
+fn two() -> Scenario {
+    Scenario { sessions: 2, pairs: 1, ..Scenario::default() }
+}
+
+#[test]
+fn the_ramp_begins_so_many_logins_a_second() {
+    let mut stage = Stage::new(Scenario { sessions: 1000, ramp_per_s: 100.0, ..Scenario::default() });
+    stage.pass(2000);
+    assert!((195..=206).contains(&stage.driver.connects.len()), "{}", stage.driver.connects.len());
+}
+
+#[test]
+fn an_arrival_sends_the_next_and_only_in_the_hold() {
+    let mut stage = Stage::up(two());
+    assert!(stage.sent().is_empty(), "nothing is sent in the ramp");
+    stage.phase = Phase::Hold;
+    stage.pass(10);
+    let sent = stage.sent();
+    assert!(
+        matches!(&sent[..], [(0, text)] if text.starts_with("<message to='u1@localhost' type='chat'><body>!1 0 0 "))
+    );
+    assert_eq!(sent[0].1.len(), 180, "a message has the size that was asked for");
+    stage.event(Event::Received(1, sent[0].1.as_bytes()));
+    let next = stage.sent();
+    assert!(matches!(&next[..], [(0, text)] if text.contains("!1 0 1 ")), "{next:?}");
+    stage.phase = Phase::Drain;
+    stage.pass(10);
+    stage.event(Event::Received(1, next[0].1.as_bytes()));
+    assert!(stage.sent().is_empty());
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.sent, counted.received, stage.world.gauges.outstanding), (2, 2, 0));
+}
+
+#[test]
+fn a_window_that_does_not_move_is_opened_again_and_its_message_counts_as_lost() {
+    let mut stage = Stage::up(two());
+    stage.phase = Phase::Hold;
+    stage.pass(10);
+    assert_eq!(stage.sent().len(), 1);
+    stage.pass(4000);
+    assert!(stage.sent().is_empty());
+    stage.pass(3000);
+    let again = stage.sent();
+    assert_eq!(again.len(), 1);
+    stage.event(Event::Received(1, again[0].1.as_bytes()));
+    stage.world.phase = Phase::Drain;
+    stage.world.settle_accounts();
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.given_up, counted.received, counted.lost), (1, 1, 2), "the first, and the one just sent");
+}
+
+#[test]
+fn the_open_loop_counts_from_when_a_message_was_to_be_sent() {
+    let mut stage = Stage::up(Scenario { in_flight: 0, rate: 100.0, ..two() });
+    stage.phase = Phase::Hold;
+    stage.pass(10);
+    // The generator is held up for a second: what was due in it is sent late, and its time says when it was due.
+    stage.now_ns += 1_000_000_000;
+    stage.pass(10);
+    let late = stage.sent();
+    let texts: String = late.into_iter().map(|(_, text)| text).collect();
+    assert!((70..135).contains(&texts.matches("<message").count()), "{}", texts.matches("<message").count());
+    stage.event(Event::Received(1, texts.as_bytes()));
+    let latency = &mut stage.world.tally.latency;
+    assert!(latency.max_ms().is_some_and(|ms| ms > 900.0), "{:?}", latency.max_ms());
+    assert!(latency.quantile_ms(0.5).is_some_and(|ms| (300.0..700.0).contains(&ms)), "{:?}", latency.quantile_ms(0.5));
+    assert!(stage.world.tally.late_us_max > 900_000);
+}
+
+#[test]
+fn no_more_messages_than_asked_for() {
+    let mut stage = Stage::up(Scenario { in_flight: 10, messages_max: 7, ..two() });
+    stage.phase = Phase::Hold;
+    stage.pass(100);
+    let texts: String = stage.sent().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts.matches("<message").count(), 7);
+}
+
+#[test]
+fn who_breaks_returns_later_each_time_and_who_is_refused_does_not() {
+    let mut stage = Stage::up(Scenario { sessions: 1, ..Scenario::default() });
+    stage.event(Event::Ended(0, Some(libc::ECONNRESET)));
+    assert_eq!(stage.driver.closes, [(0, true)]);
+    stage.event(Event::Closed(0));
+    assert_eq!((stage.world.gauges.up, stage.world.gauges.open), (0, 0));
+    stage.pass(400);
+    assert_eq!(stage.driver.connects, [0; 0], "not at once");
+    stage.pass(800);
+    assert_eq!(stage.driver.connects, [0]);
+    let errors = &stage.world.tally.counters.errors;
+    assert_eq!(errors.get("connection: connection reset"), Some(&1), "{errors:?}");
+    stage.event(Event::Connected(0));
+    stage.sent();
+    stage.hear(0, WELCOME[0]);
+    stage.hear(0, "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>");
+    stage.event(Event::Closed(0));
+    stage.driver.connects.clear();
+    stage.pass(100_000);
+    assert_eq!(stage.driver.connects, [0; 0]);
+    assert_eq!(stage.world.gauges.hopeless, 0, "it has arrived before");
+}
+
+#[test]
+fn a_login_that_takes_too_long_is_broken_off() {
+    let mut stage = Stage::new(Scenario { sessions: 1, login_s_max: 2.0, ..Scenario::default() });
+    stage.pass(100);
+    stage.event(Event::Connected(0));
+    stage.pass(2500);
+    assert_eq!(stage.driver.closes, [(0, true)]);
+    assert_eq!(stage.world.tally.counters.errors.get("login: timeout"), Some(&1));
+}
+
+#[test]
+fn a_storm_resets_all_and_they_return_past_the_queue() {
+    let scenario = Scenario { sessions: 50, storm_share: 1.0, storm_at_s: 1.0, ..Scenario::default() };
+    let mut stage = Stage::up(scenario);
+    stage.phase = Phase::Hold;
+    stage.pass(900);
+    assert!(stage.driver.closes.is_empty());
+    stage.pass(200);
+    assert_eq!(stage.driver.closes.len(), 50);
+    assert!(stage.driver.closes.iter().all(|(_, abort)| *abort));
+    for (client, _) in std::mem::take(&mut stage.driver.closes) {
+        stage.event(Event::Closed(client));
+    }
+    assert_eq!(stage.driver.connects.len(), 50);
+    stage.welcome();
+    assert_eq!((stage.world.gauges.up, stage.world.tally.counters.logins), (50, 100));
+    stage.pass(1000);
+    assert!(stage.driver.closes.is_empty(), "there is one storm");
+}
+
+#[test]
+fn who_leaves_closes_the_stream_and_returns() {
+    let mut stage = Stage::up(Scenario { sessions: 1, offline_per_s: 100.0, offline_s: 2.0, ..Scenario::default() });
+    stage.phase = Phase::Hold;
+    stage.pass(500);
+    // RFC 6120 4.4: the stream is closed, then the connection.
+    assert_eq!(stage.sent(), [(0, "</stream:stream>".to_owned())]);
+    assert!(stage.driver.closes.is_empty());
+    stage.hear(0, "</stream:stream>");
+    assert_eq!(stage.driver.closes, [(0, false)]);
+    stage.event(Event::Closed(0));
+    stage.pass(1000);
+    assert_eq!(stage.driver.connects, [0; 0]);
+    stage.pass(2000);
+    assert_eq!(stage.driver.connects, [0]);
+    assert!(stage.world.tally.counters.errors.is_empty());
+}
+
+#[test]
+fn receivers_stall_and_read_again() {
+    let mut stage =
+        Stage::up(Scenario { stall_share: 0.5, stall_s: 2.0, sessions: 8, pairs: 4, ..Scenario::default() });
+    stage.phase = Phase::Hold;
+    stage.pass(1000);
+    assert_eq!(stage.driver.pauses, [1, 3]);
+    assert_eq!(stage.driver.resumes, [0; 0]);
+    stage.pass(1500);
+    assert_eq!(stage.driver.resumes, [1, 3]);
+}
+
+#[test]
+fn a_spike_is_in_its_region() {
+    let scenario = Scenario {
+        sessions: 200,
+        pairs: 100,
+        in_flight: 0,
+        rate: 100.0,
+        spike_at_s: 2.0,
+        spike_s: 3.0,
+        spike_factor: 10.0,
+        spike_share: 0.1,
+        ..Scenario::default()
+    };
+    let mut stage = Stage::up(scenario);
+    let mut by_pair = |ms: u64| {
+        stage.phase = Phase::Hold;
+        let mut counts = (0, 0);
+        for _ in 0..ms / 10 {
+            stage.pass(10);
+            for (client, text) in stage.sent() {
+                let count = text.matches("<message").count();
+                if client / 2 < 10 { counts.0 += count } else { counts.1 += count }
+            }
+        }
+        counts
+    };
+    let (region, rest) = by_pair(2000);
+    assert!((8..40).contains(&region) && (140..220).contains(&rest), "{region} {rest}");
+    // Ten times, from within the first second on: 9 pairs' 10 a second, and 90 a second more.
+    by_pair(1000);
+    let (region, rest) = by_pair(2000);
+    assert!((160..240).contains(&region) && (140..220).contains(&rest), "{region} {rest}");
+}
+
+#[test]
+fn short_sessions_come_and_go() {
+    let scenario =
+        Scenario { sessions: 20, short_share: 1.0, short_up_s: 1.0, short_away_s: 1.0, ..Scenario::default() };
+    let mut stage = Stage::up(scenario);
+    stage.phase = Phase::Hold;
+    stage.pass(2000);
+    let leaving = stage.sent().iter().filter(|(_, text)| text == "</stream:stream>").count();
+    assert!((10..=20).contains(&leaving), "{leaving}");
+}
+
+#[test]
+fn at_the_end_streams_are_closed() {
+    let mut stage = Stage::up(Scenario { sessions: 3, ..Scenario::default() });
+    stage.phase = Phase::Close;
+    stage.pass(10);
+    assert_eq!(stage.sent().len(), 3);
+    (0..3).for_each(|client| stage.event(Event::Ended(client, None)));
+    assert!(stage.driver.closes.len() == 3 && stage.driver.closes.iter().all(|(_, abort)| !abort));
+    (0..3).for_each(|client| stage.event(Event::Closed(client)));
+    assert_eq!(stage.world.gauges.open, 0);
+    assert!(stage.world.tally.counters.errors.is_empty());
+}
+
+#[test]
+fn an_idle_client_keeps_no_heap() {
+    let mut stage = Stage::up(Scenario { sessions: 100, ..Scenario::default() });
+    stage.sent();
+    stage.pass(100);
+    let heap: usize = stage.world.conns.iter().map(|conn| conn.output.capacity()).sum();
+    assert_eq!(heap, 0);
+}

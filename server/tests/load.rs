@@ -1,0 +1,152 @@
+//! `throng load` against `throng serve`, both as processes: every way in, several processes, and an end by a signal.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const THRONG: &str = env!("CARGO_BIN_EXE_throng");
+const LONG: Duration = Duration::from_secs(20);
+
+/// A server with fifty accounts, ended when dropped.
+struct Server {
+    child: Child,
+    plain: String,
+    direct: String,
+    data: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start() -> Server {
+        let data = tempfile::tempdir().expect("a folder");
+        let folder = data.path().join("data");
+        let csv = data.path().join("users.csv");
+        let csv = csv.to_str().expect("a plain path");
+        let folder = folder.to_str().expect("a plain path");
+        good(&throng(&["load", "--write-accounts", csv, "--sessions", "50"]));
+        good(&throng(&["user", "import", csv, "--data", folder]));
+        let log = std::fs::File::create(data.path().join("out")).expect("a file");
+        let child = Command::new(THRONG)
+            .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
+            .args(["--shards", "2", "--open-registration"])
+            .stdout(log.try_clone().expect("a file"))
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("throng starts");
+        let mut server = Server { child, plain: String::new(), direct: String::new(), data };
+        let end = Instant::now() + LONG;
+        while server.plain.is_empty() || server.direct.is_empty() {
+            assert!(Instant::now() < end && matches!(server.child.try_wait(), Ok(None)), "the server does not start");
+            std::thread::sleep(Duration::from_millis(10));
+            let out = read(&server.data.path().join("out"));
+            if !out.contains("Next:") {
+                continue;
+            }
+            for line in out.lines() {
+                match line.split_whitespace().collect::<Vec<_>>()[..] {
+                    [address, "STARTTLS"] => server.plain = address.to_owned(),
+                    [address, "TLS"] => server.direct = address.to_owned(),
+                    _ => {}
+                }
+            }
+        }
+        server
+    }
+
+    /// A load of ten pairs for two seconds, and its result.
+    fn load(&self, to: &str, further: &[&str]) -> Value {
+        let flags = ["load", "--to", to, "--sessions", "50", "--pairs", "10", "--hold-s", "2", "--quiet"];
+        let output = throng(&flags.into_iter().chain(further.iter().copied()).collect::<Vec<_>>());
+        good(&output);
+        serde_json::from_slice(&output.stdout).expect("a result")
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn throng(arguments: &[&str]) -> Output {
+    Command::new(THRONG).args(arguments).stdin(Stdio::null()).output().expect("throng runs")
+}
+
+fn good(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Everyone came in, and every message came once.
+fn all_came(result: &Value) {
+    assert_eq!(result["sessions"]["arrived"], 50, "{result}");
+    let received = result["messages"]["received"].as_u64().expect("a count");
+    assert!(received > 20, "{result}");
+    assert_eq!(result["messages"]["sent"], received, "{result}");
+    assert_eq!(result["good"], true, "{result}");
+}
+
+#[test]
+fn every_way_in_and_every_disturbance_keeps_the_messages() {
+    let server = Server::start();
+    let (plain, direct) = (server.plain.as_str(), server.direct.as_str());
+    let result = server.load(plain, &["--processes", "2", "--threads", "2"]);
+    all_came(&result);
+    assert_eq!(result["generator"]["processes"], 2);
+    assert_eq!(result["server"]["pid"], server.child.id());
+    assert_eq!(result["errors"], serde_json::json!({}));
+    all_came(&server.load(plain, &["--driver", "epoll", "--auth", "plain"]));
+    let starttls = ["--tls", "starttls", "--tls-insecure", "--auth", "scram-sha-256"];
+    all_came(&server.load(plain, &starttls));
+    let tls = ["--tls", "direct", "--tls-insecure", "--auth", "scram-sha-1", "--in-flight", "0", "--rate", "200"];
+    all_came(&server.load(direct, &tls));
+    // Accounts that are made on the way in.
+    all_came(&server.load(plain, &["--register", "--user-prefix", "new", "--password", "other"]));
+    // Users close their streams and return: what is sent meanwhile waits for them (XEP-0160).
+    let result = server.load(plain, &["--offline-per-s", "20", "--offline-s", "0.3", "--contacts", "2"]);
+    all_came(&result);
+    assert!(result["sessions"]["logins"].as_u64() > Some(60), "{result}");
+    // Subscriptions were approved, so that presence of others comes.
+    assert!(result["presence"]["received"].as_u64() > Some(100), "{result}");
+    // Receivers that do not read for a second get it all afterwards.
+    all_came(&server.load(plain, &["--stall-share", "0.5", "--stall-s", "1", "--in-flight", "5"]));
+    // Everyone is reset at once: each returns. What was under way may be lost without stream management.
+    let result = server.load(plain, &["--storm-share", "1", "--storm-at-s", "0.5"]);
+    assert_eq!(result["sessions"]["connects"], 100, "{result}");
+    assert_eq!(result["good"], true, "{result}");
+}
+
+#[test]
+fn a_signal_ends_a_run_cleanly_and_its_result_is_written() {
+    let server = Server::start();
+    let out = server.data.path().join("result.json");
+    let mut child = Command::new(THRONG)
+        .args(["load", "--to", &server.plain, "--sessions", "50", "--pairs", "10", "--hold-s", "1000", "--quiet"])
+        .args(["--processes", "2", "--out", out.to_str().expect("a plain path")])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("throng runs");
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let end = Instant::now() + LONG;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status;
+        }
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(status.success(), "{status}");
+    let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+    all_came(&result);
+    // The streams were closed and nobody was cut off.
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+}
