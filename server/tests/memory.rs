@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// An idle session costs some hundred bytes, and what is freed goes back: neither holds with pages of 2 MiB
-/// (docs/decisions/0005-huge-pages.md).
+/// (docs/decisions/0006-memory.md).
 #[test]
 fn a_server_has_no_huge_pages() {
     let data = tempfile::tempdir().expect("a folder");

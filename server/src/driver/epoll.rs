@@ -83,6 +83,8 @@ pub(super) struct Epoll {
     buffer: Box<[u8]>,
     slots: Slots<Slot>,
     free: Vec<u32>,
+    /// Free room from which on a table that was full takes connections again: a 64th of it.
+    room_again: i64,
     sends: Sends,
     listeners: Vec<Listener>,
     departing: HashMap<u32, (u64, Peer)>,
@@ -109,6 +111,7 @@ impl Epoll {
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
             slots: Slots::default(),
             free: Vec::new(),
+            room_again: slots as i64 / 64,
             sends: Sends::default(),
             listeners: Vec::new(),
             departing: HashMap::new(),
@@ -222,7 +225,7 @@ impl Epoll {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
         // Not for each one that goes, while as many come.
-        if self.room().fetch_add(1, Ordering::AcqRel) >= self.capacity / 64 {
+        if self.room().fetch_add(1, Ordering::AcqRel) >= self.room_again {
             self.wake_listeners(Exhausted::Slots);
         }
     }

@@ -187,8 +187,8 @@ struct Server {
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
     let config = &loaded.config;
-    // With pages of 2 MiB a start takes 76 MB for 7 MB of data, and what one session holds cannot be told any more
-    // (docs/decisions/0005-huge-pages.md). A kernel that refuses this has no such pages.
+    // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more
+    // (docs/decisions/0006-memory.md). A kernel that refuses this has no such pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let (wishes_in, wishes) = sync_channel::<control::Wanted>(16);
     let signal_wishes = wishes_in.clone();
