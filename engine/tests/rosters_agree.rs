@@ -1,5 +1,5 @@
 //! Two rosters that must find together: after a crash that lost the letter between them, and when stanzas come while the
-//! contact comes online.
+//! contact comes online. And what one sees of the other.
 
 use throng_engine::feature::subscription::State;
 use throng_engine::settings::Settings;
@@ -103,5 +103,31 @@ romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xml
 juliet sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>
 juliet receives: <iq type='result' id='r' to='juliet@localhost/balcony'><query xmlns='jabber:iq:roster' ver='{any}'>
     <item jid='romeo@localhost' subscription='to'/></query></iq>",
+    );
+}
+
+/// RFC 6120 10.1: what is seen last is what was sent last, also if the first presence waits behind a message for which the
+/// receiver's mailbox is looked up.
+#[test]
+fn unavailable_presence_does_not_overtake_directed_presence() {
+    let from = ItemView { listed: true, state: State::From as u8, ver: 5, seen: 8, ..ItemView::default() };
+    let to = ItemView { listed: true, state: State::To as u8, ver: 9, asked: 8, ..ItemView::default() };
+    let slow = Pace { read_us: 2_000_000, ..Pace::default() };
+    play(
+        &slow,
+        &[(ROMEO, JULIET, from), (JULIET, ROMEO, to)],
+        "clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+romeo sends: <presence/>
+romeo receives: <presence from='romeo@localhost/orchard' to='romeo@localhost'/>
+juliet connects
+juliet sends: <presence><priority>-1</priority></presence>
+juliet receives in any order: <presence from='juliet@localhost/balcony' to='juliet@localhost'>
+    <priority>-1</priority></presence><presence from='romeo@localhost/orchard' to='juliet@localhost/balcony'/>
+romeo sends: <message to='juliet@localhost' type='chat'><body>1</body></message>
+    <presence to='juliet@localhost/balcony'><status>here</status></presence><presence type='unavailable'/>
+juliet receives: <presence from='romeo@localhost/orchard' to='juliet@localhost/balcony'><status>here</status></presence>
+juliet receives: <presence from='romeo@localhost/orchard' to='juliet@localhost' type='unavailable'/>
+juliet receives nothing",
     );
 }

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use crate::feature::roster::Roster;
 use crate::id::SessionId;
-use crate::mail::{Kind, Origin};
+use crate::mail::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;
@@ -34,6 +34,17 @@ pub enum Waiting {
     Stanza(Parked),
     /// A roster step that must not make a roster for an account that is not there.
     Step(RosterStep),
+    /// Presence of a contact.
+    Presence {
+        /// What it says.
+        news: PresenceNews,
+        /// Full JID of the contact's resource; bare for subscriptions.
+        from: Box<str>,
+        /// The user's JID.
+        to: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
 }
 
 /// A step that needs the user's roster.

@@ -61,7 +61,7 @@ impl Shard {
         let local = local_of(stanza.to);
         let slot = self.users.find(local);
         // What waits already goes first (RFC 6120 10.1).
-        if slot.and_then(|slot| self.users.get(slot).state.as_ref()).is_some_and(|s| !s.parked.is_empty()) {
+        if self.has_parked(slot) {
             return self.park(local, stanza);
         }
         let online = slot.is_some_and(|slot| self.users.get(slot).first != NONE);
@@ -144,8 +144,8 @@ impl Shard {
         }
     }
 
-    /// Does a roster step if there is an account, behind what waits for it already (RFC 6120 10.1). A probe is answered
-    /// for an account that is not there as for a roster that does not know the prober (RFC 6121 4.3.2 rule 1).
+    /// Does a roster step if there is an account. A probe is answered for an account that is not there as for a roster that
+    /// does not know the prober (RFC 6121 4.3.2 rule 1).
     pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
         let user = self.users.find_or_insert(local);
         let User { first, state, .. } = self.users.get(user);
@@ -153,18 +153,23 @@ impl Shard {
             _ if *first != NONE => Known::Exists,
             known => known,
         };
-        let waits = state.as_ref().is_some_and(|s| !s.parked.is_empty());
         match (known, &step) {
-            (Known::Exists, _) | (_, RosterStep::Probe { .. }) if !waits => self.roster_step(user, step),
-            (Known::Missing, _) if !waits => self.step_for_no_one(local, step),
+            (Known::Exists, _) | (_, RosterStep::Probe { .. }) => self.roster_step(user, step),
+            (Known::Missing, _) => self.step_for_no_one(local, step),
             _ => {
                 self.wait_for_account(local, Waiting::Step(step));
             }
         }
     }
 
+    /// Whether something waits for this user's account, so that what comes has to go behind it (RFC 6120 10.1).
+    pub(super) fn has_parked(&self, user: Option<u32>) -> bool {
+        let state = user.and_then(|user| self.users.get(user).state.as_ref());
+        state.is_some_and(|state| !state.parked.is_empty())
+    }
+
     /// Queues something until the account is looked up; false if too much waits already.
-    fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
+    pub(super) fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
         let state = self.users.state(user, now_s);
@@ -202,6 +207,7 @@ impl Shard {
             match waiting {
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Step(step) => self.with_account(local, step),
+                Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
             }
         }
     }

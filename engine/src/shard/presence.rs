@@ -5,7 +5,7 @@ use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::{Kind, Letter, PresenceNews};
 use crate::ns;
-use crate::router::users::RosterStep;
+use crate::router::users::{RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;
 use crate::shard::Shard;
@@ -189,12 +189,19 @@ impl Shard {
 
     /// Presence between users, at the receiver's home.
     pub(super) fn presence_letter(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
-        let user = self.users.find(local_of(to));
-        if let PresenceNews::Subscription { kind, number } = news {
-            return self.subscription_letter(kind, number, from, to, xml);
-        }
-        // Of a user without a session there is nothing to show (RFC 6121 4.3.2).
+        let local = local_of(to);
+        // To a user without a session there is nothing to show (RFC 6121 4.3.2).
+        let user = self.users.find(local);
         let online = user.filter(|&user| self.users.get(user).first != NONE);
+        if online.is_none() && matches!(news, PresenceNews::Available { probe: None } | PresenceNews::Unavailable) {
+            return;
+        }
+        if self.has_parked(user) {
+            let waiting = Waiting::Presence { news, from: from.into(), to: to.into(), xml: xml.into() };
+            if self.wait_for_account(local, waiting) {
+                return;
+            }
+        }
         match news {
             PresenceNews::Available { probe } => {
                 if let Some(user) = online
@@ -212,7 +219,7 @@ impl Shard {
                 }
             }
             PresenceNews::Probe { number } => self.probe_letter(from, to, number),
-            PresenceNews::Subscription { .. } => {}
+            PresenceNews::Subscription { kind, number } => self.subscription_letter(kind, number, from, to, xml),
         }
     }
 

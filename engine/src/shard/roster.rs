@@ -286,7 +286,7 @@ impl Shard {
     /// not, the contact is told so.
     pub(super) fn may_be_shown(&mut self, user: u32, from: &str) -> bool {
         let (owner, contact) = (self.bare_of_user(user), bare_of(from));
-        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty() && s.parked.is_empty());
+        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty());
         let Some(roster) = state.and_then(|s| s.roster.as_ref()).filter(|_| contact != owner) else { return true };
         let Some((kind, number)) = roster.shown(contact) else { return true };
         self.subscription_to(&owner, contact, kind, number);
