@@ -25,6 +25,7 @@ use fjall::{
 };
 use throng_engine::store::{Batch, Found, OpView, Query, Table, key};
 
+use super::journal::InTables;
 use super::memory::{Collector, delete_bounds, flat, partition_end, range_bounds};
 use super::merge::{MergeFilters, MergeSpace};
 use super::sweep::{OWN_PREFIX, Pending, ROWS_PER_STEP, visible};
@@ -50,6 +51,9 @@ const WORKER_PAUSE: Duration = Duration::from_millis(1);
 
 /// Free space above which a failure cannot be for want of space, bytes.
 const PLENTY_BYTES: u64 = 1 << 30;
+
+/// Number of the one keyspace: fjall counts from 1.
+const ROWS_KEYSPACE: u64 = 1;
 
 struct Open {
     db: Database,
@@ -390,8 +394,9 @@ fn open_rows(db: &Database) -> Result<Keyspace, fjall::Error> {
 
 /// Opens the database; a journal whose last group is torn is cut to its last whole group.
 fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
-    let cut = journal::prepare(dir)?;
-    if cut > 0 {
+    let prepared = journal::prepare(dir, in_tables(dir)?)?;
+    if prepared.cut > 0 {
+        let cut = prepared.cut;
         tracing::warn!(cut, "the journal ended in a group that was never acknowledged; it was cut off");
     }
     let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2);
@@ -402,6 +407,18 @@ fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
     let rows = open_rows(&db)?;
     space.set_table_bytes(rows.disk_space());
     Ok(Open { db, rows, space })
+}
+
+/// Which rows of the journals stand in tables already; `None` for a store that is yet to be made.
+fn in_tables(dir: &Path) -> Result<Option<InTables>, DiskError> {
+    let path = dir.join("keyspaces").join(ROWS_KEYSPACE.to_string());
+    // Without this file the engine takes the tables for unfinished, and opening them would make them anew.
+    if !path.join("current").exists() {
+        return Ok(None);
+    }
+    let tables = lsm_tree::Config::new(path, Default::default(), Default::default()).open().map_err(fjall::Error::from)?;
+    let sequence = tables.get_highest_persisted_seqno();
+    Ok(sequence.map(|sequence| InTables { keyspace: ROWS_KEYSPACE, sequence }))
 }
 
 impl Engine for FjallEngine {
