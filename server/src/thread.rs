@@ -399,7 +399,7 @@ impl Thread {
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
                 Effect::Pause { conn } => self.p.driver.pause(conn),
-                Effect::Resume { conn } => self.p.driver.resume(conn),
+                Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
                 other => self.gate.push(other),
             }
         }
@@ -447,7 +447,8 @@ impl Thread {
                         let _ = sender.try_send(Answer { reply, streams });
                     }
                 }
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
+                Effect::Resume { conn, .. } => driver.resume(conn),
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }
