@@ -171,7 +171,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            cache_bytes: 32 << 20,
+            cache_bytes: 8 << 20,
             buffer_bytes: 16 << 20,
             journal_bytes_max: 192 << 20,
             reserve_bytes: 64 << 20,

@@ -128,6 +128,8 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
 /// What the store's engine and threads take.
 pub(super) fn disk_options(config: &Config) -> disk::Options {
     disk::Options {
+        cache_bytes: config.store_cache_bytes,
+        give_back: driver::give_back_memory,
         reserve_bytes: config.reserve_bytes,
         min_free_bytes: config.free_bytes_min,
         group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),
