@@ -281,6 +281,8 @@ pub enum Effect {
     Resume {
         /// The connection.
         conn: ConnId,
+        /// Not before all that this turn rests on is durable.
+        durable: bool,
     },
     /// End the connection, once what was sent and the last words are out (bounded by the host's patience) or, with
     /// `abort`, at once.
@@ -336,7 +338,7 @@ pub enum Effect {
 }
 
 /// What a turn wants done. `writes` becomes durable as one, and until then every `Send`, `Close`, `Depart`, `Read` and
-/// `Reply` of this and later turns waits (see [`crate::gate`]).
+/// `Reply` of this and later turns waits, and so does a `Resume` that asks for it (see [`crate::gate`]).
 #[derive(Debug, Default)]
 pub struct Output {
     /// The turn's writes.

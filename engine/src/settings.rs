@@ -53,6 +53,9 @@ pub struct Settings {
     pub unacked_max: usize,
     /// Stanzas of one session under way to other homes before it is no longer read from.
     pub in_flight_max: u16,
+    /// Bytes of one session's stanzas that may come before what they led to is durable; then it is not read from until
+    /// it is.
+    pub in_flight_bytes_max: usize,
     /// Keep every message in the users' archives; otherwise only while it waits to be delivered.
     pub archive: bool,
     /// Age at which archived, delivered messages go, seconds; 0 keeps them.
@@ -107,6 +110,7 @@ impl Settings {
             outbound_bytes_soft: 64 << 10,
             unacked_max: 500,
             in_flight_max: 256,
+            in_flight_bytes_max: 512 << 10,
             archive: true,
             retention_s: 0,
             mailbox_messages_max: 10_000,

@@ -60,3 +60,36 @@ fn gauges_go_up_and_come_down() {
         assert_eq!(now, [0; 9], "{GAUGES:?} when they are gone");
     }
 }
+
+/// One who sends more than may wait for the disk, and another who says one word.
+const FLOOD: &str = "
+clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+juliet connects
+juliet sends: <presence/>
+juliet ignores what comes
+";
+
+#[test]
+fn who_sends_more_than_is_durable_is_not_read_from_until_it_is_rfc6120_13_12() {
+    for (seed, shards) in [(1, 1), (2, 3)] {
+        let script = Script::parse(FLOOD).unwrap();
+        let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+        settings.in_flight_bytes_max = 20_000;
+        let mut stage = Stage::new(seed, settings, Pace { read_bytes: 1_000, ..Pace::default() }, &script);
+        script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        stage.pass(1_000);
+        let before = sum(&stage, "bytes_in");
+        stage.world.stop_commits(true);
+        let body = "d".repeat(900);
+        let message = format!("<message to='juliet@localhost' type='chat'><body>{body}</body></message>");
+        stage.send("romeo", message.repeat(100).as_bytes()).unwrap();
+        stage.pass(1_000);
+        let came = sum(&stage, "bytes_in") - before;
+        assert!((20_000..24_000).contains(&came), "{came} bytes were read while nothing became durable");
+        assert_eq!(sum(&stage, "paused"), 0, "to the shard it goes on: what holds it is the gate");
+        stage.world.stop_commits(false);
+        stage.pass(5_000);
+        assert_eq!(sum(&stage, "bytes_in") - before, 100 * message.len() as u64);
+    }
+}

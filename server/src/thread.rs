@@ -23,7 +23,7 @@ use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
-use crate::driver::{Cause, Close, Driver, Event, Peer};
+use crate::driver::{Cause, Close, Driver, Event, Peer, give_back_memory};
 use crate::jobs::JobPort;
 use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
@@ -33,6 +33,8 @@ use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 const SLEEP_MAX: Duration = Duration::from_millis(250);
 /// Sleep while something waits for room elsewhere.
 const SLEEP_CONGESTED: Duration = Duration::from_micros(200);
+/// How often memory is given back.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// Envelopes taken from each other shard in one turn.
 const MAIL_A_TURN: usize = 64;
 /// Least time between two lines of the log that say that accepting stands still, milliseconds.
@@ -136,6 +138,7 @@ pub struct Thread {
     replies: HashMap<u64, SyncSender<Answer>>,
     asked: u64,
     storage: StorageState,
+    tidied: Instant,
 }
 
 impl Thread {
@@ -156,6 +159,7 @@ impl Thread {
             replies: HashMap::new(),
             asked: 0,
             storage: StorageState::Ok,
+            tidied: Instant::now(),
         }
     }
 
@@ -184,7 +188,12 @@ impl Thread {
         self.commands(now);
         self.end_turn(now);
         self.release();
-        self.links.end_patience(&mut *self.p.driver, Instant::now());
+        let now = Instant::now();
+        self.links.end_patience(&mut *self.p.driver, now);
+        if now.duration_since(self.tidied) >= TIDY_EVERY {
+            self.tidied = now;
+            give_back_memory();
+        }
         Ok(())
     }
 
@@ -399,7 +408,7 @@ impl Thread {
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
                 Effect::Pause { conn } => self.p.driver.pause(conn),
-                Effect::Resume { conn } => self.p.driver.resume(conn),
+                Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
                 other => self.gate.push(other),
             }
         }
@@ -447,7 +456,8 @@ impl Thread {
                         let _ = sender.try_send(Answer { reply, streams });
                     }
                 }
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
+                Effect::Resume { conn, .. } => driver.resume(conn),
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -31,6 +31,8 @@ pub struct Session {
     pub private: bool,
     /// Stanzas under way to other homes.
     pub in_flight: u16,
+    /// Bytes of stanzas sent to other homes since all of them were last known to be durable.
+    pub unsettled: u32,
     /// Second (monotonic) since which it has its connection, or since which it has none.
     pub since_s: u32,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4). Most have none: one word.
@@ -58,6 +60,7 @@ impl Session {
             secured,
             private: secured,
             in_flight: 0,
+            unsettled: 0,
             since_s: 0,
             lang: None,
             managed: None,

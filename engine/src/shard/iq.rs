@@ -59,7 +59,7 @@ impl Shard {
             Address::Server => Target::Server,
             Address::User(to) => {
                 let to = to.as_str();
-                let origin = self.sent_off(session, seq);
+                let origin = self.sent_off(session, seq, element.bytes().len());
                 let home = self.home(bare_of(to));
                 let kind = if request { Kind::Request } else { Kind::Response };
                 let lang = self.lang(session);

@@ -170,7 +170,7 @@ impl Shard {
         unavailable: bool,
         element: &Element<'_>,
     ) {
-        let origin = self.sent_off(session, seq);
+        let origin = self.sent_off(session, seq, element.bytes().len());
         let home = self.home(bare_of(to));
         let lang = self.lang(session);
         self.post(home, Kind::Directed { unavailable }, origin, full, to, |out| {

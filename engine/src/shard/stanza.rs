@@ -120,13 +120,14 @@ impl Shard {
         }
     }
 
-    /// A stanza leaves for another home: it counts as under way until it is confirmed, and a session with too many is
-    /// not read from meanwhile.
-    pub(super) fn sent_off(&mut self, session: SessionId, seq: u32) -> Option<Origin> {
-        let most = self.settings.in_flight_max;
+    /// A stanza leaves for another home: it counts as under way until it is confirmed, and a session with too many, or
+    /// with too many bytes of them not yet durable, is not read from meanwhile.
+    pub(super) fn sent_off(&mut self, session: SessionId, seq: u32, bytes: usize) -> Option<Origin> {
+        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
         let state = self.sessions.get_mut(session)?;
         state.in_flight = state.in_flight.saturating_add(1);
-        if state.in_flight >= most
+        state.unsettled = state.unsettled.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if (state.in_flight >= most || state.unsettled as usize >= most_bytes)
             && let Some(id) = state.conn
             && self.conns.set_paused(id, true)
         {
@@ -135,16 +136,22 @@ impl Shard {
         Some(Origin { shard: self.id, session, seq })
     }
 
-    /// A stanza that was under way is confirmed.
+    /// A stanza that was under way is confirmed. One who has sent much is read from again only when all of it is
+    /// confirmed and durable: so what waits for the disk is bounded a session, and who floods waits for it alone.
     pub(super) fn confirmed(&mut self, session: SessionId, seq: u32) {
-        let most = self.settings.in_flight_max;
+        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.in_flight = state.in_flight.saturating_sub(1);
-        if state.in_flight <= most / 2
-            && let Some(id) = state.conn
-            && self.conns.set_paused(id, false)
-        {
-            self.effects.push(Effect::Resume { conn: id });
+        let durable = state.unsettled as usize >= most_bytes;
+        if state.in_flight <= if durable { 0 } else { most / 2 } {
+            if durable {
+                state.unsettled = 0;
+            }
+            if let Some(id) = state.conn
+                && self.conns.set_paused(id, false)
+            {
+                self.effects.push(Effect::Resume { conn: id, durable });
+            }
         }
         self.stanza_done(session, seq);
     }
@@ -232,7 +239,7 @@ impl Shard {
             return self.refuse(session, seq, element, StanzaCondition::ResourceConstraint);
         }
         let home = self.home(to.bare().as_str());
-        let origin = self.sent_off(session, seq);
+        let origin = self.sent_off(session, seq, element.bytes().len());
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
         let forged = forged_stanza_ids(element, to.bare().as_str());
         let lang = self.lang(session);

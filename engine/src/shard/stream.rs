@@ -199,7 +199,7 @@ impl Shard {
         }
         let left = conn.partial.is_some();
         if self.conns.set_paused(id, false) {
-            self.effects.push(Effect::Resume { conn: id });
+            self.effects.push(Effect::Resume { conn: id, durable: false });
         }
         if left {
             self.received(id, b"");

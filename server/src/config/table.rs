@@ -378,6 +378,9 @@ options! {
     Streams Detail Restart in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
         "Stanzas of one session under way to other users before its socket is no longer read.",
         "";
+    Streams Detail Restart in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "512KiB",
+        "Bytes of one session's stanzas not yet delivered and durable before its socket is no longer read.",
+        "Who sends faster than the disk takes it waits, and others do not wait behind more than this.";
     Streams Detail Restart sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
         "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
         "";
@@ -416,6 +419,9 @@ options! {
     Store Detail Restart cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
         "Time that an idle user's roster and mailbox figures stay in memory.",
         "";
+    Store Detail Restart store_cache_bytes: u64, Kind::Bytes { min: MIB, max: 64 * GIB }, "8MiB",
+        "Blocks of tables kept in memory for reads.",
+        "Logins and history read them; the kernel keeps the files beside, so that more saves CPU, seldom a disk access.";
     Store Detail Restart commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
         "Most bytes of writes that one fsync carries.",
         "More bytes a group means more throughput and longer waits.";

@@ -31,6 +31,12 @@ use super::{DiskError, Engine, Options, StorageState, Wake};
 /// Batches larger than this give their memory back instead of being used again, bytes.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
+/// Without work for so long the committer lets the engine rest.
+const REST_AFTER: Duration = Duration::from_secs(10);
+
+/// How often a committer with work gives memory back.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+
 /// Most batches in one sync.
 const GROUP_BATCHES_MAX: usize = 4096;
 
@@ -184,6 +190,9 @@ impl Committer {
             interval: options.space_interval,
             looked: None,
             sweeping: true,
+            rested: false,
+            tidied: Instant::now(),
+            give_back: options.give_back,
             tickets: tickets.clone(),
             shared: shared.clone(),
             fatal,
@@ -269,6 +278,11 @@ struct Worker {
     looked: Option<Instant>,
     /// Whether the engine may have large ranges to remove.
     sweeping: bool,
+    /// Whether the engine has rested since the last commit.
+    rested: bool,
+    /// When memory was last given back.
+    tidied: Instant,
+    give_back: fn(),
     tickets: Arc<Tickets>,
     shared: Arc<Shared>,
     fatal: Fatal,
@@ -301,6 +315,10 @@ impl Worker {
             if !self.group.is_empty() {
                 self.look_at_space(false)?;
                 self.commit()?;
+                if self.tidied.elapsed() >= TIDY_EVERY {
+                    self.tidied = Instant::now();
+                    (self.give_back)();
+                }
                 continue;
             }
             if self.tickets.stopping.load(Ordering::SeqCst) && self.is_drained() {
@@ -351,6 +369,7 @@ impl Worker {
             }
         }
         self.sweeping = true;
+        self.rested = false;
         self.next += self.group.len() as u64;
         for (mut batch, owner) in self.group.drain(..).zip(self.owners.drain(..)) {
             let lane = &mut self.lanes[owner];
@@ -441,7 +460,8 @@ impl Worker {
         self.window.is_empty() && self.tickets.taken.load(Ordering::SeqCst) == self.next - 1
     }
 
-    /// Waits for a batch. Idle with space on the device it sleeps without a time limit and costs nothing.
+    /// Waits for a batch. Idle with space on the device and a rested engine it sleeps without a time limit and costs
+    /// nothing.
     fn sleep(&mut self) {
         self.tickets.parked.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -449,8 +469,16 @@ impl Worker {
         if nothing && !self.tickets.stopping.load(Ordering::SeqCst) {
             if self.shared.state() == StorageState::Full || self.sweeping {
                 thread::park_timeout(self.interval);
-            } else {
+            } else if self.rested {
                 thread::park();
+            } else {
+                let since = Instant::now();
+                thread::park_timeout(REST_AFTER);
+                if since.elapsed() >= REST_AFTER {
+                    self.engine.rest();
+                    (self.give_back)();
+                    self.rested = true;
+                }
             }
         }
         self.tickets.parked.store(false, Ordering::Release);

@@ -7,7 +7,8 @@
 //! The engine decides by itself when rows in memory become a table (`FjallEngine::turn_over`). fjall would ask its
 //! worker for that after every commit over the limit: during a long compaction the requests fill the worker's queue, and
 //! the worker then waits for room in its own queue, for ever. It also waits itself, where fjall would sleep without
-//! noticing that the worker has failed on a full disk (`FjallEngine::wait_for_worker`).
+//! noticing that the worker has failed on a full disk (`FjallEngine::make_room`). Tables are written beside merges by
+//! `flush`, and commits slow down before merges are so far behind that they would have to stop (`Pace`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,16 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use fjall::compaction::filter::Factory;
 use fjall::config::{
-    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy,
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PartitioningPolicy,
+    PinningPolicy,
 };
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
 };
 use throng_engine::store::{Batch, Found, OpView, Query, Table, key};
 
+use super::flush::Flusher;
+use super::journal::InTables;
 use super::memory::{Collector, delete_bounds, flat, partition_end, range_bounds};
 use super::merge::{MergeFilters, MergeSpace};
 use super::sweep::{OWN_PREFIX, Pending, ROWS_PER_STEP, visible};
@@ -42,8 +46,20 @@ const REOPEN_PERIOD: Duration = Duration::from_secs(60);
 /// Tables of the first level above which commits wait for the worker; fjall stops commits at 20 and 30.
 const FIRST_LEVEL_MAX: usize = 18;
 
-/// Memories full of rows that wait to become tables before commits wait for the worker; fjall stops commits at 4.
-const SEALED_MAX: usize = 2;
+/// Tables of the first level from which on commits slow down; merges begin at 8.
+const FIRST_LEVEL_SLOW: usize = 10;
+
+/// Bytes a second that may be committed with [`FIRST_LEVEL_SLOW`] tables in the first level.
+const PACE_BYTES_S: f64 = (64 << 20) as f64;
+
+/// Longest pause after a commit, seconds.
+const PAUSE_S_MAX: f64 = 0.1;
+
+/// A part of the buffer, from which on rows that have been in memory for [`REST_AFTER`] become a table.
+const REST_PART: u64 = 4;
+
+/// See [`REST_PART`].
+const REST_AFTER: Duration = Duration::from_secs(10);
 
 /// Pause while commits wait for the worker.
 const WORKER_PAUSE: Duration = Duration::from_millis(1);
@@ -51,9 +67,14 @@ const WORKER_PAUSE: Duration = Duration::from_millis(1);
 /// Free space above which a failure cannot be for want of space, bytes.
 const PLENTY_BYTES: u64 = 1 << 30;
 
+/// Number of the one keyspace: fjall counts from 1.
+const ROWS_KEYSPACE: u64 = 1;
+
+/// Fields are dropped in this order: the database waits for whoever still uses it.
 struct Open {
-    db: Database,
+    flusher: Flusher,
     rows: Keyspace,
+    db: Database,
     space: Arc<MergeSpace>,
 }
 
@@ -76,7 +97,7 @@ pub struct FjallEngine {
     pending: ArcSwap<Vec<Pending>>,
     next_pending: AtomicU64,
     /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
-    writer: Mutex<()>,
+    writer: Mutex<Pace>,
     /// Whether the background writer has failed since the last opening.
     poisoned: AtomicBool,
     /// When the engine was opened anew after that.
@@ -100,7 +121,7 @@ impl FjallEngine {
             yielding: AtomicBool::new(false),
             pending: ArcSwap::default(),
             next_pending: AtomicU64::new(0),
-            writer: Mutex::new(()),
+            writer: Mutex::new(Pace::start()),
             poisoned: AtomicBool::new(false),
             reopened: Mutex::default(),
         };
@@ -134,7 +155,7 @@ impl FjallEngine {
         Ok(())
     }
 
-    fn writer(&self) -> MutexGuard<'_, ()> {
+    fn writer(&self) -> MutexGuard<'_, Pace> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,37 +200,52 @@ impl FjallEngine {
         Ok(())
     }
 
-    /// Waits while rows come faster than the worker writes them to tables. Memory is bounded by this: twice the buffer
-    /// being filled, and two of that size on their way to tables.
-    fn wait_for_worker(&self, open: &Open) -> Result<(), DiskError> {
+    /// Waits while rows come faster than they are written to tables and merged. Memory is bounded by this: the buffer
+    /// being filled, and one on its way to a table; and so is what an opening after a crash has to read again.
+    fn make_room(&self, open: &Open, pace: &mut Pace) -> Result<(), DiskError> {
         let tree = &open.rows.tree;
+        std::thread::sleep(pace.due());
         let behind = || {
             tree.l0_run_count() >= FIRST_LEVEL_MAX
-                || (tree.active_memtable().size() >= 2 * self.options.buffer_bytes
-                    && tree.sealed_memtable_count() >= SEALED_MAX)
+                || (tree.active_memtable().size() >= self.options.buffer_bytes && tree.sealed_memtable_count() > 0)
         };
-        while behind() {
+        while behind() || open.flusher.failure().is_some() {
             if open.space.is_starved() {
                 return Err(DiskError::OutOfSpace("tables wait for space to be merged".into()));
             }
-            // Writes nothing; it only says whether the worker has failed.
-            open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))?;
+            self.look_for_failure(open)?;
             std::thread::sleep(WORKER_PAUSE);
         }
+        self.turn_over(open, pace);
         Ok(())
     }
 
-    /// Hands the rows in memory to the worker, once they are enough for a table.
-    fn turn_over(&self, open: &Open) {
+    /// Whether rows in memory could not be written to a table.
+    fn look_for_failure(&self, open: &Open) -> Result<(), DiskError> {
+        if let Some(why) = open.flusher.failure() {
+            self.poisoned.store(true, Ordering::Relaxed);
+            return Err(DiskError::OutOfSpace(format!("a table could not be written: {why}")));
+        }
+        // Writes nothing; it only says whether the worker has failed.
+        open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))
+    }
+
+    /// Hands the rows in memory on, once they are enough for a table, or old enough for a small one.
+    fn turn_over(&self, open: &Open, pace: &mut Pace) {
         let tree = &open.rows.tree;
-        if tree.active_memtable().size() < self.options.buffer_bytes || tree.sealed_memtable_count() >= SEALED_MAX {
+        let size = tree.active_memtable().size();
+        let full = size >= self.options.buffer_bytes;
+        let old = || size >= self.options.buffer_bytes / REST_PART && pace.turned_over.elapsed() >= REST_AFTER;
+        if tree.sealed_memtable_count() > 0 || !(full || old()) {
             return;
         }
+        pace.turned_over = Instant::now();
         open.space.set_table_bytes(open.rows.disk_space() + self.options.buffer_bytes);
         if let Err(error) = open.rows.rotate_memtable() {
             // The commit before is durable. If the engine is broken, the next one says so.
             tracing::warn!(%error, "rows in memory could not be handed on");
         }
+        open.flusher.wake();
     }
 
     /// Finishes the pending ranges that one of the puts falls into.
@@ -355,6 +391,40 @@ impl FjallEngine {
     }
 }
 
+/// How fast commits may come. While merges fall behind, each commit is followed by a pause in proportion to its bytes:
+/// who writes much is slowed down, and nobody ever waits for a whole merge.
+struct Pace {
+    /// When rows in memory were last handed on.
+    turned_over: Instant,
+    /// Not before this is the next commit.
+    next: Instant,
+}
+
+impl Pace {
+    fn start() -> Pace {
+        Pace { turned_over: Instant::now(), next: Instant::now() }
+    }
+
+    /// Notes a commit while the first level has so many runs.
+    fn committed(&mut self, bytes: usize, runs: usize) {
+        if runs >= FIRST_LEVEL_SLOW {
+            self.next = Instant::now() + pause(bytes, runs);
+        }
+    }
+
+    /// Time to wait before the next commit.
+    fn due(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Pause after a commit: each run more takes a quarter of the rate.
+fn pause(bytes: usize, runs: usize) -> Duration {
+    let over = runs.saturating_sub(FIRST_LEVEL_SLOW).min(FIRST_LEVEL_MAX - FIRST_LEVEL_SLOW);
+    let rate = PACE_BYTES_S * 0.75_f64.powi(over as i32);
+    Duration::from_secs_f64((bytes as f64 / rate).min(PAUSE_S_MAX))
+}
+
 /// The last word on each key of a group: a value, or gone.
 type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -382,6 +452,9 @@ fn open_rows(db: &Database) -> Result<Keyspace, fjall::Error> {
             .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0))))
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
+            // The index of a table being written refers to a key in each block that was read for it and so keeps the
+            // block: all 64 MB of a merge, unless the index is written in parts.
+            .index_block_partitioning_policy(PartitioningPolicy::all(true))
             .compaction_strategy(Arc::new(
                 fjall::compaction::Leveled::default().with_table_target_size(64 << 20).with_l0_threshold(8),
             ))
@@ -390,26 +463,43 @@ fn open_rows(db: &Database) -> Result<Keyspace, fjall::Error> {
 
 /// Opens the database; a journal whose last group is torn is cut to its last whole group.
 fn open_database(dir: &Path, options: &Options) -> Result<Open, DiskError> {
-    let cut = journal::prepare(dir)?;
-    if cut > 0 {
+    let prepared = journal::prepare(dir, in_tables(dir)?)?;
+    if prepared.cut > 0 {
+        let cut = prepared.cut;
         tracing::warn!(cut, "the journal ended in a group that was never acknowledged; it was cut off");
     }
-    let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2);
+    let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2, options.give_back);
     let filters: Arc<dyn Factory> = Arc::new(MergeFilters(space.clone()));
     let db = database_builder(dir, options)
         .with_compaction_filter_factories(Arc::new(move |_| Some(filters.clone())))
         .open()?;
     let rows = open_rows(&db)?;
     space.set_table_bytes(rows.disk_space());
-    Ok(Open { db, rows, space })
+    let flusher = Flusher::start(db.clone(), rows.clone(), options.give_back)?;
+    // What the journals brought back becomes tables at once if it is much.
+    flusher.wake();
+    Ok(Open { flusher, rows, db, space })
+}
+
+/// Which rows of the journals stand in tables already; `None` for a store that is yet to be made.
+fn in_tables(dir: &Path) -> Result<Option<InTables>, DiskError> {
+    let path = dir.join("keyspaces").join(ROWS_KEYSPACE.to_string());
+    // Without this file the engine takes the tables for unfinished, and opening them would make them anew.
+    if !path.join("current").exists() {
+        return Ok(None);
+    }
+    let tables =
+        lsm_tree::Config::new(path, Default::default(), Default::default()).open().map_err(fjall::Error::from)?;
+    let sequence = tables.get_highest_persisted_seqno();
+    Ok(sequence.map(|sequence| InTables { keyspace: ROWS_KEYSPACE, sequence }))
 }
 
 impl Engine for FjallEngine {
     fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
-        let _writer = self.writer();
-        self.wait_for_worker(open)?;
+        let mut pace = self.writer();
+        self.make_room(open, &mut pace)?;
         if !self.pending.load().is_empty() {
             self.clear_way(open, batches)?;
         }
@@ -422,7 +512,8 @@ impl Engine for FjallEngine {
         } else {
             self.commit_plain(open, batches)?
         }
-        self.turn_over(open);
+        pace.committed(batches.iter().map(Batch::bytes).sum(), open.rows.tree.l0_run_count());
+        self.turn_over(open, &mut pace);
         Ok(())
     }
 
@@ -491,13 +582,20 @@ impl Engine for FjallEngine {
     fn sweep(&self) -> Result<bool, DiskError> {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
-        let _writer = self.writer();
+        let mut pace = self.writer();
         if !self.pending.load().is_empty() {
-            self.wait_for_worker(open)?;
+            self.make_room(open, &mut pace)?;
             self.sweep_step(open, |_| true)?;
-            self.turn_over(open);
+            self.turn_over(open, &mut pace);
         }
         Ok(!self.pending.load().is_empty())
+    }
+
+    fn rest(&self) {
+        let guard = self.opened();
+        if let Some(open) = guard.as_ref() {
+            self.turn_over(open, &mut self.writer());
+        }
     }
 
     fn reopen(&self) -> Result<(), DiskError> {
@@ -552,7 +650,7 @@ impl Engine for FjallEngine {
         Ok(Figures {
             table_bytes: open.rows.disk_space(),
             journal_bytes: open.db.journal_disk_space()?,
-            buffer_bytes: open.db.write_buffer_size(),
+            buffer_bytes: open.rows.tree.get_version_history_lock().memtable_size_sum(),
             cache_bytes: open.db.cache_size(),
             pending_ranges: self.pending.load().len() as u64,
         })
@@ -563,8 +661,9 @@ impl Engine for FjallEngine {
         let guard = self.opened();
         let open = guard.as_ref().ok_or_else(waiting)?;
         open.rows.rotate_memtable()?;
+        open.flusher.wake();
         while open.rows.tree.sealed_memtable_count() > 0 {
-            open.db.persist(PersistMode::Buffer).map_err(|error| self.write_error(error))?;
+            self.look_for_failure(open)?;
             std::thread::sleep(WORKER_PAUSE);
         }
         open.rows.major_compact().map_err(|error| self.write_error(error))

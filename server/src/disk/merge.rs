@@ -33,16 +33,18 @@ pub(super) struct MergeSpace {
     table_bytes: AtomicU64,
     starved: AtomicU32,
     closing: AtomicBool,
+    give_back: fn(),
 }
 
 impl MergeSpace {
-    pub(super) fn new(dir: PathBuf, floor_bytes: u64) -> Arc<MergeSpace> {
+    pub(super) fn new(dir: PathBuf, floor_bytes: u64, give_back: fn()) -> Arc<MergeSpace> {
         Arc::new(MergeSpace {
             dir,
             floor_bytes,
             table_bytes: AtomicU64::new(0),
             starved: AtomicU32::new(0),
             closing: AtomicBool::new(false),
+            give_back,
         })
     }
 
@@ -104,5 +106,12 @@ impl CompactionFilter for MergeFilter {
         }
         self.rows = self.rows.wrapping_add(1).max(1);
         Ok(Verdict::Keep)
+    }
+}
+
+impl Drop for MergeFilter {
+    fn drop(&mut self) {
+        // The merge is over, and its thread may have nothing to do for long.
+        (self.space.give_back)();
     }
 }

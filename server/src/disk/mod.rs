@@ -20,6 +20,7 @@ pub mod check;
 pub mod commit;
 mod error;
 pub mod fjall;
+mod flush;
 pub mod folder;
 pub mod journal;
 mod lock;
@@ -89,6 +90,10 @@ pub trait Engine: Send + Sync {
     /// As [`Engine::commit`].
     fn sweep(&self) -> Result<bool, DiskError>;
 
+    /// Nothing has been committed for a while: the engine may write what it keeps in memory to tables. Called by the
+    /// committer's thread only; what fails shows itself at the next commit.
+    fn rest(&self) {}
+
     /// Brings an engine that ran out of space back: what was acknowledged is there again, what was not is not promised.
     ///
     /// # Errors
@@ -139,7 +144,7 @@ pub struct Figures {
 pub struct Options {
     /// Block cache, bytes.
     pub cache_bytes: u64,
-    /// Rows kept in memory before they go to a table, bytes; up to five times this while tables are being written.
+    /// Rows kept in memory before they go to a table, bytes; twice this while one is being written.
     pub buffer_bytes: u64,
     /// All journals, bytes; bounds the time that recovery takes. At least 64 MiB.
     pub journal_bytes_max: u64,
@@ -159,12 +164,14 @@ pub struct Options {
     pub read_threads: usize,
     /// How often free space is looked at.
     pub space_interval: Duration,
+    /// Called by the store's threads after large pieces of work: gives the thread's free memory back to the system.
+    pub give_back: fn(),
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            cache_bytes: 32 << 20,
+            cache_bytes: 8 << 20,
             buffer_bytes: 16 << 20,
             journal_bytes_max: 192 << 20,
             reserve_bytes: 64 << 20,
@@ -175,6 +182,7 @@ impl Default for Options {
             shard_reads_max: 1024,
             read_threads: 2,
             space_interval: Duration::from_secs(1),
+            give_back: || {},
         }
     }
 }

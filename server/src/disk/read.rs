@@ -103,6 +103,9 @@ impl Wake for Sleeper {
     }
 }
 
+/// Answers after which a thread without more to do gives memory back.
+const ANSWERS_A_TIDY: u32 = 16;
+
 /// The threads that read. Stop when dropped.
 #[derive(Debug)]
 pub struct Readers {
@@ -149,6 +152,8 @@ impl Readers {
                 lanes,
                 sleeper: sleeper.clone(),
                 fatal: fatal.clone(),
+                answers: 0,
+                give_back: options.give_back,
             };
             let thread = thread::Builder::new()
                 .name(format!("throng-read-{at}"))
@@ -187,6 +192,9 @@ struct Worker {
     lanes: Vec<Lane>,
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
+    /// Answers since memory was given back.
+    answers: u32,
+    give_back: fn(),
 }
 
 impl Worker {
@@ -217,6 +225,7 @@ impl Worker {
             assert!(pushed.is_ok(), "answers are as many as requests outstanding");
             self.shared.wake(lane.shard);
             answered = true;
+            self.answers += 1;
         }
         Ok(answered)
     }
@@ -229,6 +238,10 @@ impl Worker {
             if let Ok(request) = lane.requests.peek() {
                 earliest = Some(earliest.map_or(request.after, |gate: Gate| gate.min(request.after)));
             }
+        }
+        if self.answers >= ANSWERS_A_TIDY {
+            self.answers = 0;
+            (self.give_back)();
         }
         let ready = earliest.is_some_and(|gate| self.shared.wake_at(self.slot, gate));
         if !ready && !self.sleeper.stopping.load(Ordering::SeqCst) {

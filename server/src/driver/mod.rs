@@ -42,6 +42,7 @@
 //! taken all of it and then handed back in [`Event::Sent`] for the next use.
 
 mod alarms;
+mod allocator;
 mod choose;
 mod epoll;
 mod listen;
@@ -52,6 +53,7 @@ mod sys;
 mod tests;
 mod uring;
 
+pub use allocator::{give_back_memory, keep_no_free_pages};
 pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;

@@ -186,6 +186,7 @@ struct Server {
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
+    driver::keep_no_free_pages();
     let config = &loaded.config;
     // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more
     // (docs/decisions/0006-memory.md). A kernel that refuses this has no such pages.

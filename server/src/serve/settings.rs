@@ -105,6 +105,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
     s.outbound_bytes_soft = bytes(config.outbound_bytes_soft);
     s.unacked_max = bytes(config.unacked_stanzas_max);
     s.in_flight_max = u16::try_from(config.in_flight_stanzas_max).unwrap_or(u16::MAX);
+    s.in_flight_bytes_max = bytes(config.in_flight_bytes_max);
     s.archive = config.archive;
     s.retention_s = config.archive_days * 86_400;
     s.mailbox_messages_max = count(config.mailbox_messages_max);
@@ -127,6 +128,8 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
 /// What the store's engine and threads take.
 pub(super) fn disk_options(config: &Config) -> disk::Options {
     disk::Options {
+        cache_bytes: config.store_cache_bytes,
+        give_back: driver::give_back_memory,
         reserve_bytes: config.reserve_bytes,
         min_free_bytes: config.free_bytes_min,
         group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),

@@ -18,6 +18,8 @@ const WINDOW: u32 = 20;
 /// What came of it.
 pub(super) struct Verdict {
     pub(super) good: bool,
+    /// Most anonymous memory of the server meanwhile, bytes.
+    pub(super) highest: u64,
     pub(super) value: Value,
 }
 
@@ -79,7 +81,7 @@ pub(super) fn run(server: &Server, bytes: u64) -> io::Result<Verdict> {
         "refused_with": others, "accepted": accepted.len(), "accepted_and_missing": missing, "seconds": seconds,
         "sender_ended": ended, "highest_anonymous_bytes": highest,
     });
-    Ok(Verdict { good, value })
+    Ok(Verdict { good, highest, value })
 }
 
 /// A new session of the receiver reads all that waits.

@@ -63,6 +63,7 @@ pub(super) fn settings(random: &mut Random, shards: u16) -> Settings {
         s.unacked_max = random.range(1, 12) as usize;
         s.outbound_bytes_soft = random.range(300, 4_000) as usize;
         s.in_flight_max = random.range(1, 8) as u16;
+        s.in_flight_bytes_max = random.range(200, 4_000) as usize;
     }
     if random.chance(150) {
         s.outbound_bytes_max = random.range(12_000, 40_000) as usize;

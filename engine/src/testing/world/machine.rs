@@ -162,13 +162,15 @@ impl World {
                     self.sockets[index].paused = true;
                 }
             }
-            Effect::Resume { conn } => {
-                if let Some(index) = self.socket_of(shard, conn) {
-                    self.sockets[index].paused = false;
-                    self.kick_up(index);
-                }
-            }
+            Effect::Resume { conn, durable: false } => self.resume(shard, conn),
             other => self.threads[shard.index()].gate.push(other),
+        }
+    }
+
+    fn resume(&mut self, shard: ShardId, conn: ConnId) {
+        if let Some(index) = self.socket_of(shard, conn) {
+            self.sockets[index].paused = false;
+            self.kick_up(index);
         }
     }
 
@@ -236,7 +238,8 @@ impl World {
                     }
                 }
                 Effect::Reply { token, reply } => self.replied.push_back((token, reply)),
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Resume { .. } => {
+                Effect::Resume { conn, .. } => self.resume(shard, conn),
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }
