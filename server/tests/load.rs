@@ -36,7 +36,7 @@ impl Server {
         let log = std::fs::File::create(data.path().join("out")).expect("a file");
         let child = Command::new(THRONG)
             .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
-            .args(["--shards", "2", "--open-registration"])
+            .args(["--shards", "2", "--open-registration", "--registrations-hourly-max", "1000"])
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
             .stdin(Stdio::null())

@@ -31,8 +31,9 @@ pub struct Session {
     pub private: bool,
     /// Stanzas under way to other homes.
     pub in_flight: u16,
-    /// Bytes of stanzas sent to other homes since all of them were last known to be durable.
-    pub unsettled: u32,
+    /// Bytes of stanzas sent to other homes since all of them were last known to be durable, in pieces of
+    /// [`UNSETTLED_PIECE`], rounded up.
+    unsettled: u16,
     /// Second (monotonic) since which it has its connection, or since which it has none.
     pub since_s: u32,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4). Most have none: one word.
@@ -43,9 +44,31 @@ pub struct Session {
     pub directed: Option<Box<Vec<Box<str>>>>,
 }
 
+/// Unit in which a session's bytes that are not yet durable are counted: it has two bytes for them.
+const UNSETTLED_PIECE: usize = 64;
+
+/// Bytes that a session may have under way at the most: what the count can tell.
+pub const UNSETTLED_BYTES_MAX: usize = u16::MAX as usize * UNSETTLED_PIECE;
+
 const _: () = assert!(size_of::<Session>() <= 80, "an idle session costs this much");
 
 impl Session {
+    /// A stanza of so many bytes goes to another home.
+    pub fn unsettle(&mut self, bytes: usize) {
+        let pieces = u16::try_from(bytes.div_ceil(UNSETTLED_PIECE)).unwrap_or(u16::MAX);
+        self.unsettled = self.unsettled.saturating_add(pieces);
+    }
+
+    /// Whether it has sent `bytes_max`, at most [`UNSETTLED_BYTES_MAX`], or more since all was durable.
+    pub fn is_unsettled(&self, bytes_max: usize) -> bool {
+        usize::from(self.unsettled) * UNSETTLED_PIECE >= bytes_max.min(UNSETTLED_BYTES_MAX)
+    }
+
+    /// All that it has sent is durable, or will be before it is read from again.
+    pub fn settle(&mut self) {
+        self.unsettled = 0;
+    }
+
     /// A session that has just been bound.
     pub fn new(user: u32, resource: Box<str>, conn: ConnId, secured: bool) -> Session {
         Session {

@@ -126,8 +126,8 @@ impl Shard {
         let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
         let state = self.sessions.get_mut(session)?;
         state.in_flight = state.in_flight.saturating_add(1);
-        state.unsettled = state.unsettled.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
-        if (state.in_flight >= most || state.unsettled as usize >= most_bytes)
+        state.unsettle(bytes);
+        if (state.in_flight >= most || state.is_unsettled(most_bytes))
             && let Some(id) = state.conn
             && self.conns.set_paused(id, true)
         {
@@ -142,10 +142,10 @@ impl Shard {
         let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.in_flight = state.in_flight.saturating_sub(1);
-        let durable = state.unsettled as usize >= most_bytes;
+        let durable = state.is_unsettled(most_bytes);
         if state.in_flight <= if durable { 0 } else { most / 2 } {
             if durable {
-                state.unsettled = 0;
+                state.settle();
             }
             if let Some(id) = state.conn
                 && self.conns.set_paused(id, false)
