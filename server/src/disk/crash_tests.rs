@@ -131,7 +131,11 @@ fn what_was_acknowledged_survives_kill_9() {
     let mut random = u64::from(std::process::id()) * 2_654_435_761 + 1;
     let mut acked_rounds = 0;
     let mut known = HashMap::<usize, u64>::new();
-    for round in 0..36 {
+    // On a busy machine a child may get to nothing before it is killed: such rounds are made up for.
+    for round in 0..200 {
+        if round >= 36 && acked_rounds >= 20 {
+            break;
+        }
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // A third of the rounds may be killed before anything is there, while the store opens.
         let acked = run_and_kill(dir.path(), round % 3 != 0, Duration::from_millis(20 + (random >> 33) % 180));
@@ -253,6 +257,23 @@ fn journals(dir: &Path) -> Vec<u8> {
     paths.iter().flat_map(|path| std::fs::read(path).unwrap()).filter(|byte| *byte != 0).collect()
 }
 
+/// As [`numbered`], with rows that stay and that no compression makes smaller: tables grow with what is written.
+fn lasting(shard: usize, number: u64) -> Batch {
+    let partition = format!("shard{shard}@x").into_bytes();
+    let mut batch = Batch::new();
+    for row in number * ROWS..(number + 1) * ROWS {
+        let mut word = row * 2 + shard as u64 + 1;
+        let mut next = || {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (word >> 56) as u8
+        };
+        let value: Vec<u8> = (0..400).map(|_| next()).collect();
+        batch.put(Table::Archive, &partition, &row.to_be_bytes(), &[&value]);
+    }
+    batch.put(Table::Mailbox, &partition, b"", &[&number.to_be_bytes()]);
+    batch
+}
+
 #[test]
 fn what_is_in_tables_is_left_out_of_the_journal_and_nothing_else_is() {
     let made = tempfile::tempdir().unwrap();
@@ -261,7 +282,7 @@ fn what_is_in_tables_is_left_out_of_the_journal_and_nothing_else_is() {
     let engine = fjall::FjallEngine::open(&dir, &options).unwrap();
     let mut number = 0;
     while engine.figures().unwrap().table_bytes < 3 << 20 {
-        let group: Vec<Batch> = (number..number + 20).flat_map(|n| [numbered(0, n), numbered(1, n)]).collect();
+        let group: Vec<Batch> = (number..number + 20).flat_map(|n| [lasting(0, n), lasting(1, n)]).collect();
         engine.commit(&group).unwrap();
         number += 20;
     }
@@ -274,13 +295,13 @@ fn what_is_in_tables_is_left_out_of_the_journal_and_nothing_else_is() {
     let before = journals(&crashed).len();
     let opened = fjall::FjallEngine::open(&crashed, &options).unwrap();
     assert!(journals(&crashed).len() + (2 << 20) < before, "{} of {before}", journals(&crashed).len());
-    assert_eq!((last_batch(&opened, 0), last_batch(&opened, 1)), (Some(number - 1), Some(number - 1)));
-    assert_eq!(all(&opened), rows);
+    assert!(all(&opened) == rows, "the rows are others");
     // What is written afterwards stays, too.
-    opened.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
+    opened.commit(&[lasting(0, number), lasting(1, number)]).unwrap();
+    let rows = all(&opened);
     drop(opened);
     let opened = fjall::FjallEngine::open(&crashed, &options).unwrap();
-    assert_eq!((last_batch(&opened, 0), last_batch(&opened, 1)), (Some(number), Some(number)));
+    assert!(all(&opened) == rows, "the rows are others");
 }
 
 #[test]
