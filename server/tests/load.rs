@@ -71,6 +71,18 @@ impl Server {
     }
 }
 
+impl Server {
+    /// A load whose connections break: its messages may come twice, and it says so, but none is lost or out of order.
+    fn disturbed(&self, further: &[&str]) -> Value {
+        let out = self.data.path().join("disturbed.json");
+        let flags = ["load", "--to", &self.plain, "--sessions", "50", "--pairs", "10", "--hold-s", "2", "--quiet"];
+        throng(&[&flags, further, &["--out", out.to_str().expect("a plain path")]].concat());
+        let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+        assert_eq!((&result["messages"]["lost"], &result["messages"]["reordered"]), (&0.into(), &0.into()), "{result}");
+        result
+    }
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -109,17 +121,17 @@ fn every_way_in_and_every_disturbance_keeps_the_messages() {
     // Accounts that are made on the way in.
     all_came(&server.load(plain, &["--register", "--user-prefix", "new", "--password", "other"]));
     // Users close their streams and return: what is sent meanwhile waits for them (XEP-0160).
-    let result = server.load(plain, &["--offline-per-s", "20", "--offline-s", "0.3", "--contacts", "2"]);
-    all_came(&result);
+    // What the server was about to write when a stream was closed may come once more, as after a reset below.
+    let result = server.disturbed(&["--offline-per-s", "20", "--offline-s", "0.3", "--contacts", "2"]);
     assert!(result["sessions"]["logins"].as_u64() > Some(60), "{result}");
     // Subscriptions were approved, so that presence of others comes.
     assert!(result["presence"]["received"].as_u64() > Some(100), "{result}");
     // Receivers that do not read for a second get it all afterwards.
     all_came(&server.load(plain, &["--stall-share", "0.5", "--stall-s", "1", "--in-flight", "5"]));
-    // Everyone is reset at once: each returns. What was under way may be lost without stream management.
-    let result = server.load(plain, &["--storm-share", "1", "--storm-at-s", "0.5"]);
+    // Everyone is reset at once: each returns. What was under way may be lost or come twice without stream management, as
+    // nobody knows whether it had come; that is not for this test to judge.
+    let result = server.disturbed(&["--storm-share", "1", "--storm-at-s", "0.5"]);
     assert_eq!(result["sessions"]["connects"], 100, "{result}");
-    assert_eq!(result["good"], true, "{result}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ def options(times):
         "--preauth-timeout-seconds", str(times.preauth_s), "--send-timeout-seconds", str(times.send_s),
         "--sm-resume-seconds", str(RESUME_S), "--cache-seconds", "10",
         # Failed logins are the point here; their limits have tests of their own.
-        "--login-failures-per-address-max", "1000000", "--login-failures-per-account-max", "1000000",
+        "--login-failures-per-address-max", "300000", "--login-failures-per-account-max", "300000",
     ]  # fmt: skip
 
 
