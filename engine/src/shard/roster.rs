@@ -176,6 +176,9 @@ impl Shard {
     }
 
     fn push_to(&mut self, session: SessionId, payload: &[u8]) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
         let (full, id) = (self.full_jid(session), self.random_name());
         let mut out = Vec::with_capacity(payload.len() + 128);
         out.extend_from_slice(b"<iq type='set'");
@@ -351,8 +354,12 @@ impl Shard {
         }
     }
 
-    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1).
+    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1), unless the session has ended while
+    /// the roster was read.
     fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], condition: StanzaCondition) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
         let (full, id) = (self.full_jid(session), id_of_stanza(xml));
         let mut out = Vec::new();
         super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), condition);
