@@ -85,6 +85,13 @@ pub enum PresenceNews {
         kind: subscription::Kind,
         /// The number of the request that it is or answers; see [`crate::feature::roster`].
         number: u64,
+        /// The number of the [`PresenceNews::Noted`] that is wanted for it; 0 for none.
+        confirm: u64,
+    },
+    /// The subscription stanza that wanted this number has had its effect.
+    Noted {
+        /// The number.
+        confirm: u64,
     },
 }
 

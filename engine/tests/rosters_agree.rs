@@ -4,7 +4,7 @@
 use throng_engine::feature::subscription::State;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::store::roster::{ItemView, Version};
+use throng_engine::store::roster::{ItemView, Unconfirmed, Version};
 use throng_engine::testing::script::Script;
 use throng_engine::testing::stage::Stage;
 use throng_engine::testing::world::{PASSWORD, Pace};
@@ -56,21 +56,36 @@ fn a_lost_unsubscribed_heals_when_the_contact_is_online() {
     ));
 }
 
-/// RFC 6121 4.3.2 rule 1 stands before rule 3, which is about contacts without available resources. Else a contact who
-/// always comes after the user would stay in the user's roster for good.
+/// RFC 6121 3.2.1, 3.3.1: the ends of both subscriptions, which a crash has lost, are told again when the user who has ended
+/// them comes online, and only until they are noted.
 #[test]
-fn a_lost_unsubscribed_heals_when_the_contact_is_offline() {
-    play_lost_unsubscribed(&format!(
-        "clients: romeo=romeo/orchard juliet=juliet/balcony{PROBED}juliet connects\njuliet sends: <presence/>
-juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
-romeo receives nothing"
-    ));
-}
-
-/// RFC 6121 4.3.2 rule 1: "if the contact account does not exist".
-#[test]
-fn a_subscription_to_an_account_that_is_gone_ends() {
-    play_lost_unsubscribed(&format!("clients: romeo=romeo/orchard{PROBED}"));
+fn lost_ends_heal_when_the_user_who_ended_them_comes_online() {
+    let romeo = ItemView { listed: true, state: State::Both as u8, ver: 9, asked: 8, seen: 5, ..ItemView::default() };
+    let unconfirmed = Unconfirmed { number: 9, left: true, ended: true };
+    let juliet = ItemView { asked: 5, seen: 8, unconfirmed, ..ItemView::default() };
+    play(
+        &Pace::default(),
+        &[(ROMEO, JULIET, romeo), (JULIET, ROMEO, juliet)],
+        "clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+romeo sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>
+romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='9'>
+    <item jid='juliet@localhost' subscription='both'/></query></iq>
+romeo sends: <presence/>
+romeo receives: <presence from='romeo@localhost/orchard' to='romeo@localhost'/>
+juliet connects
+juliet sends: <presence/>
+juliet receives in any order: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
+    <presence from='romeo@localhost/orchard' to='juliet@localhost' type='unavailable'/>
+romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='unsubscribe'/>
+romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='10'>
+    <item jid='juliet@localhost' subscription='to'/></query></iq>
+romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='unsubscribed'/>
+romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='11'>
+    <item jid='juliet@localhost' subscription='none'/></query></iq>
+juliet sends: <presence type='unavailable'/><presence/>
+romeo receives nothing",
+    );
 }
 
 /// RFC 6120 10.1: what is for one user stays in order, also if the user comes online while his account is looked up for the

@@ -9,11 +9,10 @@
 //! to an older request (see `subscription`). Zero stands for "no number", as with another domain. A probe carries
 //! [`Roster::asked`]; the `unsubscribed` that answers for an account that does not exist carries back what it answers.
 //!
-//! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. The rosters find
-//! together again when the users come online, if a resource that becomes available (1) has each pending request sent
-//! again with its old number (RFC 6121 3.1.2), (2) probes with numbers and lets [`Roster::probed`] answer, also for a
-//! contact who is not there to be seen, and (3) lets [`Roster::shown`] answer presence that comes because of the
-//! contact's roster (and not directed, RFC 6121 4.6).
+//! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. Who has sent it
+//! remembers it: a request is pending until it is answered, the end of a subscription is unconfirmed until the contact's
+//! home has noted it ([`Roster::noted`]). A resource that becomes available has both sent again, requests with their old
+//! numbers (RFC 6121 3.1.2), ends as [`Roster::unconfirmed`] has them.
 
 use super::Condition;
 use super::iq::SetItem;
@@ -23,7 +22,7 @@ use crate::limits::{
     ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX, ROSTER_NAME_BYTES_MAX,
     ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
 };
-use crate::store::roster::{self as rows, Groups, ItemView, Version};
+use crate::store::roster::{self as rows, Groups, ItemView, Unconfirmed, Version};
 use crate::store::{Batch, Found};
 
 /// A user's roster: its items sorted by the contact's JID, each in one allocation.
@@ -75,6 +74,8 @@ pub struct Sent {
     pub route: bool,
     /// The number that it carries to a home of the same deployment.
     pub number: u64,
+    /// The number that the contact's home is to confirm; 0 for none.
+    pub confirm: u64,
     /// Payload of a roster push to the interested resources.
     pub push: Option<Vec<u8>>,
     /// What the user's own presence does towards the contact.
@@ -103,6 +104,8 @@ pub struct Removed {
     pub unsubscribe: bool,
     /// Whether `unsubscribed` goes to the contact, and with which number.
     pub unsubscribed: Option<u64>,
+    /// The number that the contact's home is to confirm for the last of them; 0 for none.
+    pub confirm: u64,
     /// What the user's own presence does towards the contact.
     pub presence: OwnPresence,
 }
@@ -203,6 +206,34 @@ impl Roster {
         })
     }
 
+    /// The ends of subscriptions that the contacts' homes may not have noted, sorted by contact, to be sent again when a
+    /// resource becomes available: each with the number that it answers, and the one to be confirmed.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, Kind, u64, u64)> {
+        self.entries.iter().flat_map(|entry| {
+            let item = entry.item();
+            let Unconfirmed { number, left, ended } = item.unconfirmed;
+            // The contact's latest request waits here: what is over is the subscription before it.
+            let answered = if state_of(&item).pending_in() { OUTDATED.min(item.seen) } else { item.seen };
+            // One confirmation does for both.
+            let of_left = if ended { 0 } else { number };
+            let left = left.then_some((entry.contact(), Kind::Unsubscribe, item.seen, of_left));
+            let ended = ended.then_some((entry.contact(), Kind::Unsubscribed, answered, number));
+            left.into_iter().chain(ended)
+        })
+    }
+
+    /// The contact's home has noted the end of a subscription that bore the number `confirm`, and all before it.
+    pub fn noted(&mut self, owner: &str, contact: &str, confirm: u64, batch: &mut Batch) {
+        let Some(old) = self.take(contact) else { return };
+        let before = old.item();
+        if before.unconfirmed.number != confirm {
+            return self.put_back(old);
+        }
+        let item = ItemView { unconfirmed: Unconfirmed::default(), ..before };
+        let entry = Entry::new(contact, &item);
+        self.settle(owner, contact, before, item, entry, batch);
+    }
+
     /// The listed items, sorted by contact.
     fn items(&self) -> impl Iterator<Item = (&str, ItemView<'_>)> + Clone {
         self.entries.iter().map(|entry| (entry.contact(), entry.item())).filter(|(_, item)| item.listed)
@@ -264,15 +295,30 @@ impl Roster {
             return Err(Condition::ItemNotFound);
         }
         let (state, seen) = (state_of(&item), item.seen);
-        drop(self.take(contact));
+        // What is not confirmed is told again, so that one confirmation does for all.
+        let unconfirmed = Unconfirmed {
+            number: self.version.current + 1,
+            left: state.to() || state.pending_out() || item.unconfirmed.left,
+            ended: state.from() || item.unconfirmed.ended,
+        };
         self.version.current += 1;
         self.version.removal = self.version.current;
-        rows::delete(batch, owner, contact);
         rows::put_version(batch, owner, self.version);
+        // What cannot be remembered is sent once.
+        let room = self.entries.len() - self.listed < ROSTER_PENDING_MAX;
+        let confirm = if room && !unconfirmed.is_empty() { unconfirmed.number } else { 0 };
+        let entry = Entry::new(contact, &ItemView { asked: item.asked, seen, unconfirmed, ..ItemView::default() });
+        drop(self.take(contact));
+        if confirm == 0 {
+            rows::delete(batch, owner, contact);
+        } else {
+            self.write(owner, entry, batch);
+        }
         Ok(Removed {
             push: roster_iq::push_removed(self.version.current, contact),
-            unsubscribe: state.to() || state.pending_out(),
-            unsubscribed: (state.from() || state.pending_in()).then_some(seen),
+            unsubscribe: unconfirmed.left,
+            unsubscribed: (unconfirmed.ended || state.pending_in()).then_some(seen),
+            confirm,
             presence: if state.from() { OwnPresence::Hide } else { OwnPresence::Keep },
         })
     }
@@ -284,23 +330,35 @@ impl Roster {
     /// [`Condition::PolicyViolation`] if it needs a new item and the roster is full.
     pub fn sent(&mut self, owner: &str, contact: &str, kind: Kind, batch: &mut Batch) -> Result<Sent, Condition> {
         if contact == owner {
-            return Ok(Sent { route: false, number: 0, push: None, presence: OwnPresence::Keep });
+            return Ok(Sent { route: false, number: 0, confirm: 0, push: None, presence: OwnPresence::Keep });
         }
         let old = self.take(contact);
         let before = old.as_ref().map_or_else(ItemView::default, Entry::item);
-        let result = outbound(state_of(&before), before.approved, kind);
-        let numbered = kind == Kind::Subscribe;
+        let state = state_of(&before);
+        let result = outbound(state, before.approved, kind);
+        let Unconfirmed { mut left, mut ended, .. } = before.unconfirmed;
+        match kind {
+            Kind::Subscribe => left = false,
+            Kind::Unsubscribe => left |= state.to() || state.pending_out(),
+            Kind::Subscribed => ended &= !result.route,
+            Kind::Unsubscribed => ended |= state.from(),
+        }
+        let ends = (kind == Kind::Unsubscribe && left) || (kind == Kind::Unsubscribed && ended && result.route);
+        let numbered = kind == Kind::Subscribe || ends;
         let new_version = self.version.current + u64::from(numbered || result.push);
         let item = ItemView {
             listed: before.listed || result.push,
             approved: result.approved,
             state: result.state as u8,
             ver: if result.push { new_version } else { before.ver },
-            asked: if numbered { new_version } else { before.asked },
+            asked: if kind == Kind::Subscribe { new_version } else { before.asked },
+            unconfirmed: Unconfirmed { left, ended, ..before.unconfirmed }.numbered(ends.then_some(new_version)),
             pending: if result.state.pending_in() { before.pending } else { b"" },
             ..before
         };
-        let number = if numbered { new_version } else { item.seen };
+        let number = if kind == Kind::Subscribe { new_version } else { item.seen };
+        // While the other end is open, too, both wait for a time when both are sent again.
+        let confirm = if ends && !(left && ended) { new_version } else { 0 };
         let entry = Entry::new(contact, &item);
         let adds = item.listed && !before.listed;
         if adds && (self.listed >= ROSTER_ITEMS_MAX || self.bytes + entry.0.len() > ROSTER_BYTES_MAX) {
@@ -314,7 +372,7 @@ impl Roster {
             rows::put_version(batch, owner, self.version);
         }
         let push = self.settle(owner, contact, before, item, entry, batch);
-        Ok(Sent { route: result.route, number, push: push.filter(|_| result.push), presence: result.presence })
+        Ok(Sent { route: result.route, number, confirm, push: push.filter(|_| result.push), presence: result.presence })
     }
 
     /// A subscription stanza of the contact has arrived for the user (RFC 6121 A.3). `number` is what it carries,
@@ -342,6 +400,11 @@ impl Roster {
             state: result.state as u8,
             ver: if result.push { new_version } else { before.ver },
             seen: if kind == Kind::Subscribe { number } else { before.seen },
+            unconfirmed: if result.reply == Some(Kind::Subscribed) {
+                Unconfirmed { ended: false, ..before.unconfirmed }.numbered(None)
+            } else {
+                before.unconfirmed
+            },
             pending: if asks { before.pending } else { b"" },
             ..before
         };
@@ -375,16 +438,6 @@ impl Roster {
         }
     }
 
-    /// The contact's presence has come because its roster has the user as a subscriber. `None`: it is delivered.
-    /// Otherwise the user's roster knows of no subscription: it is not delivered, and this stanza goes back instead.
-    pub fn shown(&self, contact: &str) -> Option<(Kind, u64)> {
-        match self.state(contact) {
-            state if state.to() => None,
-            state if state.pending_out() => Some((Kind::Subscribe, self.asked(contact))),
-            _ => Some((Kind::Unsubscribe, 0)),
-        }
-    }
-
     /// Keeps, writes or drops an item that was taken out: rows that say nothing are not kept, and rows that have not
     /// changed are not written. Returns a push's payload if the item is kept.
     fn settle(
@@ -396,7 +449,7 @@ impl Roster {
         entry: Entry,
         batch: &mut Batch,
     ) -> Option<Vec<u8>> {
-        if !item.listed && !state_of(&item).pending_in() {
+        if !item.listed && !state_of(&item).pending_in() && item.unconfirmed.is_empty() {
             if before != ItemView::default() {
                 rows::delete(batch, owner, contact);
             }

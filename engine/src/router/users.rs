@@ -102,10 +102,19 @@ pub enum RosterStep {
         kind: crate::feature::subscription::Kind,
         /// Its number.
         number: u64,
+        /// The number that the contact wants confirmed; 0 for none.
+        confirm: u64,
         /// The contact's bare JID.
         contact: Box<str>,
         /// The stanza, unaddressed.
         xml: Box<[u8]>,
+    },
+    /// A contact's home has noted the end of a subscription.
+    Noted {
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// The number that the end bore.
+        confirm: u64,
     },
     /// A contact asks who is there (RFC 6121 4.3).
     Probe {

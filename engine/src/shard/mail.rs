@@ -144,8 +144,7 @@ impl Shard {
         }
     }
 
-    /// Does a roster step if there is an account. A probe is answered for an account that is not there as for a roster that
-    /// does not know the prober (RFC 6121 4.3.2 rule 1).
+    /// Does a roster step if there is an account.
     pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
         let user = self.users.find_or_insert(local);
         let User { first, state, .. } = self.users.get(user);
@@ -153,9 +152,9 @@ impl Shard {
             _ if *first != NONE => Known::Exists,
             known => known,
         };
-        match (known, &step) {
-            (Known::Exists, _) | (_, RosterStep::Probe { .. }) => self.roster_step(user, step),
-            (Known::Missing, _) => self.step_for_no_one(local, step),
+        match known {
+            Known::Exists => self.roster_step(user, step),
+            Known::Missing => self.step_for_no_one(local, step),
             _ => {
                 self.wait_for_account(local, Waiting::Step(step));
             }

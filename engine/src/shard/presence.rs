@@ -204,9 +204,7 @@ impl Shard {
         }
         match news {
             PresenceNews::Available { probe } => {
-                if let Some(user) = online
-                    && self.may_be_shown(user, from)
-                {
+                if let Some(user) = online {
                     self.to_available(user, from, to, xml);
                 }
                 if let Some(number) = probe {
@@ -219,19 +217,23 @@ impl Shard {
                 }
             }
             PresenceNews::Probe { number } => self.probe_letter(from, to, number),
-            PresenceNews::Subscription { kind, number } => self.subscription_letter(kind, number, from, to, xml),
+            PresenceNews::Subscription { kind, number, confirm } => {
+                let (contact, xml) = (from.into(), xml.into());
+                self.with_account(local, RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml });
+            }
+            PresenceNews::Noted { confirm } => {
+                self.with_account(local, RosterStep::Noted { contact: from.into(), confirm });
+            }
         }
     }
 
-    /// A contact probes a user of this home. The roster is asked even if the user has no session, or there is no such
-    /// account: who believes in a subscription that is not there learns it from nobody else (RFC 6121 4.3.2 rule 1). With
-    /// no number nobody believes in one, and the roster of a user who is not there is not read for strangers.
+    /// A contact probes a user of this home. The roster of a user who has no session is not read for it: there is nothing to
+    /// show, and who has ended a subscription tells it again until it is noted.
     fn probe_letter(&mut self, from: &str, to: &str, number: u64) {
-        let online = self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE);
-        if online.is_none() && number == 0 {
-            return;
+        let user = self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE);
+        if let Some(user) = user {
+            self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
         }
-        self.with_account(local_of(to), RosterStep::Probe { from: from.into(), to: to.into(), number });
     }
 
     /// Presence of someone to all available sessions of a user.

@@ -104,8 +104,13 @@ impl Shard {
                 self.send_subscription(user, session, kind, &contact, &xml);
                 self.stanza_done(session, seq);
             }
-            RosterStep::ReceiveSubscription { kind, number, contact, xml } => {
+            RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
+                self.noted(&self.bare_of_user(user), &contact, confirm);
+            }
+            RosterStep::Noted { contact, confirm } => {
+                let owner = self.bare_of_user(user);
+                self.with_roster(user, |shard, roster| roster.noted(&owner, &contact, confirm, &mut shard.writes));
             }
             RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
@@ -158,10 +163,11 @@ impl Shard {
         self.push_to_interested(user, &removed.push);
         self.own_presence(user, contact, removed.presence);
         if removed.unsubscribe {
-            self.subscription_to(&owner, contact, Kind::Unsubscribe, 0);
+            let confirm = if removed.unsubscribed.is_some() { 0 } else { removed.confirm };
+            self.subscription_to(&owner, contact, Kind::Unsubscribe, 0, confirm);
         }
         if let Some(number) = removed.unsubscribed {
-            self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+            self.subscription_to(&owner, contact, Kind::Unsubscribed, number, removed.confirm);
         }
         self.iq_result(session, id, b"");
     }
@@ -196,7 +202,7 @@ impl Shard {
         let owner = self.bare_of_user(user);
         let collect = |_: &mut Shard, roster: &mut Roster| {
             let mut contacts: Vec<(Box<str>, PresenceNews)> = Vec::new();
-            let mut asked: Vec<(Box<str>, u64)> = Vec::new();
+            let mut again: Vec<(Box<str>, Kind, u64, u64)> = Vec::new();
             for (contact, state) in roster.contacts() {
                 let probe = (initial && state.to()).then(|| roster.asked(contact));
                 if state.from() {
@@ -205,22 +211,25 @@ impl Shard {
                     contacts.push((contact.into(), PresenceNews::Probe { number }));
                 }
                 if initial && state.pending_out() {
-                    asked.push((contact.into(), roster.asked(contact)));
+                    again.push((contact.into(), Kind::Subscribe, roster.asked(contact), 0));
                 }
+            }
+            if initial {
+                again.extend(roster.unconfirmed().map(|(c, kind, number, confirm)| (c.into(), kind, number, confirm)));
             }
             let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
-            (contacts, asked, requests)
+            (contacts, again, requests)
         };
-        let Some((contacts, asked, requests)) = self.with_roster(user, collect) else { return };
+        let Some((contacts, again, requests)) = self.with_roster(user, collect) else { return };
         self.presence_to_all(full, xml, &contacts);
         self.to_own_sessions(user, session, full, xml, initial);
         if !initial {
             return;
         }
         // RFC 6121 3.1.2: a request that was not answered is sent again; 3.1.3: one not yet answered is shown again.
-        for (contact, number) in asked {
-            self.subscription_to(&owner, &contact, Kind::Subscribe, number);
+        for (contact, kind, number, confirm) in again {
+            self.subscription_to(&owner, &contact, kind, number, confirm);
         }
         for (contact, whole) in requests {
             let mut out = Vec::new();
@@ -279,21 +288,10 @@ impl Shard {
                 });
                 // Without a number there is no subscription that could be over.
                 if !directed && number != 0 {
-                    self.subscription_to(&owner, contact, Kind::Unsubscribed, number);
+                    self.subscription_to(&owner, contact, Kind::Unsubscribed, number, 0);
                 }
             }
         }
-    }
-
-    /// Whether presence that a contact's roster sends may be shown to the user, as far as the user's roster is at hand; if
-    /// not, the contact is told so.
-    pub(super) fn may_be_shown(&mut self, user: u32, from: &str) -> bool {
-        let (owner, contact) = (self.bare_of_user(user), bare_of(from));
-        let state = self.users.get(user).state.as_ref().filter(|s| s.roster_waits.is_empty());
-        let Some(roster) = state.and_then(|s| s.roster.as_ref()).filter(|_| contact != owner) else { return true };
-        let Some((kind, number)) = roster.shown(contact) else { return true };
-        self.subscription_to(&owner, contact, kind, number);
-        false
     }
 
     fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
@@ -346,7 +344,7 @@ impl Shard {
             self.hide_presence(user, contact);
         }
         if sent.route {
-            let news = PresenceNews::Subscription { kind, number: sent.number };
+            let news = PresenceNews::Subscription { kind, number: sent.number, confirm: sent.confirm };
             self.presence_to(news, &owner, contact, xml);
         }
         if sent.presence == OwnPresence::Show {
@@ -367,27 +365,32 @@ impl Shard {
     }
 
     /// Sends a subscription stanza that the server makes itself.
-    fn subscription_to(&mut self, from: &str, to: &str, kind: Kind, number: u64) {
+    fn subscription_to(&mut self, from: &str, to: &str, kind: Kind, number: u64, confirm: u64) {
         let xml = format!("<presence type='{}'/>", kind.as_str());
-        self.presence_to(PresenceNews::Subscription { kind, number }, from, to, xml.as_bytes());
+        self.presence_to(PresenceNews::Subscription { kind, number, confirm }, from, to, xml.as_bytes());
+    }
+
+    /// Tells a contact's home that a subscription stanza of it has had its effect, if it wants to know; with this turn's
+    /// writes, when they are durable.
+    fn noted(&mut self, from: &str, to: &str, confirm: u64) {
+        if confirm != 0 {
+            self.presence_to(PresenceNews::Noted { confirm }, from, to, b"");
+        }
     }
 
     /// There is no such account. A request for its presence is answered with an error, as the asking user's server owes it
     /// (RFC 6121 3.1.2), and does not wait any more: it takes the way of a denial. All else is silently dropped (8.5.1).
     pub(super) fn step_for_no_one(&mut self, local: &str, step: RosterStep) {
-        let RosterStep::ReceiveSubscription { kind: Kind::Subscribe, number, contact, xml } = step else { return };
+        let RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } = step else { return };
+        if kind != Kind::Subscribe {
+            return self.noted(&self.bare(local), &contact, confirm);
+        }
         let id = id_of_stanza(&xml);
         let mut error = Vec::new();
         let condition = StanzaCondition::ServiceUnavailable;
         super::stanza::write_error(&mut error, "presence", id.as_deref(), None, None, condition);
-        let news = PresenceNews::Subscription { kind: Kind::Unsubscribed, number };
+        let news = PresenceNews::Subscription { kind: Kind::Unsubscribed, number, confirm: 0 };
         self.presence_to(news, &self.bare(local), &contact, &error);
-    }
-
-    /// A subscription stanza has come to this home. Whether there is an account is looked up first.
-    pub(super) fn subscription_letter(&mut self, kind: Kind, number: u64, from: &str, to: &str, xml: &[u8]) {
-        let step = RosterStep::ReceiveSubscription { kind, number, contact: from.into(), xml: xml.into() };
-        self.with_account(local_of(to), step);
     }
 
     fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
@@ -417,7 +420,7 @@ impl Shard {
             self.hide_presence(user, contact);
         }
         if let Some((reply, number)) = received.reply {
-            self.subscription_to(&owner, contact, reply, number);
+            self.subscription_to(&owner, contact, reply, number, 0);
         }
         if received.presence == OwnPresence::Show {
             self.show_presence(user, contact);
@@ -431,7 +434,7 @@ impl Shard {
             roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
         };
         for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
-            self.subscription_to(&owner, &contact, kind, 0);
+            self.subscription_to(&owner, &contact, kind, 0, 0);
         }
         self.erase_account(user);
     }

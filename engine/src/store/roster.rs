@@ -4,7 +4,8 @@
 //! mean for subscriptions is `feature::subscription`'s business.
 //!
 //! Item: format (1 byte), flags (1), state (1), then as varints the roster version of the last change, the numbers
-//! `asked` and `seen`, then name, groups (their number first) and the pending request, each as length and bytes.
+//! `asked` and `seen`, then that of what is not confirmed if a flag says that there is something, then name, groups (their
+//! number first) and the pending request, each as length and bytes.
 
 use super::{Batch, Query, Table};
 use crate::limits::{ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX, ROSTER_PENDING_MAX};
@@ -12,11 +13,14 @@ use crate::limits::{ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX, ROSTER_PENDING_MAX};
 const FORMAT: u8 = 1;
 const FLAG_LISTED: u8 = 1;
 const FLAG_APPROVED: u8 = 2;
+const FLAG_LEFT: u8 = 4;
+const FLAG_ENDED: u8 = 8;
 
 /// One contact's row. Borrowed from its bytes, so that reading a flag copies nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ItemView<'a> {
-    /// Whether the roster shows it; if not, the row only remembers that the contact has asked (RFC 6121 A.1).
+    /// Whether the roster shows it; if not, the row only remembers that the contact has asked (RFC 6121 A.1), or what it has
+    /// not confirmed.
     pub listed: bool,
     /// Pre-approval (RFC 6121 3.4).
     pub approved: bool,
@@ -28,12 +32,38 @@ pub struct ItemView<'a> {
     pub asked: u64,
     /// Number of the contact's latest `subscribe`; 0 if there was none or it had no number.
     pub seen: u64,
+    /// What the contact's home has been told and has not confirmed.
+    pub unconfirmed: Unconfirmed,
     /// The handle (RFC 6121 2.1.2.4); empty if there is none.
     pub name: &'a str,
     /// The groups as stored; see [`ItemView::groups`].
     pub groups: Groups<'a>,
     /// The contact's unanswered `subscribe` stanza for delivery at login (RFC 6121 3.1.3); empty if there is none.
     pub pending: &'a [u8],
+}
+
+/// The ends of subscriptions that the contact's home has not confirmed to have noted: a crash may have lost them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unconfirmed {
+    /// The number of the latest, which the confirmation bears; 0 if there is none.
+    pub number: u64,
+    /// `unsubscribe`: the user's own subscription or request has ended.
+    pub left: bool,
+    /// `unsubscribed`: the contact's subscription has ended.
+    pub ended: bool,
+}
+
+impl Unconfirmed {
+    /// Whether there is nothing.
+    pub fn is_empty(self) -> bool {
+        !self.left && !self.ended
+    }
+
+    /// The same with the `new` number if there is one, and without a number if there is nothing.
+    #[must_use]
+    pub fn numbered(self, new: Option<u64>) -> Unconfirmed {
+        Unconfirmed { number: if self.is_empty() { 0 } else { new.unwrap_or(self.number) }, ..self }
+    }
 }
 
 /// The groups of an item, still encoded and known to be well-formed.
@@ -70,10 +100,19 @@ impl<'a> Groups<'a> {
 impl<'a> ItemView<'a> {
     /// Appends the row's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let flags = (u8::from(self.listed) * FLAG_LISTED) | (u8::from(self.approved) * FLAG_APPROVED);
+        let flags = [
+            (self.listed, FLAG_LISTED),
+            (self.approved, FLAG_APPROVED),
+            (self.unconfirmed.left, FLAG_LEFT),
+            (self.unconfirmed.ended, FLAG_ENDED),
+        ];
+        let flags = flags.into_iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         out.extend_from_slice(&[FORMAT, flags, self.state]);
         for number in [self.ver, self.asked, self.seen] {
             put_varint(out, number);
+        }
+        if !self.unconfirmed.is_empty() {
+            put_varint(out, self.unconfirmed.number);
         }
         put_bytes(out, self.name.as_bytes());
         put_bytes(out, self.groups.0);
@@ -92,6 +131,11 @@ impl<'a> ItemView<'a> {
             ver: take_varint(&mut rest)?,
             asked: take_varint(&mut rest)?,
             seen: take_varint(&mut rest)?,
+            unconfirmed: Unconfirmed {
+                number: if flags & (FLAG_LEFT | FLAG_ENDED) == 0 { 0 } else { take_varint(&mut rest)? },
+                left: flags & FLAG_LEFT != 0,
+                ended: flags & FLAG_ENDED != 0,
+            },
             name: std::str::from_utf8(take_bytes(&mut rest)?).ok()?,
             groups: Groups::from_encoded(take_bytes(&mut rest)?)?,
             pending: take_bytes(&mut rest)?,
@@ -208,14 +252,15 @@ mod tests {
     proptest! {
         #[test]
         fn an_item_reads_back_as_written(
-            flags in (any::<bool>(), any::<bool>()), state in 0u8..9, numbers in any::<[u64; 3]>(), name in ".{0,40}",
+            flags in any::<[bool; 4]>(), state in 0u8..9, numbers in any::<[u64; 4]>(), name in ".{0,40}",
             groups in prop::collection::vec(".{1,20}", 0..5), pending in prop::collection::vec(any::<u8>(), 0..300),
         ) {
             let mut encoded = Vec::new();
             Groups::encode(&groups, &mut encoded);
+            let number = if flags[2] || flags[3] { numbers[3] } else { 0 };
             let item = ItemView {
-                listed: flags.0, approved: flags.1, state, ver: numbers[0], asked: numbers[1], seen: numbers[2],
-                name: &name, groups: Groups::from_encoded(&encoded).unwrap(), pending: &pending,
+                listed: flags[0], approved: flags[1], state, ver: numbers[0], asked: numbers[1], seen: numbers[2],
+                unconfirmed: Unconfirmed { number, left: flags[2], ended: flags[3] }, name: &name, groups: Groups::from_encoded(&encoded).unwrap(), pending: &pending,
             };
             let mut row = Vec::new();
             item.encode(&mut row);
