@@ -11,8 +11,8 @@
 //!
 //! **Healing.** A crash can lose a stanza between two homes of which one has already noted its effect. Who has sent it
 //! remembers it: a request is pending until it is answered, the end of a subscription is unconfirmed until the contact's
-//! home has noted it ([`Roster::noted`]). A resource that becomes available has both sent again, requests with their old
-//! numbers (RFC 6121 3.1.2), ends as [`Roster::unconfirmed`] has them.
+//! home has noted it ([`Roster::noted`]). A resource that becomes available has both sent again ([`Roster::ask_again`],
+//! [`Roster::unconfirmed`]).
 
 use super::Condition;
 use super::iq::SetItem;
@@ -181,7 +181,7 @@ impl Roster {
     }
 
     /// All contacts with their states, sorted: who gets the user's presence ([`State::from`]), who is probed
-    /// ([`State::to`]), who is asked again when the user becomes available ([`State::pending_out`], RFC 6121 3.1.2).
+    /// ([`State::to`]).
     pub fn contacts(&self) -> impl Iterator<Item = (&str, State)> {
         self.entries.iter().map(|entry| (entry.contact(), state_of(&entry.item())))
     }
@@ -204,6 +204,28 @@ impl Roster {
             let whole = (!item.pending.is_empty()).then_some(item.pending);
             state_of(&item).pending_in().then(|| (entry.contact(), whole))
         })
+    }
+
+    /// The requests that wait for the contacts' answers, sorted by contact, to be sent again when a resource becomes
+    /// available (RFC 6121 3.1.2). Each gets a new number: with the old one, it could cross its own denial.
+    pub fn ask_again(&mut self, owner: &str, batch: &mut Batch) -> Vec<(Box<str>, u64)> {
+        let mut asked = Vec::new();
+        for entry in &mut self.entries {
+            let item = entry.item();
+            if state_of(&item).pending_out() {
+                self.version.current += 1;
+                let item = ItemView { asked: self.version.current, ..item };
+                let renewed = Entry::new(entry.contact(), &item);
+                self.bytes = self.bytes - entry.0.len() + renewed.0.len();
+                *entry = renewed;
+                rows::put(batch, owner, entry.contact(), entry.record());
+                asked.push((entry.contact().into(), self.version.current));
+            }
+        }
+        if !asked.is_empty() {
+            rows::put_version(batch, owner, self.version);
+        }
+        asked
     }
 
     /// The ends of subscriptions that the contacts' homes may not have noted, sorted by contact, to be sent again when a

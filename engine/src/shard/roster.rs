@@ -200,9 +200,10 @@ impl Shard {
 
     fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
         let owner = self.bare_of_user(user);
-        let collect = |_: &mut Shard, roster: &mut Roster| {
+        // Asking again is not worth rows on a full disk.
+        let asks = initial && self.storage == StorageState::Ok;
+        let collect = |shard: &mut Shard, roster: &mut Roster| {
             let mut contacts: Vec<(Box<str>, PresenceNews)> = Vec::new();
-            let mut again: Vec<(Box<str>, Kind, u64, u64)> = Vec::new();
             for (contact, state) in roster.contacts() {
                 let probe = (initial && state.to()).then(|| roster.asked(contact));
                 if state.from() {
@@ -210,9 +211,11 @@ impl Shard {
                 } else if let Some(number) = probe {
                     contacts.push((contact.into(), PresenceNews::Probe { number }));
                 }
-                if initial && state.pending_out() {
-                    again.push((contact.into(), Kind::Subscribe, roster.asked(contact), 0));
-                }
+            }
+            let mut again: Vec<(Box<str>, Kind, u64, u64)> = Vec::new();
+            if asks {
+                let asked = roster.ask_again(&owner, &mut shard.writes);
+                again.extend(asked.into_iter().map(|(contact, number)| (contact, Kind::Subscribe, number, 0)));
             }
             if initial {
                 again.extend(roster.unconfirmed().map(|(c, kind, number, confirm)| (c.into(), kind, number, confirm)));
