@@ -59,21 +59,31 @@ impl Outbound {
         self.pending_messages.push(Mark { id, start: end - bytes as u32, end });
     }
 
-    /// Takes the messages that are not known to be with the kernel.
-    pub fn take_unsent(&mut self) -> Vec<Unsent> {
-        let sending = self.sending_ids.drain(..).map(|id| Unsent { id, xml: Vec::new() });
-        let pending = &self.pending;
-        let waiting = self.pending_messages.drain(..).map(|m| {
-            let xml = pending.get(m.start as usize..m.end as usize).unwrap_or_default();
-            Unsent { id: m.id, xml: xml.to_vec() }
-        });
-        sending.chain(waiting).collect()
+    /// Takes the messages of the send that is under way.
+    pub fn take_sending(&mut self) -> Vec<Unsent> {
+        self.sending_ids.drain(..).map(|id| Unsent { id, xml: Vec::new() }).collect()
     }
 
-    /// Takes all pending bytes, whether a send is under way or not: the last words of a connection.
-    pub fn take_last(&mut self) -> Vec<u8> {
-        self.pending_messages.clear();
-        std::mem::take(&mut self.pending)
+    /// Takes the messages that are not known to be with the kernel.
+    pub fn take_unsent(&mut self) -> Vec<Unsent> {
+        let mut unsent = self.take_sending();
+        unsent.extend(self.take_last().0);
+        unsent
+    }
+
+    /// Takes what waits behind the send that may be under way: its messages, and the last words of a connection, which go
+    /// without them. What is said to have been lost must not arrive all the same.
+    pub fn take_last(&mut self) -> (Vec<Unsent>, Vec<u8>) {
+        let pending = std::mem::take(&mut self.pending);
+        let (mut unsent, mut last) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        for Mark { id, start, end } in self.pending_messages.drain(..) {
+            last.extend_from_slice(&pending[from..start as usize]);
+            unsent.push(Unsent { id, xml: pending[start as usize..end as usize].to_vec() });
+            from = end as usize;
+        }
+        last.extend_from_slice(&pending[from..]);
+        (unsent, last)
     }
 
     /// Bytes that wait or are under way.
@@ -151,6 +161,25 @@ mod tests {
         assert_eq!(out.take(2).unwrap(), b"<b/>");
         assert_eq!(out.sent().collect::<Vec<_>>(), [8]);
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn last_words_go_without_the_messages_that_come_back() {
+        let mut out = Outbound::default();
+        for (id, xml) in [(6, "<a/>"), (7, "<b/>"), (8, "<c/>")] {
+            out.buffer().extend_from_slice(b"<presence/>");
+            out.buffer().extend_from_slice(xml.as_bytes());
+            out.note(id, xml.len());
+            if id == 6 {
+                assert!(out.take(1).is_some(), "a send is under way");
+            }
+        }
+        out.buffer().extend_from_slice(b"</stream:stream>");
+        let (unsent, last) = out.take_last();
+        assert_eq!(last, b"<presence/><presence/></stream:stream>");
+        let unsent: Vec<_> = unsent.iter().map(|u| (u.id, &*u.xml)).collect();
+        assert_eq!(unsent, [(7, &b"<b/>"[..]), (8, b"<c/>")]);
+        assert_eq!(out.take_sending(), [Unsent { id: 6, xml: Vec::new() }]);
     }
 
     #[test]

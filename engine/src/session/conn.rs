@@ -89,7 +89,10 @@ pub enum ConnState {
     /// Behind a session.
     Bound(SessionId),
     /// Ended by this side or the other: nothing more is read, `Closed` is awaited.
-    Closing,
+    Closing {
+        /// Whose messages the send that is under way carries, or [`crate::session::table::NONE`]: they are not lost yet.
+        user: u32,
+    },
     /// On its way to another shard.
     Departing,
 }

@@ -269,10 +269,17 @@ impl Shard {
         self.lost_before_enabling(id, unsent);
     }
 
-    /// A session goes on without a connection that still had messages from before stream management was enabled: they
-    /// wait again, and come to the session as others do.
+    /// A session goes on without a connection that still had messages from before stream management was enabled.
     fn lost_before_enabling(&mut self, id: SessionId, unsent: Vec<Unsent>) {
-        if let Some(user) = self.sessions.get(id).map(|s| s.user).filter(|_| !unsent.is_empty()) {
+        if let Some(user) = self.sessions.get(id).map(|s| s.user) {
+            self.messages_came_back(user, unsent);
+        }
+    }
+
+    /// A connection is gone that had messages which nobody else holds: they wait again, and come to the user's sessions as
+    /// others do.
+    pub(super) fn messages_came_back(&mut self, user: u32, unsent: Vec<Unsent>) {
+        if !unsent.is_empty() {
             self.messages_lost(user, unsent);
             self.takers_changed(user);
         }

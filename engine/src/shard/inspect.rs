@@ -29,7 +29,7 @@ impl Shard {
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
         let mut seen = Inspection { pending: self.pending.len(), ..Inspection::default() };
-        let open = |c: &&Conn| !matches!(c.state, ConnState::Closing | ConnState::Departing);
+        let open = |c: &&Conn| !matches!(c.state, ConnState::Closing { .. } | ConnState::Departing);
         for conn in self.conns.all().filter(open) {
             seen.outbound_bytes = seen.outbound_bytes.max(conn.outbound.as_ref().map_or(0, |o| o.bytes()));
         }

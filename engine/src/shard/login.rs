@@ -135,17 +135,9 @@ impl Shard {
         }
         opening.stage = Stage::ExpectHandshake;
         self.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-        let last = self.take_last(id);
-        self.effects.push(Effect::StartTls { conn: id, last });
-    }
-
-    /// All that waits to be sent, for effects that carry a connection's last words in its present form.
-    fn take_last(&mut self, id: ConnId) -> Vec<u8> {
-        let Some(conn) = self.conns.get(id) else { return Vec::new() };
-        let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
-        self.levels.outbound_bytes -= last.len();
+        let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
-        last
+        self.effects.push(Effect::StartTls { conn: id, last });
     }
 
     fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
@@ -416,7 +408,8 @@ impl Shard {
         if self.conns.set_paused(id, true) {
             self.effects.push(Effect::Pause { conn: id });
         }
-        let last = self.take_last(id);
+        let (_, last) = self.take_last(id);
+        self.counters.bytes_out.add(last.len() as u64);
         self.counters.departed.one();
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
     }

@@ -296,8 +296,7 @@ impl Shard {
     }
 
     /// The bytes of these are with the kernel; that is all that is known of a session without stream management.
-    pub(super) fn messages_sent(&mut self, session: SessionId, ids: &[u64]) {
-        let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
+    pub(super) fn messages_sent(&mut self, user: u32, ids: &[u64]) {
         for &id in ids {
             self.message_received(user, id);
         }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use crate::id::ConnId;
 use crate::io::{Effect, ListenerKind, TlsFacts};
 use crate::limits;
-use crate::outbound::Backlog;
-use crate::session::conn::{Conn, ConnState, Opening, Partial, Stage, StreamExpect};
+use crate::outbound::{Backlog, Unsent};
+use crate::session::conn::{Conn, ConnState, NONE, Opening, Partial, Stage, StreamExpect};
 use crate::shard::Shard;
 use crate::shard::login::SERVER_LANG;
 use crate::wire::error::{AppCondition, StreamCondition};
@@ -14,6 +14,20 @@ use crate::wire::{Element, Progress, stream};
 
 /// Outbound buffers kept for reuse.
 const OUTBOUND_POOL_MAX: usize = 1024;
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The stream has ended without an error. The session ends, too; what is under way to the peer is not lost, unless the
+    /// connection is gone before it is sent.
+    Agreed,
+    /// With last words that the peer may read. The session ends.
+    Broken,
+    /// With last words for a peer that may not be there. The session may be resumed.
+    Unheard,
+    /// At once. The session may be resumed.
+    Cut,
+}
 
 impl Shard {
     pub(super) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
@@ -52,7 +66,7 @@ impl Shard {
         self.counters.bytes_in.add(input.len() as u64);
         let now_s = self.now.mono_s();
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
+        if matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
         conn.last_s = now_s;
@@ -67,7 +81,7 @@ impl Shard {
         bytes.extend_from_slice(input);
         let (scanner, used) = self.scan_items(id, scanner, &bytes);
         if used == 0 {
-            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state, ConnState::Closing)) {
+            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state, ConnState::Closing { .. })) {
                 conn.partial = Some(Box::new(Partial { bytes, scanner }));
             }
         } else {
@@ -78,7 +92,9 @@ impl Shard {
     fn keep_rest(&mut self, id: ConnId, scanner: crate::wire::Scanner, bytes: &[u8], used: usize) {
         let rest = &bytes[used..];
         match self.conns.get(id) {
-            Some(conn) if !rest.is_empty() && !matches!(conn.state, ConnState::Closing | ConnState::Departing) => {
+            Some(conn)
+                if !rest.is_empty() && !matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) =>
+            {
                 conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner }));
             }
             _ => {
@@ -128,7 +144,7 @@ impl Shard {
                     at += consumed;
                 }
                 Ok(Progress::StreamEnd { .. }) => {
-                    self.peer_ended(id);
+                    self.end_stream(id);
                     return (scanner, bytes.len());
                 }
                 Ok(Progress::Header { consumed }) => {
@@ -187,7 +203,7 @@ impl Shard {
         match conn.state {
             ConnState::Bound(session) => self.from_session(id, session, element),
             ConnState::Opening(_) => self.from_opening(id, element, behind),
-            ConnState::Free | ConnState::Closing | ConnState::Departing => {}
+            ConnState::Free | ConnState::Closing { .. } | ConnState::Departing => {}
         }
     }
 
@@ -217,18 +233,14 @@ impl Shard {
         }
     }
 
-    /// The peer ended its stream (RFC 6120 4.4): ends this side's, too.
-    fn peer_ended(&mut self, id: ConnId) {
-        self.end_stream(id);
-    }
-
-    /// Ends the stream without an error and closes the connection once all is sent.
+    /// Ends the stream without an error and closes the connection once all is sent: also when the peer has ended its own
+    /// (RFC 6120 4.4).
     pub(super) fn end_stream(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         if conn.header_sent {
             self.send_bytes(id, b"</stream:stream>");
         }
-        self.close(id, false);
+        self.close(id, Ending::Agreed);
     }
 
     /// Ends the stream with an error (RFC 6120 4.9).
@@ -245,7 +257,7 @@ impl Shard {
         app: Option<AppCondition<'_>>,
     ) {
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing | ConnState::Departing) {
+        if matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
         self.end_by_error(id, condition, text, app);
@@ -283,37 +295,49 @@ impl Shard {
             out.extend_from_slice(b"</stream:stream>");
             self.send_bytes(id, &out);
         }
-        self.close(id, handshake);
+        self.close(id, if handshake { Ending::Cut } else { Ending::Broken });
     }
 
-    /// Closes the connection. A session behind it ends, or with `resumable` waits to be resumed.
-    pub(super) fn close(&mut self, id: ConnId, abort: bool) {
-        self.close_as(id, abort, abort);
-    }
-
-    pub(super) fn close_as(&mut self, id: ConnId, abort: bool, resumable: bool) {
+    /// Closes the connection. A session behind it ends, or waits to be resumed.
+    pub(super) fn close(&mut self, id: ConnId, ending: Ending) {
+        let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
+        let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing) {
+        if matches!(conn.state, ConnState::Closing { .. }) {
             return;
         }
-        let was = std::mem::replace(&mut conn.state, ConnState::Closing);
+        let was = std::mem::replace(&mut conn.state, ConnState::Closing { user });
         conn.partial = None;
+        let abort = ending == Ending::Cut;
         // Who does not read its last words need not be read from meanwhile, only to throw it away.
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
         if reads_slowly && self.conns.set_paused(id, true) {
             self.effects.push(Effect::Pause { conn: id });
         }
         let Some(conn) = self.conns.get(id) else { return };
-        let unsent = conn.outbound.as_mut().map(|o| o.take_unsent()).unwrap_or_default();
-        let last = conn.outbound.as_mut().map(|o| o.take_last()).unwrap_or_default();
-        self.levels.outbound_bytes -= last.len();
-        let last = if abort { Vec::new() } else { last };
+        let under_way = conn.outbound.as_mut().filter(|_| user == NONE).map(|o| o.take_sending());
+        let (waiting, mut last) = self.take_last(id);
+        let unsent = under_way.into_iter().flatten().chain(waiting).collect();
+        if abort {
+            last = Vec::new();
+        }
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Close { conn: id, last, abort });
         self.login_broken_off(&was);
         if let ConnState::Bound(session) = was {
-            self.connection_lost(session, unsent, resumable);
+            self.connection_lost(session, unsent, matches!(ending, Ending::Unheard | Ending::Cut));
         }
+    }
+
+    /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
+    /// that are not among them.
+    pub(super) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
+        let outbound = self.conns.get(id).and_then(|conn| conn.outbound.as_mut());
+        let Some(outbound) = outbound else { return Default::default() };
+        let before = outbound.bytes();
+        let (unsent, last) = outbound.take_last();
+        self.levels.outbound_bytes -= before - outbound.bytes();
+        (unsent, last)
     }
 
     pub(super) fn closed(&mut self, id: ConnId) {
@@ -326,8 +350,10 @@ impl Shard {
             self.recycle(outbound);
         }
         self.login_broken_off(&state);
-        if let ConnState::Bound(session) = state {
-            self.connection_lost(session, unsent, true);
+        match state {
+            ConnState::Bound(session) => self.connection_lost(session, unsent, true),
+            ConnState::Closing { user } if user != NONE => self.messages_came_back(user, unsent),
+            _ => {}
         }
     }
 
@@ -418,6 +444,11 @@ impl Shard {
         let Some(outbound) = conn.outbound.as_mut() else { return };
         let before = outbound.bytes();
         let ids: Vec<u64> = outbound.sent().collect();
+        let user = match conn.state {
+            ConnState::Bound(session) => self.sessions.get(session).map_or(NONE, |s| s.user),
+            ConnState::Closing { user } => user,
+            _ => NONE,
+        };
         self.levels.outbound_bytes -= before - outbound.bytes();
         if outbound.is_empty() {
             if let Some(outbound) = conn.outbound.take() {
@@ -426,8 +457,9 @@ impl Shard {
         } else {
             self.flush_one(id);
         }
-        let Some(session) = self.session_of(id) else { return };
-        self.messages_sent(session, &ids);
+        if user != NONE {
+            self.messages_sent(user, &ids);
+        }
     }
 
     fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {

@@ -4,6 +4,7 @@
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
+use crate::shard::stream::Ending;
 use crate::wire::error::StreamCondition;
 
 /// Every slot is looked at once in this time, milliseconds. Time-outs are late by this much at the most.
@@ -82,7 +83,7 @@ impl Shard {
                 debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) if stalled => self.close_as(id, true, true),
+            ConnState::Bound(_) if stalled => self.close(id, Ending::Cut),
             ConnState::Bound(session) if idle > 0 && quiet > idle => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
@@ -102,7 +103,7 @@ impl Shard {
         crate::wire::error::write_stream_error(&mut out, StreamCondition::ConnectionTimeout, None, None);
         out.extend_from_slice(b"</stream:stream>");
         self.send_bytes(id, &out);
-        self.close_as(id, false, true);
+        self.close(id, Ending::Unheard);
     }
 
     /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by a ping (XEP-0199 4.1).

@@ -112,10 +112,6 @@ impl Run {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
                 let state =
                     crate::feature::subscription::State::from_number(item.state).ok_or("a roster row has no state")?;
-                if !item.unconfirmed.is_empty() {
-                    let contact = String::from_utf8_lossy(contact);
-                    return Err(format!("{bare} waits for a word of {contact}'s home: {:?}", item.unconfirmed));
-                }
                 states.insert((index, String::from_utf8_lossy(contact).into_owned()), state);
             }
         }
