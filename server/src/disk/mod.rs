@@ -172,7 +172,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cache_bytes: 8 << 20,
-            buffer_bytes: 16 << 20,
+            buffer_bytes: 8 << 20,
             journal_bytes_max: 192 << 20,
             reserve_bytes: 64 << 20,
             min_free_bytes: 256 << 20,
