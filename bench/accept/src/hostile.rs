@@ -91,9 +91,14 @@ fn one(throng: &Path, options: &Options, driver: &str, drivers: usize) -> io::Re
     let mut server = plan.start()?;
     let control = pair::Pair::start(server.plain)?;
     let mut answers = Answers::default();
-    // A first round makes the tables and pools that a busy server keeps.
+    // A first round of all makes the tables and pools that a busy server keeps.
     waves(&server, options, options.at_once * 6, &mut Answers::default())?;
     half_open(&server, options, options.half_open_at_once, &mut Answers::default())?;
+    if !options.only_deaf {
+        slow_senders(&server, options, &mut Answers::default())?;
+        self::slow_readers(&server)?;
+        std::thread::sleep(SETTLE);
+    }
     let before = server.settled_memory(256 << 10, Duration::from_secs(60))?;
     let calm = control.mark();
     let started = Instant::now();

@@ -103,7 +103,7 @@ pub(super) const KINDS: &[Kind] = &[
     kind("a header of another namespace", "invalid-namespace", When::First, |_| {
         with("<stream:stream xmlns='jabber:client' xmlns:stream='urn:wrong' to='localhost' version='1.0'>")
     }),
-    kind("a stanza of another namespace", "unsupported-stanza-type", When::Bound, |_| {
+    kind("a stanza of another namespace", "invalid-namespace", When::Bound, |_| {
         with("<message xmlns='jabber:server'/>")
     }),
     kind("a stanza before authentication", "not-authorized", When::Opened, |_| {
