@@ -22,7 +22,7 @@ const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// When a stream is secured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Security {
+pub enum Security {
     /// Never.
     Off,
     /// After its first features (RFC 6120 5).
@@ -33,55 +33,79 @@ pub(crate) enum Security {
 
 /// What all clients have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
+pub struct Profile {
     /// The server's domain.
-    pub(crate) domain: String,
+    pub domain: String,
     /// TLS.
-    pub(crate) security: Security,
+    pub security: Security,
     /// The one mechanism to use; none: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-1, the first that is offered.
-    pub(crate) mechanism: Option<Mechanism>,
+    pub mechanism: Option<Mechanism>,
     /// Register the account first (XEP-0077); one that is there already is fine.
-    pub(crate) register: bool,
+    pub register: bool,
     /// Send available presence.
-    pub(crate) available: bool,
+    pub available: bool,
     /// Ask for the roster (RFC 6121 2.1.3).
-    pub(crate) roster: bool,
+    pub roster: bool,
+}
+
+impl Profile {
+    /// Clients of a domain that log in as they can on an open connection, and are available.
+    pub fn plain(domain: &str) -> Profile {
+        Profile {
+            domain: domain.into(),
+            security: Security::Off,
+            mechanism: None,
+            register: false,
+            available: true,
+            roster: false,
+        }
+    }
 }
 
 /// Who logs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Account {
+pub struct Account {
     /// Localpart.
-    pub(crate) name: String,
+    pub name: String,
     /// In the clear.
-    pub(crate) password: String,
+    pub password: String,
 }
 
 /// What is lent to a client for a call.
-pub(crate) struct Tools<'a> {
+pub struct Tools<'a> {
     /// A scanner that stands between two items; shared by all clients.
-    pub(crate) scanner: &'a mut Scanner,
+    pub scanner: &'a mut Scanner,
     /// Of all clients.
-    pub(crate) profile: &'a Profile,
+    pub profile: &'a Profile,
     /// Tells who this one is; asked while it logs in.
-    pub(crate) account: &'a dyn Fn() -> Account,
+    pub account: &'a dyn Fn() -> Account,
 }
 
 /// What a client has to tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum News<'a> {
+pub enum News<'a> {
     /// TLS has to begin now; then the stream is opened anew.
     StartTls,
     /// The session stands.
     Ready,
-    /// A message with this body, kept for the user while away (XEP-0203) or not.
-    Message { body: Cow<'a, str>, delayed: bool },
+    /// A message, kept for the user while away (XEP-0203) or not.
+    Message {
+        /// What it says.
+        body: Cow<'a, str>,
+        /// It was kept.
+        delayed: bool,
+    },
     /// A message came back with this condition.
     MessageError(Cow<'a, str>),
     /// Presence of somebody.
     Presence,
-    /// It cannot go on: what went wrong, and whether trying again is pointless.
-    Failed { kind: String, fatal: bool },
+    /// It cannot go on.
+    Failed {
+        /// What went wrong.
+        kind: String,
+        /// Trying again is pointless.
+        fatal: bool,
+    },
     /// The server has ended the stream.
     End,
 }
@@ -109,7 +133,7 @@ struct Partial {
 
 /// One client's side of a stream.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     scope: StreamScope,
     partial: Option<Box<Partial>>,
     scram: Option<Box<Scram>>,
@@ -121,9 +145,9 @@ pub(crate) struct Client {
 
 const _: () = assert!(size_of::<Client>() <= 40, "an idle client costs this much here");
 
-impl Client {
+impl Default for Client {
     /// A client before its stream.
-    pub(crate) fn new() -> Client {
+    fn default() -> Client {
         Client {
             scope: StreamScope::Usual,
             partial: None,
@@ -133,10 +157,12 @@ impl Client {
             secured: false,
         }
     }
+}
 
+impl Client {
     /// Opens a stream (RFC 6120 4.2), on a new connection or on one that has just been `secured`.
-    pub(crate) fn open(&mut self, profile: &Profile, secured: bool, out: &mut Vec<u8>) {
-        *self = Client { step: Step::Features, secured, ..Client::new() };
+    pub fn open(&mut self, profile: &Profile, secured: bool, out: &mut Vec<u8>) {
+        *self = Client { step: Step::Features, secured, ..Client::default() };
         header(profile, out);
     }
 
@@ -153,13 +179,7 @@ impl Client {
     }
 
     /// Bytes came; what is to be answered is appended to `out`.
-    pub(crate) fn handle(
-        &mut self,
-        tools: &mut Tools<'_>,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        news: &mut dyn FnMut(News<'_>),
-    ) {
+    pub fn handle(&mut self, tools: &mut Tools<'_>, bytes: &[u8], out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
         let (kept, mut scanner) = match self.partial.take() {
             Some(mut partial) => {
                 partial.bytes.extend_from_slice(bytes);

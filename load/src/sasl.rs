@@ -24,7 +24,7 @@ const ITERATIONS_MAX: u32 = 10_000_000;
 
 /// How to log in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mechanism {
+pub enum Mechanism {
     /// RFC 4616.
     Plain,
     /// RFC 5802.

@@ -36,6 +36,7 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("links", &["admin", "cli", "config", "disk", "jobs", "log", "mail", "serve", "thread"]),
     ("mail", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "serve", "thread"]),
     ("thread", &["admin", "cli", "config", "log", "serve"]),
+    ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];
 
 /// Room of the load generator, and the rooms of it that it may name: those of which nothing is said, any but `cli`.

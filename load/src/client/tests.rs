@@ -41,7 +41,7 @@ impl Play {
             available: true,
             roster: false,
         };
-        Play { client: Client::new(), profile, scanner: Scanner::new(), piece, news: Vec::new() }
+        Play { client: Client::default(), profile, scanner: Scanner::new(), piece, news: Vec::new() }
     }
 
     fn open(&mut self) -> String {

@@ -263,7 +263,7 @@ impl World {
         let conn = self.conn(client);
         conn.state = State::Away;
         conn.flags &= !SENDING;
-        conn.client = crate::client::Client::new();
+        conn.client = crate::client::Client::default();
         let (back, at_once) = (conn.back, conn.has(AT_ONCE));
         if back == NEVER || self.phase > Phase::Hold {
             return;

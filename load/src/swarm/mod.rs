@@ -180,7 +180,7 @@ impl World {
         for _ in 0..plan.clients {
             let short = random.share() < plan.scenario.short_share;
             conns.push(Conn {
-                client: Client::new(),
+                client: Client::default(),
                 output: Vec::new(),
                 tls: None,
                 began_ms: 0,

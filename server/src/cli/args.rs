@@ -113,6 +113,7 @@ pub fn root() -> Command {
         .subcommand(store())
         .subcommand(ctl())
         .subcommand(throng_load::command())
+        .subcommand(super::bench::command())
         .subcommand(Command::new("version").about("Print the version"))
 }
 

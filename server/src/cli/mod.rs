@@ -10,6 +10,7 @@
 
 pub mod accounts;
 pub mod args;
+pub mod bench;
 pub mod config;
 pub mod ctl;
 pub mod import;
@@ -138,6 +139,12 @@ pub trait Program: Sync {
     /// # Errors
     /// There is a store already, or the backup is not one.
     fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+
+    /// Measures how far the shards scale; `say` gets a line for each run.
+    ///
+    /// # Errors
+    /// What kept a server from running to the end.
+    fn bench(&self, plan: &crate::bench::Plan, say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure>;
 }
 
 /// Where a command reads and writes.
@@ -280,6 +287,7 @@ fn dispatch(
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
         ("load", _) => load_with(matches, io),
+        ("bench", _) => bench::execute(matches, io, program),
         _ => unreachable!("clap knows these commands only"),
     }
 }

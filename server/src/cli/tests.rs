@@ -146,6 +146,10 @@ impl Program for Memory {
         self.note(format!("restore {}", from.display()));
         Ok(StoreReport::default())
     }
+
+    fn bench(&self, _plan: &crate::bench::Plan, _say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
+        Err(Failure::failed("there is no server in memory"))
+    }
 }
 
 #[derive(Clone, Default)]

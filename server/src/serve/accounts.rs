@@ -21,6 +21,10 @@ impl AtRest {
     pub(super) fn new(store: Store, domain: &str) -> AtRest {
         AtRest { store, domain: domain.to_owned() }
     }
+
+    pub(super) fn into_store(self) -> Store {
+        self.store
+    }
 }
 
 fn fault(error: &DiskError) -> Fault {

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod control;
+mod inside;
 mod retention;
 mod settings;
 
@@ -22,11 +23,12 @@ use throng_engine::shard::Shard;
 
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
+use crate::bench;
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Exit, Failure, Program, StoreReport};
 use crate::config::{Config, DriverChoice, Loaded};
 use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
-use crate::driver::{self, Peer, Preference, shared_listeners};
+use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
@@ -99,6 +101,10 @@ impl Program for Throng {
         let rows = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
     }
+
+    fn bench(&self, plan: &bench::Plan, say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
+        bench::run(plan, self, say).map_err(Failure::failed)
+    }
 }
 
 fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
@@ -108,6 +114,9 @@ fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
 fn disk_failure(error: DiskError) -> Failure {
     Failure::failed(error)
 }
+
+/// Makes a shard's driver, on its thread.
+type Network = Arc<dyn Fn(usize) -> std::io::Result<Choice> + Send + Sync>;
 
 /// What a shard's thread says when its driver is there.
 struct Ready {
@@ -134,13 +143,12 @@ struct Rest {
 
 fn spawn(
     index: usize,
-    preference: Preference,
-    driver_settings: driver::Settings,
+    network: Network,
     ready: SyncSender<Result<Ready, String>>,
     rest: Receiver<Rest>,
 ) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
     std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
-        let choice = match driver::choose(preference, &driver_settings) {
+        let choice = match network(index) {
             Ok(choice) => choice,
             Err(error) => {
                 let _ = ready.send(Err(error.to_string()));
@@ -205,7 +213,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let certificates = certificates(config)?;
     let store = open(config, lock)?;
     let engine = store.engine();
-    let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log)?;
+    let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
     let running = Arc::new(running);
     let sweeps = config.archive && config.archive_days > 0;
     let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
@@ -283,31 +291,44 @@ fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
     Certificates::load(vec![source], options).map(Some).map_err(Failure::failed)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn shards(config: &Config) -> u16 {
+    u16::try_from(config.shards.unwrap_or(cores() as u64)).unwrap_or(u16::MAX)
+}
+
+/// The network of sockets that the operator has chosen.
+fn sockets(config: &Config) -> Network {
+    let preference = match config.driver {
+        DriverChoice::Auto => Preference::Auto,
+        DriverChoice::Uring => Preference::Uring,
+        DriverChoice::Epoll => Preference::Epoll,
+    };
+    let settings = settings::driver_settings(config, shards(config), settings::raise_descriptor_limit());
+    Arc::new(move |_| driver::choose(preference, &settings))
+}
+
 fn start(
     loaded: &Loaded,
     store: Store,
     certificates: Option<&Arc<Certificates>>,
     wishes: SyncSender<control::Wanted>,
     log: LogHandle,
+    network: &Network,
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let shards = u16::try_from(config.shards.unwrap_or(cores as u64)).unwrap_or(u16::MAX);
+    let (cores, shards) = (cores(), shards(config));
     let settings = Arc::new(settings::engine_settings(config, shards, &*engine)?);
 
     // Drivers first: their addresses are what everything else wakes.
-    let preference = match config.driver {
-        DriverChoice::Auto => Preference::Auto,
-        DriverChoice::Uring => Preference::Uring,
-        DriverChoice::Epoll => Preference::Epoll,
-    };
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
-    let driver_settings = settings::driver_settings(config, shards, settings::raise_descriptor_limit());
     for index in 0..usize::from(shards) {
         let (ready_in, ready) = sync_channel(1);
         let (rest_in, rest) = sync_channel(1);
-        let thread = spawn(index, preference, driver_settings.clone(), ready_in, rest);
+        let thread = spawn(index, network.clone(), ready_in, rest);
         threads.push(thread.map_err(Failure::failed)?);
         rests.push(rest_in);
         let ready = ready.recv().map_err(|_| Failure::failed("a shard's thread ended at once"))?;

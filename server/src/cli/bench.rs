@@ -1,0 +1,36 @@
+//! `throng bench`: how far the shards scale.
+
+use clap::{ArgMatches, Args, FromArgMatches};
+
+use super::{Failure, Io, Program};
+use crate::bench::{Plan, table};
+
+/// The command.
+pub fn command() -> clap::Command {
+    Plan::augment_args(clap::Command::new("bench"))
+        .about("Measure how far this server's shards scale on this machine, without a network")
+        .after_help(AFTER)
+}
+
+const AFTER: &str = "\
+Each of the users writes to each other one, who acknowledges with a message. The server runs within this process with
+all its threads, and its users are in memory: what is measured is the shards, the mail between them, and the store
+with --archive. More shards than cores show what sharing a core costs.
+
+  throng bench chatty                       1,000 users, each waits for an acknowledgement before it goes on
+  throng bench bigbang --shards 1,2         all at once
+  throng bench bigbang --archive --json     as data; archived and durable on both sides";
+
+/// Runs it.
+///
+/// # Errors
+/// What kept a server from running to the end.
+pub fn execute(matches: &ArgMatches, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let plan = Plan::from_arg_matches(matches).map_err(Failure::failed)?;
+    let result = program.bench(&plan, &mut |line| io.tell(line))?;
+    match io.json {
+        true => io.say_json(&result),
+        false => io.say(table(&result)),
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! A server within another command: on a folder of its own that goes with it, over a network that is given to it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
+
+use super::{Throng, accounts, open, settings, start, stop};
+use crate::admin::{Accounts, Existing, NewAccount, ScramKeys};
+use crate::bench::{DOMAIN, During, Host, Network, PASSWORD, Plan, users};
+use crate::cli::Failure;
+use crate::cli::accounts::lock_failure;
+use crate::config::{Environment, Flags, Loaded, LogFormat, LogLevel, load};
+use crate::disk::FolderLock;
+use crate::log::{self, Secret};
+
+/// Iterations of the users' keys: as few as there may be, for nobody else knows of them.
+const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
+
+/// A folder that is removed with all that is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> std::io::Result<Folder> {
+        let path = std::env::temp_dir().join(format!("throng-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The options of such a server; what stands in the environment or in files is not for it.
+fn options(folder: &Folder, plan: &Plan, shards: u16) -> Result<Loaded, String> {
+    let given = [
+        ("data", folder.0.display().to_string()),
+        ("domain", DOMAIN.to_owned()),
+        ("c2s", "127.0.0.1:0".to_owned()),
+        ("c2s_tls", "off".to_owned()),
+        ("plain_auth", "true".to_owned()),
+        ("archive", plan.archive.to_string()),
+        ("shards", shards.to_string()),
+    ];
+    let flags: Flags = given.into_iter().map(|(key, value)| (key, vec![value])).collect();
+    load(&flags, &Environment::new(), None).map_err(|problems| problems.to_string())
+}
+
+fn text(failure: Failure) -> String {
+    failure.text
+}
+
+impl Host for Throng {
+    fn with_server(&self, plan: &Plan, shards: u16, network: Network, during: &mut During<'_>) -> Result<(), String> {
+        let folder = Folder::new().map_err(|error| error.to_string())?;
+        let loaded = options(&folder, plan, shards)?;
+        let lock = FolderLock::take(&folder.0, "bench").map_err(|error| text(lock_failure(&loaded.config, error)))?;
+        let store = open(&loaded.config, &lock).map_err(text)?;
+        settings::claim_domain(&*store.engine(), DOMAIN).map_err(text)?;
+        // All have one password and one salt, so that their keys are derived once.
+        let keys = ScramKeys::derive(&Secret::new(PASSWORD.to_owned()), ITERATIONS, &[7; 16])?;
+        let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
+        let at_rest = accounts::AtRest::new(store, DOMAIN);
+        at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
+        let (wishes, _kept) = sync_channel(1);
+        let log = log::start(LogLevel::Error, LogFormat::Human);
+        let (server, running) = start(&loaded, at_rest.into_store(), None, wishes, log, &network).map_err(text)?;
+        let peers = server.peers.clone();
+        let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));
+        running.begin_stop();
+        let stopped = stop(server, &running, loaded.config.shutdown_grace_seconds).map_err(text);
+        result.and(stopped)
+    }
+}
