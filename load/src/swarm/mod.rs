@@ -160,6 +160,8 @@ struct World {
     /// Logins that may begin, by the ramp's rate.
     permits: f64,
     permits_at_ns: u64,
+    /// Clients in [`State::Login`].
+    logging_in: u64,
     /// The next client that has never been begun.
     next: u32,
     tally: Tally,
@@ -204,6 +206,7 @@ impl World {
             returning: VecDeque::new(),
             permits: 0.0,
             permits_at_ns: 0,
+            logging_in: 0,
             next: 0,
             tally: Tally { counters: Counters::default(), latency: Times::new(), logins: Times::new(), late_us_max: 0 },
             gauges: Gauges::default(),
