@@ -133,17 +133,20 @@ fn passwords_of_connections_that_have_gone_are_not_checked() {
     let script = Script::parse("clients: romeo=romeo/orchard\n").unwrap();
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.throttle.account_burst = 1_000;
-    let mut stage = Stage::new(7, settings, Pace { job_us: 500_000, ..Pace::default() }, &script);
+    let mut stage = Stage::new(7, settings, Pace { job_us: 2_000_000, ..Pace::default() }, &script);
     for number in 0..200 {
         let client = format!("gone{number}");
         stage.open(&client).expect("a connection");
         said(&mut stage, &client, HEADER, "</stream:features>");
+    }
+    for number in 0..200 {
         let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0nobody{number}\0wrong"));
         let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
-        stage.send(&client, auth.as_bytes()).expect("a connection");
-        stage.pass(1);
-        stage.abort(&client);
+        stage.send(&format!("gone{number}"), auth.as_bytes()).expect("a connection");
     }
+    stage.pass(500);
+    (0..200).for_each(|number| stage.abort(&format!("gone{number}")));
+    stage.pass(500);
     assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
     stage.pass(60_000);
     let jobs: u64 = stage.world.shards().map(|id| stage.world.shard(id).counters().jobs.get()).sum();

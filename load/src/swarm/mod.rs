@@ -138,6 +138,8 @@ enum Command {
 struct Tally {
     counters: Counters,
     latency: Times,
+    /// Of the latency, what came after a storm to pairs that it has spared.
+    stayed: Times,
     logins: Times,
     late_us_max: u64,
 }
@@ -208,7 +210,7 @@ impl World {
             permits_at_ns: 0,
             logging_in: 0,
             next: 0,
-            tally: Tally { counters: Counters::default(), latency: Times::new(), logins: Times::new(), late_us_max: 0 },
+            tally: Tally { counters: Counters::default(), latency: Times::new(), stayed: Times::new(), logins: Times::new(), late_us_max: 0 },
             gauges: Gauges::default(),
             phase: Phase::Ramp,
             hold_ns: 0,
@@ -362,6 +364,7 @@ impl World {
             counters: std::mem::take(&mut self.tally.counters),
             gauges: self.gauges,
             latency: self.tally.latency.take(),
+            stayed: self.tally.stayed.take(),
             logins: self.tally.logins.take(),
             late_us_max: std::mem::take(&mut self.tally.late_us_max),
             ..Sample::default()
