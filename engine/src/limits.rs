@@ -38,6 +38,14 @@ pub const PREAUTH_BYTES_MAX: usize = 16_384;
 
 const _: () = assert!(SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 + 256 <= PREAUTH_BYTES_MAX);
 
+/// Jobs of a shard that are handed out at once. Of those that wait, the one asked for last goes first: when logins come
+/// faster than they can be checked, those who began just now can still be served before they lose patience, and those
+/// who have gone cost nothing.
+pub const JOBS_UNDER_WAY_MAX: usize = 16;
+
+/// Jobs of a shard that may wait beyond twice as many as it has connections.
+pub const JOBS_WAITING_SPARE: usize = 1_024;
+
 /// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).
 pub const BIND_RETRIES_MAX: u8 = 10;
 

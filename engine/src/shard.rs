@@ -42,6 +42,7 @@ use crate::counters::Counters;
 use crate::feature::presence::PresenceTable;
 use crate::id::{ConnId, Now, SessionId, ShardId};
 use crate::io::{Effect, Input, Job, Output, StorageState};
+use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
 use crate::mail::{Letter, MailBatch};
 use crate::outbound::Outbound;
 use crate::router::users::Users;
@@ -122,6 +123,9 @@ pub struct Shard {
     #[expect(clippy::vec_box, reason = "boxes are handed out and taken back whole")]
     outbound_pool: Vec<Box<Outbound>>,
     pending: HashMap<u64, Pending, Fixed>,
+    /// Jobs beyond [`JOBS_UNDER_WAY_MAX`]: those of connections that have gone are dropped before there are twice as many as
+    /// connections, but for [`JOBS_WAITING_SPARE`].
+    jobs_waiting: Vec<(Pending, Job)>,
     next_token: u64,
     storage: StorageState,
     shutting_down: bool,
@@ -159,6 +163,7 @@ impl Shard {
             dirty: Vec::new(),
             outbound_pool: Vec::new(),
             pending: HashMap::default(),
+            jobs_waiting: Vec::new(),
             next_token: 1,
             storage: StorageState::Ok,
             shutting_down: false,
@@ -254,7 +259,7 @@ impl Shard {
         c.paused.set(self.conns.paused() as u64);
         c.outbound_bytes.set(self.levels.outbound_bytes as u64);
         c.parked.set(self.levels.parked as u64);
-        c.jobs_pending.set(self.levels.jobs as u64);
+        c.jobs_pending.set((self.levels.jobs + self.jobs_waiting.len()) as u64);
         c.reads_pending.set((self.pending.len() - self.levels.jobs) as u64);
     }
 
@@ -295,10 +300,29 @@ impl Shard {
 
     /// Hands out long work; the result comes back to [`Shard::job_done`].
     fn job(&mut self, pending: Pending, job: Job) {
-        let token = self.token(pending);
-        self.counters.jobs.one();
-        self.levels.jobs += 1;
-        self.effects.push(Effect::Job { token, job });
+        if self.jobs_waiting.len() >= 2 * self.conns.held() + JOBS_WAITING_SPARE {
+            let conns = &mut self.conns;
+            self.jobs_waiting.retain(|(pending, _)| !matches!(pending, Pending::Keys(id) if conns.get(*id).is_none()));
+        }
+        self.jobs_waiting.push((pending, job));
+        self.hand_out_jobs();
+    }
+
+    /// Hands out jobs that wait, the latest first, and drops those that nobody waits for any more.
+    fn hand_out_jobs(&mut self) {
+        while self.levels.jobs < JOBS_UNDER_WAY_MAX
+            && let Some((pending, job)) = self.jobs_waiting.pop()
+        {
+            if let Pending::Keys(conn) = pending
+                && self.conns.get(conn).is_none()
+            {
+                continue;
+            }
+            let token = self.token(pending);
+            self.counters.jobs.one();
+            self.levels.jobs += 1;
+            self.effects.push(Effect::Job { token, job });
+        }
     }
 
     fn token(&mut self, pending: Pending) -> u64 {

@@ -1,6 +1,7 @@
 //! Failed logins and registrations are counted for the whole host, whichever shards the connections come in by.
 
 use base64::Engine as _;
+use throng_engine::limits::JOBS_UNDER_WAY_MAX;
 use throng_engine::settings::Settings;
 use throng_engine::testing::script::{Heard, Patience, Player, Script};
 use throng_engine::testing::stage::Stage;
@@ -123,6 +124,33 @@ fn a_login_broken_off_gives_back_only_what_was_taken() {
         stage.pass(100);
     }
     assert_eq!(log_in(&mut stage, 99, "romeo", PASSWORD), "not tried");
+}
+
+/// RFC 6120 6.5.11: a login that takes too long is begun again by the client. In a storm the server must then not work for
+/// those who have gone, or it never gets to those who have come.
+#[test]
+fn passwords_of_connections_that_have_gone_are_not_checked() {
+    let script = Script::parse("clients: romeo=romeo/orchard\n").unwrap();
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.throttle.account_burst = 1_000;
+    let mut stage = Stage::new(7, settings, Pace { job_us: 2_000_000, ..Pace::default() }, &script);
+    for number in 0..200 {
+        let client = format!("gone{number}");
+        stage.open(&client).expect("a connection");
+        said(&mut stage, &client, HEADER, "</stream:features>");
+    }
+    for number in 0..200 {
+        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0nobody{number}\0wrong"));
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
+        stage.send(&format!("gone{number}"), auth.as_bytes()).expect("a connection");
+    }
+    stage.pass(500);
+    (0..200).for_each(|number| stage.abort(&format!("gone{number}")));
+    stage.pass(500);
+    assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
+    stage.pass(60_000);
+    let jobs: u64 = stage.world.shards().map(|id| stage.world.shard(id).counters().jobs.get()).sum();
+    assert!(jobs <= JOBS_UNDER_WAY_MAX as u64 + 1, "{jobs} passwords were checked, one was waited for");
 }
 
 /// XEP-0077 6.

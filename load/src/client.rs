@@ -46,6 +46,8 @@ pub struct Profile {
     pub available: bool,
     /// Ask for the roster (RFC 6121 2.1.3).
     pub roster: bool,
+    /// Send what needs no answer without waiting for one (XEP-0305).
+    pub pipelined: bool,
 }
 
 impl Profile {
@@ -58,6 +60,7 @@ impl Profile {
             register: false,
             available: true,
             roster: false,
+            pipelined: false,
         }
     }
 }
@@ -164,6 +167,15 @@ impl Client {
     pub fn open(&mut self, profile: &Profile, secured: bool, out: &mut Vec<u8>) {
         *self = Client { step: Step::Features, secured, ..Client::default() };
         header(profile, out);
+    }
+
+    /// After [`Client::open`]: the first word of authentication, if the profile lets it go with the header (XEP-0305).
+    pub(crate) fn hurry(&mut self, tools: &Tools<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
+        let profile = tools.profile;
+        let private = self.secured || profile.security == Security::Off;
+        if profile.pipelined && private && !profile.register && profile.mechanism.is_some() {
+            self.authenticate(profile.mechanism, tools, out, news);
+        }
     }
 
     /// Whether the session stands.
@@ -280,14 +292,28 @@ impl Client {
                     return self.fail(news, "authentication: the server has not proved itself".into(), false);
                 }
                 self.restart(tools.profile, Step::BindFeatures, out);
+                if tools.profile.pipelined {
+                    bind(out);
+                    settle(tools.profile, out);
+                }
             }
             Step::BindFeatures if element.is("features", ns::STREAM) => {
-                // The resource is the server's choice (RFC 6120 7.6).
-                write(out, &["<iq type='set' id='b'><bind xmlns='", BIND, "'/></iq>"]);
+                if !tools.profile.pipelined {
+                    bind(out);
+                }
                 self.step = Step::Bound;
             }
             Step::Bound if element.is("iq", ns::CLIENT) => match refusal(element) {
-                None => self.settle(tools.profile, out, news),
+                None => {
+                    if !tools.profile.pipelined {
+                        settle(tools.profile, out);
+                    }
+                    self.step = Step::Settled;
+                    if !is_settling(tools.profile) {
+                        self.step = Step::Ready;
+                        news(News::Ready);
+                    }
+                }
                 Some(why) => self.fail(news, format!("binding: {why}"), false),
             },
             _ => {}
@@ -363,23 +389,6 @@ impl Client {
         write(out, &["<auth xmlns='", SASL, "' mechanism='", mechanism.name(), "'>", &first, "</auth>"]);
     }
 
-    fn settle(&mut self, profile: &Profile, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
-        if profile.roster {
-            write(out, &["<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"]);
-        }
-        if profile.available {
-            write(out, &["<presence/>"]);
-        }
-        if !profile.roster && !profile.available {
-            self.step = Step::Ready;
-            return news(News::Ready);
-        }
-        write(out, &["<iq type='get' id='p' to='"]);
-        escape_value_into(out, &profile.domain);
-        write(out, &["'><ping xmlns='urn:xmpp:ping'/></iq>"]);
-        self.step = Step::Settled;
-    }
-
     fn stanza(&mut self, element: &Element<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
         let kind = element.kind();
         let kind = kind.as_deref().unwrap_or_default();
@@ -405,6 +414,31 @@ impl Client {
             }
             _ => {}
         }
+    }
+}
+
+/// The resource is the server's choice (RFC 6120 7.6).
+fn bind(out: &mut Vec<u8>) {
+    write(out, &["<iq type='set' id='b'><bind xmlns='", BIND, "'/></iq>"]);
+}
+
+/// Whether anything follows the binding.
+fn is_settling(profile: &Profile) -> bool {
+    profile.roster || profile.available
+}
+
+/// Asks for the roster, shows presence, and asks for the ping that tells that all this has been taken in.
+fn settle(profile: &Profile, out: &mut Vec<u8>) {
+    if profile.roster {
+        write(out, &["<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"]);
+    }
+    if profile.available {
+        write(out, &["<presence/>"]);
+    }
+    if is_settling(profile) {
+        write(out, &["<iq type='get' id='p' to='"]);
+        escape_value_into(out, &profile.domain);
+        write(out, &["'><ping xmlns='urn:xmpp:ping'/></iq>"]);
     }
 }
 

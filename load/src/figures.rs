@@ -119,6 +119,8 @@ pub(crate) struct Sample {
     pub(crate) gauges: Gauges,
     /// Times from when a message was to be sent until it came, in microseconds, with how often.
     pub(crate) latency: Vec<(u64, u64)>,
+    /// Of those, what came after a storm to pairs that it has spared.
+    pub(crate) stayed: Vec<(u64, u64)>,
     /// Times from a connection's beginning until its session stood.
     pub(crate) logins: Vec<(u64, u64)>,
     /// The longest that a message was sent after its time, in microseconds: the generator's own lateness.

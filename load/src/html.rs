@@ -1,4 +1,6 @@
-//! The result as one HTML page that needs nothing else: plots as inline SVG.
+//! Results as one HTML page that needs nothing else: plots as inline SVG.
+//!
+//! [`plot`] and [`document`] draw any series; [`page`] is the page of a load run.
 
 use std::fmt::Write as _;
 
@@ -10,13 +12,18 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 24.0;
-const COLOURS: [&str; 3] = ["#0a5fb4", "#c2410c", "#15803d"];
+const COLOURS: [&str; 5] = ["#0a5fb4", "#c2410c", "#15803d", "#7c3aed", "#a16207"];
 
-/// One line of a plot: its name, and a value a second where there is one.
-struct Line<'a> {
-    name: &'a str,
-    values: Vec<Option<f64>>,
+/// One line of a plot.
+pub struct Line<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// A value for each moment where there is one.
+    pub values: Vec<Option<f64>>,
 }
+
+/// A moment of a run: seconds since its start, and the phase it was in.
+pub type Moment<'a> = (f64, &'a str);
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -36,10 +43,10 @@ fn plain(n: f64) -> String {
     }
 }
 
-/// A plot of lines over time, with the phases marked; empty if there is nothing to show.
-fn plot(title: &str, unit: &str, seconds: &[Second], lines: &[Line<'_>]) -> String {
+/// A plot of at most five lines over time, with the phases marked; empty if there is nothing to show.
+pub fn plot(title: &str, unit: &str, moments: &[Moment<'_>], lines: &[Line<'_>]) -> String {
     let most = lines.iter().flat_map(|line| &line.values).flatten().fold(0.0, |most: f64, value| most.max(*value));
-    let end = seconds.last().map_or(0.0, |second| second.at_s);
+    let end = moments.last().map_or(0.0, |(at_s, _)| *at_s);
     if most == 0.0 || end == 0.0 {
         return String::new();
     }
@@ -55,10 +62,10 @@ fn plot(title: &str, unit: &str, seconds: &[Second], lines: &[Line<'_>]) -> Stri
         let _ = writeln!(svg, "<text x='{}' y='{:.1}' class='left'>{}</text>", LEFT - 6.0, at + 4.0, plain(value));
     }
     let mut phase = "";
-    for second in seconds {
-        if second.phase != phase {
-            phase = second.phase;
-            let at = x((second.at_s - 1.0).max(0.0));
+    for (at_s, now) in moments {
+        if *now != phase {
+            phase = now;
+            let at = x((at_s - 1.0).max(0.0));
             let _ = writeln!(svg, "<line x1='{at:.1}' x2='{at:.1}' y1='12' y2='{}' class='phase'/>", HEIGHT - BOTTOM);
             let _ = writeln!(svg, "<text x='{:.1}' y='{}'>{phase}</text>", at + 2.0, HEIGHT - 8.0);
         }
@@ -68,10 +75,10 @@ fn plot(title: &str, unit: &str, seconds: &[Second], lines: &[Line<'_>]) -> Stri
         // A line is broken where there is no value.
         let mut path = String::new();
         let mut pen = 'M';
-        for (second, value) in seconds.iter().zip(&line.values) {
+        for ((at_s, _), value) in moments.iter().zip(&line.values) {
             match value {
                 Some(value) => {
-                    let _ = write!(path, "{pen}{:.1} {:.1}", x(second.at_s), y(*value));
+                    let _ = write!(path, "{pen}{:.1} {:.1}", x(*at_s), y(*value));
                     pen = 'L';
                 }
                 None => pen = 'M',
@@ -102,54 +109,61 @@ fn rows(value: &Value, path: &str, out: &mut String) {
     }
 }
 
-/// The page.
+/// The page of a load run.
 pub(crate) fn page(result: &Value, seconds: &[Second]) -> String {
+    let moments: Vec<Moment<'_>> = seconds.iter().map(|second| (second.at_s, second.phase)).collect();
     let of = |name, value: &dyn Fn(&Second) -> Option<f64>| Line { name, values: seconds.iter().map(value).collect() };
     let mut body = String::new();
     body += &plot(
         "Sessions",
         "count",
-        seconds,
+        &moments,
         &[of("standing", &|s| Some(s.up as f64)), of("connections", &|s| Some(s.open as f64))],
     );
-    body += &plot("Logins", "a second", seconds, &[of("logins", &|s| Some(s.logins_per_s))]);
+    body += &plot("Logins", "a second", &moments, &[of("logins", &|s| Some(s.logins_per_s))]);
     body += &plot(
         "Messages",
         "a second",
-        seconds,
+        &moments,
         &[of("sent", &|s| Some(s.sent_per_s)), of("received", &|s| Some(s.received_per_s))],
     );
     body += &plot(
         "Latency",
         "ms",
-        seconds,
+        &moments,
         &[of("p50", &|s| s.p50_ms), of("p99", &|s| s.p99_ms), of("p99.9", &|s| s.p999_ms)],
     );
-    body += &plot("Messages under way", "count", seconds, &[of("outstanding", &|s| Some(s.outstanding as f64))]);
-    body += &plot("Errors", "a second", seconds, &[of("errors", &|s| Some(s.errors as f64))]);
+    body += &plot("Messages under way", "count", &moments, &[of("outstanding", &|s| Some(s.outstanding as f64))]);
+    body += &plot("Errors", "a second", &moments, &[of("errors", &|s| Some(s.errors as f64))]);
     body += &plot(
         "CPU",
         "cores",
-        seconds,
+        &moments,
         &[of("server", &|s| s.server_cores), of("generator", &|s| Some(s.generator_cores))],
     );
     body += &plot(
         "Memory of the server",
         "MiB",
-        seconds,
+        &moments,
         &[of("resident", &|s| s.server_resident_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20)))],
     );
+    document("Throng load", &body, result)
+}
+
+/// A page: a title, what was drawn, and all single figures of a result.
+pub fn document(title: &str, body: &str, result: &Value) -> String {
+    let title = escaped(title);
     let mut table = String::new();
     rows(result, "", &mut table);
     format!(
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>Throng load</title>\n<style>\n\
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title>\n<style>\n\
          body {{ font: 15px system-ui, sans-serif; max-width: 900px; margin: 2em auto; color: #1a1a1a }}\n\
          svg {{ width: 100%; background: #fafafa }} path {{ fill: none; stroke-width: 1.6 }}\n\
          text {{ font-size: 11px; fill: #555 }} .left {{ text-anchor: end }}\n\
          .grid {{ stroke: #e2e2e2 }} .phase {{ stroke: #999; stroke-dasharray: 3 3 }}\n\
          h2 {{ font-size: 16px; margin: 1.5em 0 .3em }} .legend {{ margin: 0; font-size: 13px }}\n\
          td {{ padding: 1px 12px 1px 0; font-size: 13px; border-bottom: 1px solid #eee }}\n\
-         </style></head><body>\n<h1>Throng load</h1>\n{body}<h2>All figures</h2>\n<table>\n{table}</table>\n\
+         </style></head><body>\n<h1>{title}</h1>\n{body}<h2>All figures</h2>\n<table>\n{table}</table>\n\
          </body></html>\n"
     )
 }

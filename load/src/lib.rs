@@ -19,7 +19,7 @@ mod delivery;
 mod driver;
 mod figures;
 mod histogram;
-mod html;
+pub mod html;
 mod phases;
 mod progress;
 mod random;

@@ -57,6 +57,8 @@ pub(crate) struct Whole {
     pub(crate) hold_s: f64,
     /// Latency of all messages.
     pub(crate) latency: Times,
+    /// Of those, what came after a storm to pairs that it has spared.
+    pub(crate) stayed: Times,
     /// Times to log in.
     pub(crate) logins: Times,
     /// The last gauges, but for memory: the most.
@@ -116,6 +118,7 @@ impl Gatherer {
                 hold: Counters::default(),
                 hold_s: 0.0,
                 latency: Times::new(),
+                stayed: Times::new(),
                 logins: Times::new(),
                 gauges: Gauges::default(),
                 up_max: 0,
@@ -150,6 +153,7 @@ impl Gatherer {
         }
         self.latency.add(&sample.latency);
         self.whole.latency.add(&sample.latency);
+        self.whole.stayed.add(&sample.stayed);
         self.whole.logins.add(&sample.logins);
         self.cpu_us += sample.cpu_us;
         self.whole.cpu_us += sample.cpu_us;

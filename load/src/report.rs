@@ -66,6 +66,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
             "not_sent": counted.not_sent, "given_up": counted.given_up,
             "sent_per_s": per_s(whole.hold.sent), "received_per_s": per_s(whole.hold.received),
             "latency_ms": times(&whole.latency),
+            "latency_stayed_ms": times(&whole.stayed),
         },
         "presence": { "sent": counted.presence_sent, "received": counted.presence_received },
         "bytes": { "in": counted.bytes_in, "out": counted.bytes_out },

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// Derivations kept, about 150 bytes each.
+/// Derivations kept, about 250 bytes each.
 const CACHE_MAX: usize = 1 << 16;
 
 /// Most iterations done for a server that asks for them: some seconds of a core.
@@ -61,28 +61,44 @@ pub(crate) fn plain(name: &str, password: &str) -> String {
     STANDARD.encode(format!("\0{name}\0{password}"))
 }
 
-type Salted = [u8; 32];
+/// What an account's proofs are made of (RFC 5802 3); as many bytes of each as the hash has are used.
+#[derive(Clone, Copy)]
+struct Keys {
+    client: [u8; 32],
+    stored: [u8; 32],
+    server: [u8; 32],
+}
 
 fn mac(mechanism: Mechanism, key: &[u8], data: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(mechanism.hmac(), key), data).as_ref().to_vec()
 }
 
-/// The salted password (RFC 5802 3, Hi); as many bytes of it as the hash has are used.
-fn salted(mechanism: Mechanism, password: &str, salt: &[u8], iterations: NonZeroU32) -> Salted {
+/// The keys of a password, derived or from the cache.
+fn derived(mechanism: Mechanism, password: &str, salt: &[u8], iterations: NonZeroU32) -> Keys {
     type Key = (u8, u32, Box<[u8]>, Box<str>);
-    static CACHE: OnceLock<Mutex<HashMap<Key, Salted>>> = OnceLock::new();
+    static CACHE: OnceLock<Mutex<HashMap<Key, Keys>>> = OnceLock::new();
     let cache = CACHE.get_or_init(Mutex::default);
     let key: Key = (mechanism as u8, iterations.get(), salt.into(), password.into());
     if let Some(found) = cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return *found;
     }
-    let mut out = [0; 32];
-    pbkdf2::derive(mechanism.pbkdf2(), iterations, salt, password.as_bytes(), &mut out[..length(mechanism)]);
+    let mut salted = [0; 32];
+    let salted = &mut salted[..length(mechanism)];
+    pbkdf2::derive(mechanism.pbkdf2(), iterations, salt, password.as_bytes(), salted);
+    let padded = |bytes: &[u8]| {
+        let mut out = [0; 32];
+        out[..bytes.len()].copy_from_slice(bytes);
+        out
+    };
+    let client = mac(mechanism, salted, b"Client Key");
+    let stored = digest::digest(mechanism.digest(), &client);
+    let server = mac(mechanism, salted, b"Server Key");
+    let keys = Keys { client: padded(&client), stored: padded(stored.as_ref()), server: padded(&server) };
     let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
     if cache.len() < CACHE_MAX {
-        cache.insert(key, out);
+        cache.insert(key, keys);
     }
-    out
+    keys
 }
 
 fn length(mechanism: Mechanism) -> usize {
@@ -131,16 +147,13 @@ impl Scram {
         let nonce = field("r=").filter(|nonce| nonce.starts_with(&self.first_bare[self.nonce_at..]))?;
         let salt = STANDARD.decode(field("s=")?).ok()?;
         let iterations = NonZeroU32::new(field("i=")?.parse().ok()?).filter(|count| count.get() <= ITERATIONS_MAX)?;
-        let salted = salted(self.mechanism, password, &salt, iterations);
-        let salted = &salted[..length(self.mechanism)];
+        let keys = derived(self.mechanism, password, &salt, iterations);
+        let bytes = length(self.mechanism);
         let without_proof = format!("c=biws,r={nonce}");
         let signed = format!("{},{challenge},{without_proof}", self.first_bare);
-        let client_key = mac(self.mechanism, salted, b"Client Key");
-        let stored = digest::digest(self.mechanism.digest(), &client_key);
-        let signature = mac(self.mechanism, stored.as_ref(), signed.as_bytes());
-        let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
-        let server_key = mac(self.mechanism, salted, b"Server Key");
-        let server = mac(self.mechanism, &server_key, signed.as_bytes());
+        let signature = mac(self.mechanism, &keys.stored[..bytes], signed.as_bytes());
+        let proof: Vec<u8> = keys.client[..bytes].iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+        let server = mac(self.mechanism, &keys.server[..bytes], signed.as_bytes());
         self.expected = Some(format!("v={}", STANDARD.encode(server)));
         Some(STANDARD.encode(format!("{without_proof},p={}", STANDARD.encode(proof))))
     }
@@ -155,11 +168,9 @@ impl Scram {
 /// Keys of an account in the form that `throng user import` takes (RFC 5803), for both hashes, of one salt and count.
 pub(crate) fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
     let part = |mechanism: Mechanism| {
-        let salted = salted(mechanism, password, salt, iterations);
-        let salted = &salted[..length(mechanism)];
-        let stored = digest::digest(mechanism.digest(), &mac(mechanism, salted, b"Client Key"));
-        let server = mac(mechanism, salted, b"Server Key");
-        let [salt, stored, server] = [salt, stored.as_ref(), &server].map(|bytes| STANDARD.encode(bytes));
+        let keys = derived(mechanism, password, salt, iterations);
+        let [stored, server] = [&keys.stored, &keys.server].map(|key| STANDARD.encode(&key[..length(mechanism)]));
+        let salt = STANDARD.encode(salt);
         format!("{{{}${iterations}:{salt}${stored}:{server}}}", mechanism.name())
     };
     part(Mechanism::ScramSha256) + &part(Mechanism::ScramSha1)

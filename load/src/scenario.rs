@@ -209,6 +209,9 @@ table! {
             "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
         auth: Auth = Auth::Auto, "WORD",
             "How to log in: plain, scram-sha-1, scram-sha-256 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
+        pipelined: bool = false, "",
+            "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
+             if auth names a mechanism, and behind success the new header, bind and presence at once";
         server_pid: u32 = 0, "PID",
             "Process whose CPU and memory are watched; 0: the one that owns the listening socket, if it is on this machine";
     }
@@ -281,6 +284,8 @@ table! {
     "Phases" {
         ramp_per_s: f64 = 1000.0, "PER_SECOND",
             "Logins begun a second until all sessions stand; also the most that return a second, but for a storm";
+        under_way_max: u32 = 0, "N",
+            "Logins under way at once at most, but for a storm, so that the ramp goes as fast as the server does; 0: no bound";
         ramp_s_max: f64 = 300.0, "SECONDS",
             "Go on to the hold after this time, even if sessions are missing";
         hold_s: f64 = 10.0, "SECONDS",

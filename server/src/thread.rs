@@ -33,6 +33,8 @@ use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 const SLEEP_MAX: Duration = Duration::from_millis(250);
 /// Sleep while something waits for room elsewhere.
 const SLEEP_CONGESTED: Duration = Duration::from_micros(200);
+/// Sleep while jobs wait for room in the queue that all shards share, so that no answer of the own may be on its way.
+const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
 /// How often memory is given back.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// Envelopes taken from each other shard in one turn.
@@ -215,13 +217,15 @@ impl Thread {
 
     /// Time until the thread must look again by itself.
     fn patience(&self) -> Duration {
-        let busy = self.p.shard.has_own_mail()
-            || self.p.mail.has_mail()
-            || !self.reads_kept.is_empty()
-            || self.p.jobs.kept() > 0;
+        // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
+        let busy = self.p.shard.has_own_mail() || self.p.mail.has_mail();
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
-        if busy || gated { Duration::ZERO } else { SLEEP_MAX }
+        match self.p.jobs.kept() {
+            _ if busy || gated => Duration::ZERO,
+            0 => SLEEP_MAX,
+            _ => SLEEP_JOBS_KEPT,
+        }
     }
 
     fn network(&mut self) -> std::io::Result<()> {

@@ -316,6 +316,7 @@ impl Shard {
             (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys.as_deref()),
             _ => {}
         }
+        self.hand_out_jobs();
     }
 
     fn keys_derived(&mut self, id: ConnId, done: JobDone) {

@@ -40,6 +40,7 @@ impl Play {
             register: false,
             available: true,
             roster: false,
+            pipelined: false,
         };
         Play { client: Client::default(), profile, scanner: Scanner::new(), piece, news: Vec::new() }
     }
@@ -208,4 +209,26 @@ fn what_comes_in_a_session_is_told_and_answered() {
     let unknown = play.hear("<iq type='get' id='8'><query xmlns='jabber:iq:version'/></iq>");
     assert!(unknown.starts_with("<iq type='error' id='8'>") && unknown.contains("service-unavailable"), "{unknown}");
     assert!(!play.client.keeps_heap());
+}
+
+/// XEP-0305: what needs no answer goes without waiting for one, and comes to the same end.
+#[test]
+fn a_client_in_a_hurry_waits_only_for_what_it_needs() {
+    for piece in [1, 10_000] {
+        let mut play = Play::new(piece);
+        (play.profile.pipelined, play.profile.mechanism) = (true, Some(Mechanism::Plain));
+        let mut said = play.open().into_bytes();
+        let account = || Account { name: "romeo".into(), password: "a<b".into() };
+        let tools = Tools { scanner: &mut play.scanner, profile: &play.profile, account: &account };
+        play.client.hurry(&tools, &mut said, &mut |news| panic!("{news:?}"));
+        assert!(String::from_utf8_lossy(&said).ends_with("</auth>"), "authentication goes with the header");
+        assert_eq!(play.hear(&format!("{HEADER}{PLAIN}")), "", "it has chosen already");
+        let said = play.hear("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+        assert!(said.starts_with("<?xml") && said.contains("<bind ") && said.contains("<presence/>"), "{said}");
+        assert_eq!(play.hear(&format!("{HEADER}{BIND_FEATURES}{BOUND}")), "");
+        assert_eq!(play.news, []);
+        play.hear("<iq type='result' id='p'/>");
+        assert_eq!(play.news, [News::Ready]);
+        assert!(!play.client.keeps_heap());
+    }
 }

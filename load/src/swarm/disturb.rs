@@ -17,6 +17,11 @@ pub(super) struct Disturbances {
 }
 
 impl Disturbances {
+    /// Whether there has been a storm.
+    pub(super) fn has_stormed(&self) -> bool {
+        self.stormed
+    }
+
     pub(super) fn new(seed: u64) -> Disturbances {
         let arrivals = |number| Arrivals::new(0, seed.wrapping_add(number));
         Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: false, stalled: 0 }

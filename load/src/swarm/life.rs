@@ -22,7 +22,11 @@ impl World {
         let passed_s = (self.now_ns - self.permits_at_ns) as f64 / 1e9;
         self.permits_at_ns = self.now_ns;
         self.permits = (self.permits + passed_s * per_s).min((per_s / 20.0).max(1.0));
-        while self.permits >= 1.0 {
+        let most = match self.plan.scenario.under_way_max {
+            0 => u64::MAX,
+            most => ((f64::from(most) * self.share()) as u64).max(1),
+        };
+        while self.permits >= 1.0 && self.logging_in < most {
             let client = match self.returning.pop_front() {
                 Some(client) => client,
                 None if self.next < self.plan.clients => {
@@ -44,6 +48,7 @@ impl World {
         conn.began_ms = began_ms;
         conn.flags &= !(SENDING | AT_ONCE);
         conn.output = Vec::new();
+        self.logging_in += 1;
         self.gauges.open += 1;
         self.set_timer(client, due);
         self.commands.push(Command::Connect(client));
@@ -70,9 +75,26 @@ impl World {
         if direct && !self.begin_tls(client) {
             return;
         }
+        self.open_stream(client, direct);
+    }
+
+    fn open_stream(&mut self, client: u32, secured: bool) {
+        let number = self.plan.first + client;
+        let accounts = &self.plan.accounts;
+        let account = || accounts.account(number);
+        let tools = Tools { scanner: &mut self.scanner, profile: &self.plan.profile, account: &account };
         let conn = &mut self.conns[client as usize];
-        conn.client.open(&self.plan.profile, direct, &mut conn.output);
-        self.mark(client);
+        conn.client.open(&self.plan.profile, secured, &mut conn.output);
+        let mut failed = None;
+        conn.client.hurry(&tools, &mut conn.output, &mut |news| {
+            if let News::Failed { kind, fatal } = news {
+                failed = Some((kind, fatal));
+            }
+        });
+        match failed {
+            Some((kind, fatal)) => self.broke(client, &kind, fatal),
+            None => self.mark(client),
+        }
     }
 
     fn begin_tls(&mut self, client: u32) -> bool {
@@ -137,9 +159,7 @@ impl World {
             match told {
                 News::StartTls => {
                     if self.begin_tls(client) {
-                        let conn = &mut self.conns[client as usize];
-                        conn.client.open(&self.plan.profile, true, &mut conn.output);
-                        self.mark(client);
+                        self.open_stream(client, true);
                     }
                 }
                 News::Ready => self.stands(client),
@@ -157,6 +177,8 @@ impl World {
         let now_ms = (self.now_ns / 1_000_000) as u32;
         let conn = self.conn(client);
         conn.state = State::Up;
+        self.logging_in -= 1;
+        let conn = self.conn(client);
         conn.failures = 0;
         conn.timer = NEVER;
         let (first, short) = (!conn.has(ARRIVED), conn.has(SHORT));
@@ -250,6 +272,7 @@ impl World {
     }
 
     fn close(&mut self, client: u32, abort: bool) {
+        self.logging_in -= u64::from(self.conn(client).state == State::Login);
         let conn = self.conn(client);
         conn.state = State::Closing;
         conn.timer = NEVER;

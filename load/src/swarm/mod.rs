@@ -138,6 +138,8 @@ enum Command {
 struct Tally {
     counters: Counters,
     latency: Times,
+    /// Of the latency, what came after a storm to pairs that it has spared.
+    stayed: Times,
     logins: Times,
     late_us_max: u64,
 }
@@ -160,6 +162,8 @@ struct World {
     /// Logins that may begin, by the ramp's rate.
     permits: f64,
     permits_at_ns: u64,
+    /// Clients in [`State::Login`].
+    logging_in: u64,
     /// The next client that has never been begun.
     next: u32,
     tally: Tally,
@@ -204,8 +208,15 @@ impl World {
             returning: VecDeque::new(),
             permits: 0.0,
             permits_at_ns: 0,
+            logging_in: 0,
             next: 0,
-            tally: Tally { counters: Counters::default(), latency: Times::new(), logins: Times::new(), late_us_max: 0 },
+            tally: Tally {
+                counters: Counters::default(),
+                latency: Times::new(),
+                stayed: Times::new(),
+                logins: Times::new(),
+                late_us_max: 0,
+            },
             gauges: Gauges::default(),
             phase: Phase::Ramp,
             hold_ns: 0,
@@ -359,6 +370,7 @@ impl World {
             counters: std::mem::take(&mut self.tally.counters),
             gauges: self.gauges,
             latency: self.tally.latency.take(),
+            stayed: self.tally.stayed.take(),
             logins: self.tally.logins.take(),
             late_us_max: std::mem::take(&mut self.tally.late_us_max),
             ..Sample::default()

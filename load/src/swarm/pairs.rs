@@ -22,6 +22,8 @@ pub(super) struct Pair {
     floor: u32,
     /// When something came, or a window was opened.
     moved: Tick,
+    /// A connection of it has broken.
+    broke: bool,
 }
 
 /// The times of the open loop.
@@ -183,6 +185,7 @@ impl World {
         if client / 2 < self.plan.pairs {
             let pair = &mut self.pairs[client as usize / 2];
             pair.book.broke();
+            pair.broke = true;
             pair.floor = pair.book.sent();
         }
     }
@@ -206,7 +209,11 @@ impl World {
                 counters.delayed += u64::from(delayed);
                 pair.moved = now;
                 self.gauges.outstanding -= 1;
-                self.tally.latency.record(self.now_ns.saturating_sub(stamp.sent_ns) / 1000);
+                let took_us = self.now_ns.saturating_sub(stamp.sent_ns) / 1000;
+                self.tally.latency.record(took_us);
+                if self.disturbances.has_stormed() && !pair.broke {
+                    self.tally.stayed.record(took_us);
+                }
                 if self.plan.scenario.in_flight > 0 {
                     self.top_up(index);
                 }

@@ -71,6 +71,7 @@ impl Stage {
                 register: false,
                 available: true,
                 roster: false,
+                pipelined: false,
             },
             tls: None,
             first: 0,

@@ -8,6 +8,7 @@ use std::io;
 use std::time::Duration;
 
 const SUBMISSIONS: u32 = 1024;
+/// The kernel makes its table of pending operations by this, too: at 8,192 it has 256 lists, the most it makes.
 const COMPLETIONS: u32 = 8192;
 
 const ENTER_GETEVENTS: u32 = 1;

@@ -1,0 +1,118 @@
+//! `scale`: very many sessions on one machine, both ends of each.
+//!
+//! One command that raises the kernel's limits, makes the accounts, starts the server with as many shards as the limit of
+//! descriptors needs, brings up the sessions with `throng load`, holds them while some chat and presence changes, samples
+//! both programs and the kernel once a second, judges the budgets, and sets the limits back.
+#![forbid(unsafe_code)]
+
+mod judge;
+mod limits;
+mod page;
+mod run;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+
+/// Bring up very many sessions on this machine, hold them, and judge what it takes.
+#[derive(Parser, Debug)]
+pub(crate) struct Options {
+    /// Sessions to bring up.
+    #[arg(long, default_value_t = 100_000)]
+    sessions: u64,
+    /// Over TLS from the first byte.
+    #[arg(long)]
+    tls: bool,
+    /// How to log in: plain or scram-sha-256. Accounts are imported with SCRAM keys of one salt, so that the generator
+    /// derives them once; PLAIN makes the server derive them for each account that it has not seen.
+    #[arg(long, default_value = "scram-sha-256")]
+    auth: String,
+    /// Send what needs no answer without waiting for one (XEP-0305).
+    #[arg(long)]
+    pipelined: bool,
+    /// Logins under way at once.
+    #[arg(long, default_value_t = 2_000)]
+    under_way_max: u64,
+    /// Pairs that chat; none: a hundredth of the sessions.
+    #[arg(long)]
+    pairs: Option<u64>,
+    /// Messages a second in all (open loop); 0: each pair has one in flight, always.
+    #[arg(long, default_value_t = 2_000.0)]
+    rate: f64,
+    /// Presence changes a second.
+    #[arg(long, default_value_t = 200.0)]
+    presence_per_s: f64,
+    /// Seconds to hold the sessions.
+    #[arg(long, default_value_t = 60)]
+    hold_s: u64,
+    /// Longest ramp, in seconds.
+    #[arg(long, default_value_t = 240)]
+    ramp_s_max: u64,
+    /// Share of the sessions whose connection is reset 10 seconds into the hold, and that come back at once.
+    #[arg(long, default_value_t = 0.0)]
+    storm_share: f64,
+    /// Shards; none: as many as the limit of descriptors needs.
+    #[arg(long)]
+    shards: Option<u64>,
+    /// Processes of the generator.
+    #[arg(long, default_value_t = 1)]
+    processes: u64,
+    /// Folder for accounts, store and logs.
+    #[arg(long, default_value = "target/scale")]
+    folder: PathBuf,
+    /// Keep the accounts for the next run.
+    #[arg(long)]
+    keep: bool,
+    /// End the run when the machine has less memory left than this, in MiB.
+    #[arg(long, default_value_t = 2_048)]
+    memory_left_min: u64,
+    /// The program.
+    #[arg(long, default_value = "target/release/throng")]
+    throng: PathBuf,
+    /// Where to keep the figures as JSON.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Where to write the page with plots.
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        if let Err(error) = signal_hook::flag::register(signal, stop.clone()) {
+            eprintln!("scale: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let limits = limits::Limits::raise(options.sessions);
+    let measured = run::run(&options, &|| stop.load(Ordering::Relaxed));
+    drop(limits);
+    match measured.and_then(|measured| tell(&options, &measured)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("scale: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tell(options: &Options, measured: &run::Measured) -> std::io::Result<bool> {
+    let judged = judge::judge(options, measured);
+    for line in &judged.lines {
+        println!("{line}");
+    }
+    if let Some(path) = &options.out {
+        std::fs::write(path, judge::text(&judged.value))?;
+    }
+    if let Some(path) = &options.report {
+        std::fs::write(path, page::page(&judged.value))?;
+    }
+    Ok(judged.met)
+}
