@@ -181,13 +181,15 @@ impl Shard {
     /// Writes the message to the user's archive.
     fn archive(&mut self, stanza: Incoming<'_>, waits: bool) -> u64 {
         let id = self.next_id();
-        self.archive_at(id, stanza, waits);
-        id
-    }
-
-    fn archive_at(&mut self, id: u64, stanza: Incoming<'_>, waits: bool) {
         let entry = Entry { incoming: true, waits, peer: stanza.from, xml: stanza.xml };
-        entry.put(&mut self.writes, super::stanza::bare_of(stanza.to), id);
+        let user = super::stanza::bare_of(stanza.to);
+        // Without an archive each message goes by itself once it is received.
+        if self.settings.archive {
+            entry.put(&mut self.writes, user, id);
+        } else {
+            entry.put_alone(&mut self.writes, user, id);
+        }
+        id
     }
 
     /// The message waits for a session, if there is room: behind all others, or `at` the place of an earlier id.
@@ -215,8 +217,9 @@ impl Shard {
         }
         if let Some(id) = at {
             // Replay and cursor may be past this id: a row speaks for it.
-            self.archive_at(id, stanza, false);
             let bare = self.bare_of_user(user);
+            let entry = Entry { incoming: true, waits: false, peer: stanza.from, xml: stanza.xml };
+            entry.put_alone(&mut self.writes, &bare, id);
             archive::put_returned(&mut self.writes, &bare, id);
             self.returned_rows_changed(user);
             self.mailbox(user).returns(id, stanza.xml.len());
@@ -485,13 +488,18 @@ impl Shard {
             return self.read(Pending::ReplayPage(local), vec![page]);
         }
         let ids: Vec<u64> = returned.iter().take(REPLAY_ROWS_MAX as usize).copied().collect();
-        let gets = ids.iter().map(|id| Query::Get {
+        // The first row that ends with this id or a later one: it holds the entry, if there is one.
+        let row = |id: &u64| Query::Range {
             table: Table::Archive,
             partition: bare.as_bytes().into(),
-            sort: id.to_be_bytes().as_slice().into(),
-        });
-        let gets = gets.collect();
-        self.read(Pending::ReplayReturned(local, ids), gets);
+            from: id.to_be_bytes().as_slice().into(),
+            until: None,
+            reverse: false,
+            rows_max: 1,
+            bytes_max: 0,
+        };
+        let rows = ids.iter().map(row).collect();
+        self.read(Pending::ReplayReturned(local, ids), rows);
     }
 
     /// The replay goes on, if the user still has someone who takes it.
@@ -510,18 +518,25 @@ impl Shard {
         let Some((user, _)) = self.replay_goes_on(local) else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
         for row in &rows {
-            let Some(id) = archive::id_of(&row.sort) else { continue };
-            // Handing out may have ended the sessions that overflow by it, and nobody gets more than can be taken: what
-            // is left of the page is read again then.
-            let takers = self.takers(user);
-            if takers.iter().all(|&session| self.is_behind(session)) {
-                return;
+            let Some(last) = archive::id_of(&row.sort) else { continue };
+            for (id, entry) in archive::entries(&row.sort, &row.value).unwrap_or_default() {
+                // The first row may begin with what was handed out before.
+                if matches!(self.mailbox(user).phase, Phase::Replaying { position, .. } if id <= position) {
+                    continue;
+                }
+                // Handing out may have ended the sessions that overflow by it, and nobody gets more than can be taken:
+                // what is left of the page is read again then.
+                let takers = self.takers(user);
+                if takers.iter().all(|&session| self.is_behind(session)) {
+                    return;
+                }
+                let returned = self.mailbox(user).meets(id, entry.incoming && entry.waits);
+                if let Some(returned) = returned.filter(|_| entry.incoming) {
+                    self.hand_replayed(user, &takers, id, entry.xml, returned);
+                }
             }
-            let entry = Entry::decode(&row.value).filter(|e| e.incoming);
-            let returned = self.mailbox(user).meets(id, entry.is_some_and(|e| e.waits));
-            if let (Some(returned), Some(entry)) = (returned, entry) {
-                self.hand_replayed(user, &takers, id, entry.xml, returned);
-            }
+            // Also past a row that cannot be read.
+            self.mailbox(user).meets(last, false);
         }
         if !more && self.mailbox(user).is_at_end() {
             let bare = self.bare_of_user(user);
@@ -545,12 +560,13 @@ impl Shard {
             if let Phase::Replaying { returned, .. } = &mut self.mailbox(user).phase {
                 returned.retain(|&other| other != id);
             }
-            let value = match found {
-                Found::Value(value) => value,
-                Found::Rows { .. } => None,
+            let rows = match &found {
+                Found::Rows { rows, .. } => &rows[..],
+                Found::Value(_) => &[],
             };
-            match value.as_deref().and_then(Entry::decode) {
-                Some(entry) => self.hand_replayed(user, &takers, id, entry.xml, true),
+            let entries = rows.first().and_then(|row| archive::entries(&row.sort, &row.value)).unwrap_or_default();
+            match entries.iter().find(|(other, _)| *other == id) {
+                Some((_, entry)) => self.hand_replayed(user, &takers, id, entry.xml, true),
                 // Gone by retention: so goes the row.
                 None => {
                     let bare = self.bare_of_user(user);
