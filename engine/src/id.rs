@@ -67,14 +67,26 @@ pub const PARTITIONS: u16 = 4096;
 /// The partition of a bare JID (or of a bare domain): stable across versions and hosts, because data is placed by it.
 /// FNV-1a over the bytes, finished with an avalanche step so that the low bits depend on all of them.
 pub fn partition(bare: &str) -> u16 {
+    (hash(bare.as_bytes()) % u64::from(PARTITIONS)) as u16
+}
+
+fn hash(bare: &[u8]) -> u64 {
     let mut h: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in bare.bytes() {
-        h = (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    for byte in bare {
+        h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     h ^= h >> 33;
     h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h ^= h >> 33;
-    (h % u64::from(PARTITIONS)) as u16
+    h ^ (h >> 33)
+}
+
+/// Where the rows of a bare JID stand among those of others: 24 bits of its hash, of which the first 12 are its
+/// partition's number.
+pub fn place(bare: &[u8]) -> [u8; 3] {
+    let h = hash(bare);
+    let place = ((h % u64::from(PARTITIONS)) << 12) | ((h >> 12) & 0xfff);
+    let [.., a, b, c] = place.to_be_bytes();
+    [a, b, c]
 }
 
 /// The shard that is home to a bare JID on a host with `shards` shards.

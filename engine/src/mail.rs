@@ -220,12 +220,32 @@ pub struct MailBatch {
     pub after: Gate,
     text: Vec<u8>,
     letters: Vec<Letter>,
+    expects: Expects,
 }
+
+/// How large a batch is likely to become: as the one before it. Memory is taken with the first letter, at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Expects {
+    text: usize,
+    letters: usize,
+}
+
+/// No more memory than this is taken before it is needed, bytes of text and letters.
+const EXPECTS_MAX: Expects = Expects { text: 64 << 10, letters: 512 };
 
 impl MailBatch {
     /// An empty batch of a sender.
     pub fn new(from: ShardId) -> MailBatch {
         MailBatch { from, ..MailBatch::default() }
+    }
+
+    /// Takes the letters out; what stays expects as much again.
+    pub fn take(&mut self) -> MailBatch {
+        let expects = Expects {
+            text: self.text.len().min(EXPECTS_MAX.text),
+            letters: self.letters.len().min(EXPECTS_MAX.letters),
+        };
+        std::mem::replace(self, MailBatch { expects, ..MailBatch::new(self.from) })
     }
 
     /// Whether it says nothing.
@@ -255,6 +275,9 @@ impl MailBatch {
 
     /// Adds text that `fill` appends, and names it.
     pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Span {
+        if self.text.capacity() == 0 {
+            self.text.reserve(self.expects.text);
+        }
         let start = self.text.len();
         fill(&mut self.text);
         let end = u32::try_from(self.text.len()).expect("a turn's mail stays below 4 GiB");
@@ -263,6 +286,9 @@ impl MailBatch {
 
     /// Adds a letter whose spans were written to this batch.
     pub fn push(&mut self, letter: Letter) {
+        if self.letters.capacity() == 0 {
+            self.letters.reserve(self.expects.letters);
+        }
         self.letters.push(letter);
     }
 

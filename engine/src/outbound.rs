@@ -34,7 +34,12 @@ pub struct Outbound {
     sending_bytes: usize,
     /// Second (monotonic) when the send under way was made.
     since_s: u32,
+    /// Bytes that the next send is likely to have: as many as the one before it.
+    expects: u32,
 }
+
+/// No more memory than this is taken before it is needed, bytes.
+const EXPECTS_MAX: usize = 4096;
 
 /// How much waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,9 @@ pub enum Backlog {
 impl Outbound {
     /// The buffer that output is appended to.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.pending.capacity() == 0 {
+            self.pending.reserve(self.expects as usize);
+        }
         &mut self.pending
     }
 
@@ -113,6 +121,7 @@ impl Outbound {
         }
         self.sending_bytes = self.pending.len();
         self.since_s = now_s;
+        self.expects = self.pending.len().min(EXPECTS_MAX) as u32;
         self.sending_ids.extend(self.pending_messages.drain(..).map(|m| m.id).filter(|&id| id != 0));
         Some(std::mem::take(&mut self.pending))
     }

@@ -117,6 +117,10 @@ pub struct Shard {
     mail: Vec<MailBatch>,
     writes: Batch,
     effects: Vec<Effect>,
+    /// Memory for one stanza at a time.
+    scratch: Vec<u8>,
+    /// Memory for the messages of one send at a time.
+    sent_ids: Vec<u64>,
     /// Connections with new output in this turn.
     dirty: Vec<u32>,
     /// Boxed, because a connection in action keeps one for as long as it has output: they come and go as they are.
@@ -160,6 +164,8 @@ impl Shard {
             mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
             writes: Batch::new(),
             effects: Vec::new(),
+            scratch: Vec::new(),
+            sent_ids: Vec::new(),
             dirty: Vec::new(),
             outbound_pool: Vec::new(),
             pending: HashMap::default(),
@@ -226,7 +232,7 @@ impl Shard {
             if own.is_empty() {
                 break;
             }
-            let batch = std::mem::replace(own, MailBatch::new(self.id));
+            let batch = own.take();
             self.read_mail(&batch);
         }
         self.flush_outbound();
@@ -234,7 +240,7 @@ impl Shard {
             if index != self.id.index() && !batch.is_empty() {
                 self.counters.letters_out.add(batch.len() as u64);
                 self.counters.mail_text_bytes_out.add(batch.text_bytes() as u64);
-                let batch = std::mem::replace(batch, MailBatch::new(self.id));
+                let batch = batch.take();
                 self.effects.push(Effect::Mail { to: ShardId(index as u16), batch });
             }
         }
@@ -288,7 +294,7 @@ impl Shard {
 
     /// The bare JID of a localpart.
     fn bare(&self, local: &str) -> String {
-        format!("{local}@{}", self.settings.domain)
+        [local, "@", &*self.settings.domain].concat()
     }
 
     /// Asks the store; the answer comes back to [`Shard::found`].

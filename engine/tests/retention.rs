@@ -3,7 +3,7 @@
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::store::archive::{Entry, id_of};
+use throng_engine::store::archive::entries;
 use throng_engine::testing::script::{Player, Script};
 use throng_engine::testing::stage::Stage;
 use throng_engine::testing::world::{PASSWORD, Pace};
@@ -53,12 +53,12 @@ const RETENTION_S: u64 = 100_000;
 fn archive(stage: &Stage, user: &str) -> Vec<String> {
     let bare = format!("{user}@localhost");
     let rows = stage.world.disk.partition(Table::Archive, &bare);
-    let body = |value: &[u8]| {
-        let xml = String::from_utf8_lossy(Entry::decode(value).expect("an entry").xml).into_owned();
+    let body = |xml: &[u8]| {
+        let xml = String::from_utf8_lossy(xml).into_owned();
         let start = xml.find("<body>").expect("a body") + "<body>".len();
         xml[start..xml.find("</body>").expect("a body")].to_owned()
     };
-    rows.inspect(|(sort, _)| assert!(id_of(sort).is_some())).map(|(_, value)| body(value)).collect()
+    rows.flat_map(|(sort, value)| entries(sort, value).expect("entries")).map(|(_, entry)| body(entry.xml)).collect()
 }
 
 fn retain(stage: &mut Stage) {

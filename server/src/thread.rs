@@ -402,8 +402,8 @@ impl Thread {
             let ticket = self.p.submitter.submit(batch);
             self.gate.rests_on(ticket);
         }
-        let effects = std::mem::take(&mut self.out.effects);
-        for effect in effects {
+        let mut effects = std::mem::take(&mut self.out.effects);
+        for effect in effects.drain(..) {
             match effect {
                 Effect::Mail { to, mut batch } => {
                     batch.after = self.gate.gate();
@@ -416,6 +416,7 @@ impl Thread {
                 other => self.gate.push(other),
             }
         }
+        self.out.effects = effects;
         let counters = self.p.shard.counters();
         counters.gate_waiting.set(self.gate.len() as u64);
         counters.gate_bytes.set(self.gate.bytes() as u64);

@@ -137,7 +137,7 @@ impl Shard {
     pub(super) fn full_jid(&self, id: SessionId) -> String {
         let session = self.sessions.slot(id.slot);
         let local = &self.users.get(session.user).local;
-        format!("{local}@{}/{}", self.settings.domain, session.resource)
+        [local, "@", &*self.settings.domain, "/", &*session.resource].concat()
     }
 
     /// `<enable/>` (XEP-0198 3).

@@ -4,6 +4,10 @@
 //! managed session acknowledges it (XEP-0198), or when its bytes are with the kernel; until then it is outstanding, and
 //! if its last holder ends first, it waits in the mailbox again.
 
+use std::io::Write;
+
+use smallvec::SmallVec;
+
 use crate::feature::offline::delay;
 use crate::id::SessionId;
 use crate::io::StorageState;
@@ -18,7 +22,7 @@ use crate::store::archive::{self, Entry, MailboxRow};
 use crate::store::mailbox::{Lost, Mailbox, Phase};
 use crate::store::{Found, Query, Table};
 use crate::wire::error::StanzaCondition;
-use crate::wire::text::write_attribute;
+use crate::wire::text::{escape_value_into, write_attribute};
 
 /// Entries of a mailbox that are read and handed out at once.
 const REPLAY_ROWS_MAX: u32 = 64;
@@ -34,6 +38,11 @@ const UNARCHIVED: u64 = 1 << 63;
 const SHARED: u64 = 1 << 62;
 /// Returned rows looked at when a user comes online; the rest follow with the next replay.
 const RETURNED_ROWS_MAX: u32 = 1000;
+/// Memory for stamping that a shard keeps, bytes.
+const SCRATCH_BYTES_MAX: usize = 16 << 10;
+
+/// Sessions that get a message: seldom more than a few.
+type Takers = SmallVec<[SessionId; 4]>;
 
 impl Shard {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
@@ -64,20 +73,18 @@ impl Shard {
     }
 
     /// Available sessions without a negative priority.
-    fn non_negative(&self, user: u32) -> Vec<SessionId> {
+    fn non_negative(&self, user: u32) -> Takers {
         self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
     }
 
     /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
-    fn takers(&self, user: u32) -> Vec<SessionId> {
+    fn takers(&self, user: u32) -> Takers {
         match self.settings.bare_delivery {
             BareDelivery::All => self.non_negative(user),
-            // Newest first, so that the newest of equals stays with `max_by_key` over the reversed order.
+            // They come newest first, and `min_by_key` takes the first of equals.
             BareDelivery::MostAvailable => {
-                let mut all: Vec<_> =
-                    self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).collect();
-                all.reverse();
-                all.into_iter().max_by_key(|(_, s)| s.priority).map(|(id, _)| id).into_iter().collect()
+                let all = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages());
+                all.min_by_key(|(_, s)| std::cmp::Reverse(s.priority)).map(|(id, _)| id).into_iter().collect()
             }
         }
     }
@@ -135,14 +142,14 @@ impl Shard {
 
     /// A message for the bare JID.
     fn to_bare(&mut self, user: u32, store: bool, stanza: Incoming<'_>) {
-        let takers = self.takers(user);
+        let mut ready = self.takers(user);
         if !store {
-            for session in takers {
+            for session in ready {
                 self.hand(session, 0, stanza.xml);
             }
             return self.confirm(stanza.origin);
         }
-        let ready: Vec<SessionId> = takers.iter().copied().filter(|&s| !self.is_behind(s)).collect();
+        ready.retain(|session| !self.is_behind(*session));
         if !self.users.get(user).live || ready.is_empty() {
             return self.to_mailbox(user, stanza, None);
         }
@@ -174,13 +181,15 @@ impl Shard {
     /// Writes the message to the user's archive.
     fn archive(&mut self, stanza: Incoming<'_>, waits: bool) -> u64 {
         let id = self.next_id();
-        self.archive_at(id, stanza, waits);
-        id
-    }
-
-    fn archive_at(&mut self, id: u64, stanza: Incoming<'_>, waits: bool) {
         let entry = Entry { incoming: true, waits, peer: stanza.from, xml: stanza.xml };
-        entry.put(&mut self.writes, super::stanza::bare_of(stanza.to), id);
+        let user = super::stanza::bare_of(stanza.to);
+        // Without an archive each message goes by itself once it is received.
+        if self.settings.archive {
+            entry.put(&mut self.writes, user, id);
+        } else {
+            entry.put_alone(&mut self.writes, user, id);
+        }
+        id
     }
 
     /// The message waits for a session, if there is room: behind all others, or `at` the place of an earlier id.
@@ -208,8 +217,9 @@ impl Shard {
         }
         if let Some(id) = at {
             // Replay and cursor may be past this id: a row speaks for it.
-            self.archive_at(id, stanza, false);
             let bare = self.bare_of_user(user);
+            let entry = Entry { incoming: true, waits: false, peer: stanza.from, xml: stanza.xml };
+            entry.put_alone(&mut self.writes, &bare, id);
             archive::put_returned(&mut self.writes, &bare, id);
             self.returned_rows_changed(user);
             self.mailbox(user).returns(id, stanza.xml.len());
@@ -253,24 +263,34 @@ impl Shard {
         if id == 0 || id & UNARCHIVED != 0 {
             return self.hand_bytes(session, id, xml);
         }
-        let stamped = self.stamped(session, id, xml, false);
-        self.hand_bytes(session, id, &stamped);
+        self.hand_stamped(session, id, xml, false);
     }
 
-    /// The stanza with its stanza-id (XEP-0359) and, for one that has waited, its delay (XEP-0203).
-    fn stamped(&self, session: SessionId, id: u64, xml: &[u8], delayed: bool) -> Vec<u8> {
-        let user = self.sessions.slot(session.slot).user;
-        let by = self.bare_of_user(user);
-        let mut extra = Vec::with_capacity(128);
-        extra.extend_from_slice(b"<stanza-id");
-        write_attribute(&mut extra, "xmlns", ns::STANZA_ID);
-        write_attribute(&mut extra, "id", &id.to_string());
-        write_attribute(&mut extra, "by", &by);
-        extra.extend_from_slice(b"/>");
-        if delayed {
-            delay(&mut extra, &self.settings.domain, id);
+    /// Gives a session the stanza with its stanza-id and, for one that has waited, its delay.
+    fn hand_stamped(&mut self, session: SessionId, id: u64, xml: &[u8], delayed: bool) {
+        let mut stanza = std::mem::take(&mut self.scratch);
+        insert_at_end(&mut stanza, xml, |out| self.stamp(out, session, id, delayed));
+        self.hand_bytes(session, id, &stanza);
+        if stanza.capacity() <= SCRATCH_BYTES_MAX {
+            stanza.clear();
+            self.scratch = stanza;
         }
-        insert_at_end(xml, &extra)
+    }
+
+    /// Writes the stanza-id (XEP-0359) and, if it has waited, the delay (XEP-0203) of a message for a session's user.
+    fn stamp(&self, out: &mut Vec<u8>, session: SessionId, id: u64, delayed: bool) {
+        let user = self.sessions.slot(session.slot).user;
+        out.extend_from_slice(b"<stanza-id");
+        write_attribute(out, "xmlns", ns::STANZA_ID);
+        // Writing to memory does not fail.
+        let _ = write!(out, " id='{id}' by='");
+        escape_value_into(out, &self.users.get(user).local);
+        out.push(b'@');
+        escape_value_into(out, &self.settings.domain);
+        out.extend_from_slice(b"'/>");
+        if delayed {
+            delay(out, &self.settings.domain, id);
+        }
     }
 
     fn hand_bytes(&mut self, session: SessionId, id: u64, xml: &[u8]) {
@@ -289,34 +309,35 @@ impl Shard {
 
     /// A managed session acknowledged these.
     pub(super) fn messages_received(&mut self, user: u32, acked: &[Unacked]) {
-        for unacked in acked.iter().filter(|u| u.id != 0) {
-            self.message_received(user, unacked.id);
-        }
+        self.have_arrived(user, acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0));
         self.pump_replay(user);
     }
 
     /// The bytes of these are with the kernel; that is all that is known of a session without stream management.
     pub(super) fn messages_sent(&mut self, user: u32, ids: &[u64]) {
-        for &id in ids {
-            self.message_received(user, id);
-        }
+        self.have_arrived(user, ids.iter().copied());
         self.pump_replay(user);
     }
 
-    fn message_received(&mut self, user: u32, id: u64) {
+    fn have_arrived(&mut self, user: u32, ids: impl Iterator<Item = u64> + Clone) {
         let Some(mailbox) = self.users.get_mut(user).state.as_mut().and_then(|s| s.mailbox.as_mut()) else { return };
-        if id & UNARCHIVED != 0 {
-            return mailbox.received_unarchived(id);
+        for mark in ids.clone().filter(|id| id & UNARCHIVED != 0) {
+            mailbox.received_unarchived(mark);
         }
-        let returned = mailbox.received(id);
-        let bare = self.bare_of_user(user);
-        if returned {
+        let mut archived = ids.filter(|id| id & UNARCHIVED == 0).peekable();
+        if archived.peek().is_none() {
+            return;
+        }
+        let returned = mailbox.received(archived.clone());
+        if !returned.is_empty() {
             self.returned_rows_changed(user);
-            archive::delete_returned(&mut self.writes, &bare, id);
+            let bare = self.bare_of_user(user);
+            returned.iter().for_each(|&id| archive::delete_returned(&mut self.writes, &bare, id));
         }
         if !self.settings.archive {
             // One by one: what lies before the cursor may have been returned, and waits.
-            self.writes.delete(Table::Archive, bare.as_bytes(), &id.to_be_bytes());
+            let bare = self.bare_of_user(user);
+            archived.for_each(|id| self.writes.delete(Table::Archive, bare.as_bytes(), &id.to_be_bytes()));
         }
         self.sweeper.touch_mailbox(user);
     }
@@ -467,17 +488,22 @@ impl Shard {
             return self.read(Pending::ReplayPage(local), vec![page]);
         }
         let ids: Vec<u64> = returned.iter().take(REPLAY_ROWS_MAX as usize).copied().collect();
-        let gets = ids.iter().map(|id| Query::Get {
+        // The first row that ends with this id or a later one: it holds the entry, if there is one.
+        let row = |id: &u64| Query::Range {
             table: Table::Archive,
             partition: bare.as_bytes().into(),
-            sort: id.to_be_bytes().as_slice().into(),
-        });
-        let gets = gets.collect();
-        self.read(Pending::ReplayReturned(local, ids), gets);
+            from: id.to_be_bytes().as_slice().into(),
+            until: None,
+            reverse: false,
+            rows_max: 1,
+            bytes_max: 0,
+        };
+        let rows = ids.iter().map(row).collect();
+        self.read(Pending::ReplayReturned(local, ids), rows);
     }
 
     /// The replay goes on, if the user still has someone who takes it.
-    fn replay_goes_on(&mut self, local: &str) -> Option<(u32, Vec<SessionId>)> {
+    fn replay_goes_on(&mut self, local: &str) -> Option<(u32, Takers)> {
         let user = self.users.find(local)?;
         let takers = self.takers(user);
         let Phase::Replaying { reading, .. } = &mut self.users.get_mut(user).state.as_mut()?.mailbox.as_mut()?.phase
@@ -492,18 +518,25 @@ impl Shard {
         let Some((user, _)) = self.replay_goes_on(local) else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
         for row in &rows {
-            let Some(id) = archive::id_of(&row.sort) else { continue };
-            // Handing out may have ended the sessions that overflow by it, and nobody gets more than can be taken: what
-            // is left of the page is read again then.
-            let takers = self.takers(user);
-            if takers.iter().all(|&session| self.is_behind(session)) {
-                return;
+            let Some(last) = archive::id_of(&row.sort) else { continue };
+            for (id, entry) in archive::entries(&row.sort, &row.value).unwrap_or_default() {
+                // The first row may begin with what was handed out before.
+                if matches!(self.mailbox(user).phase, Phase::Replaying { position, .. } if id <= position) {
+                    continue;
+                }
+                // Handing out may have ended the sessions that overflow by it, and nobody gets more than can be taken:
+                // what is left of the page is read again then.
+                let takers = self.takers(user);
+                if takers.iter().all(|&session| self.is_behind(session)) {
+                    return;
+                }
+                let returned = self.mailbox(user).meets(id, entry.incoming && entry.waits);
+                if let Some(returned) = returned.filter(|_| entry.incoming) {
+                    self.hand_replayed(user, &takers, id, entry.xml, returned);
+                }
             }
-            let entry = Entry::decode(&row.value).filter(|e| e.incoming);
-            let returned = self.mailbox(user).meets(id, entry.is_some_and(|e| e.waits));
-            if let (Some(returned), Some(entry)) = (returned, entry) {
-                self.hand_replayed(user, &takers, id, entry.xml, returned);
-            }
+            // Also past a row that cannot be read.
+            self.mailbox(user).meets(last, false);
         }
         if !more && self.mailbox(user).is_at_end() {
             let bare = self.bare_of_user(user);
@@ -527,12 +560,13 @@ impl Shard {
             if let Phase::Replaying { returned, .. } = &mut self.mailbox(user).phase {
                 returned.retain(|&other| other != id);
             }
-            let value = match found {
-                Found::Value(value) => value,
-                Found::Rows { .. } => None,
+            let rows = match &found {
+                Found::Rows { rows, .. } => &rows[..],
+                Found::Value(_) => &[],
             };
-            match value.as_deref().and_then(Entry::decode) {
-                Some(entry) => self.hand_replayed(user, &takers, id, entry.xml, true),
+            let entries = rows.first().and_then(|row| archive::entries(&row.sort, &row.value)).unwrap_or_default();
+            match entries.iter().find(|(other, _)| *other == id) {
+                Some((_, entry)) => self.hand_replayed(user, &takers, id, entry.xml, true),
                 // Gone by retention: so goes the row.
                 None => {
                     let bare = self.bare_of_user(user);
@@ -550,30 +584,27 @@ impl Shard {
         let since_us = self.users.get(user).state.as_ref().map_or(0, |s| s.replay_since_us);
         let delayed = id < since_us || self.now.wall_us.saturating_sub(id) > DELAY_US;
         for &session in takers {
-            let stamped = self.stamped(session, id, xml, delayed);
-            self.hand_bytes(session, id, &stamped);
+            self.hand_stamped(session, id, xml, delayed);
         }
     }
 }
 
-/// Puts XML before the end tag of a complete stanza; an empty one gets an end tag.
-pub(super) fn insert_at_end(xml: &[u8], extra: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(xml.len() + extra.len() + 16);
+/// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
+fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
     if let Some(start_tag) = xml.strip_suffix(b"/>") {
         let name_end = start_tag.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(start_tag.len());
         out.extend_from_slice(start_tag);
         out.push(b'>');
-        out.extend_from_slice(extra);
+        extra(out);
         out.extend_from_slice(b"</");
         out.extend_from_slice(&start_tag[1..name_end]);
         out.push(b'>');
-        return out;
+        return;
     }
     let end = memchr::memrchr(b'<', xml).unwrap_or(xml.len());
     out.extend_from_slice(&xml[..end]);
-    out.extend_from_slice(extra);
+    extra(out);
     out.extend_from_slice(&xml[end..]);
-    out
 }
 
 #[cfg(test)]
@@ -582,8 +613,13 @@ mod tests {
 
     #[test]
     fn extras_go_before_the_end_tag() {
-        assert_eq!(insert_at_end(b"<message a='1'><b/></message>", b"<x/>"), b"<message a='1'><b/><x/></message>");
-        assert_eq!(insert_at_end(b"<message a='1'/>", b"<x/>"), b"<message a='1'><x/></message>");
-        assert_eq!(insert_at_end(b"<message/>", b"<x/>"), b"<message><x/></message>");
+        let with_extra = |xml: &str| {
+            let mut out = Vec::new();
+            insert_at_end(&mut out, xml.as_bytes(), |out| out.extend_from_slice(b"<x/>"));
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(with_extra("<message a='1'><b/></message>"), "<message a='1'><b/><x/></message>");
+        assert_eq!(with_extra("<message a='1'/>"), "<message a='1'><x/></message>");
+        assert_eq!(with_extra("<message/>"), "<message><x/></message>");
     }
 }

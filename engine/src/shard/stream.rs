@@ -410,7 +410,8 @@ impl Shard {
     /// One send a connection a turn.
     pub(super) fn flush_outbound(&mut self) {
         self.request_acks();
-        for slot in std::mem::take(&mut self.dirty) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for slot in dirty.drain(..) {
             let id = self.conns.id(slot);
             let Some(conn) = self.conns.slot(slot) else { continue };
             conn.dirty = false;
@@ -419,6 +420,9 @@ impl Shard {
                 self.overflowed(id);
             }
         }
+        // An overflow has ended streams, whose last words may have made connections dirty meanwhile.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
     }
 
     /// More waits for the connection than may.
@@ -443,7 +447,8 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let Some(outbound) = conn.outbound.as_mut() else { return };
         let before = outbound.bytes();
-        let ids: Vec<u64> = outbound.sent().collect();
+        let mut ids = std::mem::take(&mut self.sent_ids);
+        ids.extend(outbound.sent());
         let user = match conn.state {
             ConnState::Bound(session) => self.sessions.get(session).map_or(NONE, |s| s.user),
             ConnState::Closing { user } => user,
@@ -460,6 +465,8 @@ impl Shard {
         if user != NONE {
             self.messages_sent(user, &ids);
         }
+        ids.clear();
+        self.sent_ids = ids;
     }
 
     fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {

@@ -192,10 +192,15 @@ impl Mailbox {
         }
     }
 
-    /// A session has received the message. Returns whether its returned row must go.
-    pub fn received(&mut self, id: u64) -> bool {
-        let Some(index) = self.outstanding.iter().position(|o| o.id == id) else { return false };
-        let returned = self.outstanding.remove(index).is_some_and(|o| o.returned);
+    /// A session has received the messages. Returns those whose returned rows must go.
+    pub fn received(&mut self, ids: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut returned = Vec::new();
+        for id in ids {
+            let Some(index) = self.outstanding.iter().position(|o| o.id == id) else { continue };
+            if self.outstanding.remove(index).is_some_and(|o| o.returned) {
+                returned.push(id);
+            }
+        }
         self.advance();
         returned
     }
@@ -299,9 +304,9 @@ mod tests {
         let mut mailbox = Mailbox::live(0);
         mailbox.handed(10, 1, false);
         mailbox.handed(20, 1, false);
-        mailbox.received(20);
+        mailbox.received([20]);
         assert_eq!(mailbox.poll_row().map(|r| r.cursor), Some(9), "10 is still out");
-        mailbox.received(10);
+        mailbox.received([10]);
         assert_eq!(mailbox.poll_row().map(|r| r.cursor), Some(20));
         assert!(mailbox.is_settled());
     }
@@ -311,7 +316,7 @@ mod tests {
         let mut mailbox = Mailbox::live(0);
         mailbox.handed(10, 2, false);
         assert_eq!(mailbox.lost(10, 5), Lost::Cared);
-        mailbox.received(10);
+        mailbox.received([10]);
         assert_eq!(mailbox.lost(10, 5), Lost::Cared);
         assert_eq!(mailbox.waiting(), (0, 0));
     }
@@ -321,7 +326,7 @@ mod tests {
         let mut mailbox = Mailbox::live(0);
         mailbox.handed(10, 1, false);
         mailbox.handed(20, 1, false);
-        mailbox.received(20);
+        mailbox.received([20]);
         assert_eq!(mailbox.lost(10, 5), Lost::Waits { row: true });
         assert_eq!(mailbox.row(), MailboxRow { cursor: 20, count: 1, bytes: 5 });
     }
@@ -351,9 +356,9 @@ mod tests {
         assert!(!mailbox.is_at_end(), "what came meanwhile waits behind");
         mailbox.replayed(40, 5, 1, false);
         mailbox.drained();
-        assert!(mailbox.received(10), "its row must go");
-        mailbox.received(30);
-        mailbox.received(40);
+        assert_eq!(mailbox.received([10]), [10], "its row must go");
+        mailbox.received([30]);
+        mailbox.received([40]);
         assert_eq!(mailbox.row(), MailboxRow { cursor: 40, count: 0, bytes: 0 });
     }
 
@@ -363,7 +368,7 @@ mod tests {
         for id in [10, 20, 30] {
             mailbox.handed(id, 1, false);
         }
-        mailbox.received(20);
+        mailbox.received([20]);
         mailbox.away(Some(30));
         assert_eq!(mailbox.row().cursor, 9, "10 and 30 are still out");
         mailbox.start_replay(BTreeSet::new());
@@ -394,8 +399,8 @@ mod tests {
         }
         assert!(mailbox.is_at_end());
         assert!(mailbox.drained().is_empty());
-        assert!(!mailbox.received(10));
-        assert!(mailbox.received(20), "its row must go");
+        assert!(mailbox.received([10]).is_empty());
+        assert_eq!(mailbox.received([20]), [20], "its row must go");
         assert_eq!(mailbox.row(), MailboxRow { cursor: 20, count: 0, bytes: 0 });
         // Or the session, behind with something else, would get 20 a second time.
         mailbox.fall_behind();

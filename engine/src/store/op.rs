@@ -110,6 +110,23 @@ impl Batch {
         self.push(Kind::Put, table, start, partition.len(), sort.len(), value);
     }
 
+    /// The last operation.
+    pub fn last(&self) -> Option<OpView<'_>> {
+        self.ops.last().map(|op| self.view(op))
+    }
+
+    /// Adds to the value of the last operation, which is a put, and changes its sort key for another one of this length.
+    pub fn extend_last(&mut self, sort: &[u8], value: &[&[u8]]) {
+        let op = self.ops.last_mut().filter(|op| op.kind == Kind::Put).expect("the last operation is a put");
+        let sort_start = op.start as usize + usize::from(op.partition);
+        self.bytes[sort_start..sort_start + usize::from(op.sort)].copy_from_slice(sort);
+        let before = self.bytes.len();
+        for piece in value {
+            self.bytes.extend_from_slice(piece);
+        }
+        op.value += u32::try_from(self.bytes.len() - before).expect("a value stays below 4 GiB");
+    }
+
     /// Removes a row.
     pub fn delete(&mut self, table: Table, partition: &[u8], sort: &[u8]) {
         let start = self.bytes.len();
@@ -155,18 +172,20 @@ impl Batch {
 
     /// The operations in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = OpView<'_>> {
-        self.ops.iter().map(|op| {
-            let (partition, rest) = self.bytes[op.start as usize..].split_at(usize::from(op.partition));
-            let (sort, rest) = rest.split_at(usize::from(op.sort));
-            let value = &rest[..op.value as usize];
-            let table = op.table;
-            match op.kind {
-                Kind::Put => OpView::Put { table, partition, sort, value },
-                Kind::Delete => OpView::Delete { table, partition, sort },
-                Kind::DeleteRange => OpView::DeleteRange { table, partition, from: sort, until: value },
-                Kind::DeletePartition => OpView::DeletePartition { table, partition },
-            }
-        })
+        self.ops.iter().map(|op| self.view(op))
+    }
+
+    fn view(&self, op: &Entry) -> OpView<'_> {
+        let (partition, rest) = self.bytes[op.start as usize..].split_at(usize::from(op.partition));
+        let (sort, rest) = rest.split_at(usize::from(op.sort));
+        let value = &rest[..op.value as usize];
+        let table = op.table;
+        match op.kind {
+            Kind::Put => OpView::Put { table, partition, sort, value },
+            Kind::Delete => OpView::Delete { table, partition, sort },
+            Kind::DeleteRange => OpView::DeleteRange { table, partition, from: sort, until: value },
+            Kind::DeletePartition => OpView::DeletePartition { table, partition },
+        }
     }
 }
 
@@ -237,6 +256,9 @@ mod tests {
         let mut more = Batch::new();
         more.delete_partition(Table::Roster, b"a@x");
         batch.append(&more);
+        batch.put(Table::Mailbox, b"b@x", b"01", &[b"long"]);
+        batch.extend_last(b"02", &[b"", b"er"]);
+        assert_eq!(batch.last(), batch.iter().last());
         let ops: Vec<_> = batch.iter().collect();
         assert_eq!(
             ops,
@@ -245,6 +267,7 @@ mod tests {
                 OpView::Delete { table: Table::Mailbox, partition: b"a@x", sort: b"" },
                 OpView::DeleteRange { table: Table::Archive, partition: b"a@x", from: b"0", until: b"9" },
                 OpView::DeletePartition { table: Table::Roster, partition: b"a@x" },
+                OpView::Put { table: Table::Mailbox, partition: b"b@x", sort: b"02", value: b"longer" },
             ]
         );
     }

@@ -16,6 +16,13 @@ pub enum DiskError {
         /// Newest format version known here.
         known: u32,
     },
+    /// The store was written by a version from before the first release, in a form that is not read any more.
+    Older {
+        /// Format version found.
+        found: u32,
+        /// The format version known here.
+        known: u32,
+    },
     /// A folder that has to be empty holds something.
     NotEmpty(PathBuf),
     /// A checksum does not match, or a structure cannot be read.
@@ -59,6 +66,11 @@ impl fmt::Display for DiskError {
             DiskError::Newer { found, known } => write!(
                 f,
                 "the store has format version {found}, this program knows versions up to {known}: use a newer program"
+            ),
+            DiskError::Older { found, known } => write!(
+                f,
+                "the store has format version {found}, this program reads version {known}: start with an empty folder, \
+                 or use the program that wrote it"
             ),
             DiskError::NotEmpty(path) => write!(f, "the folder {} is not empty", path.display()),
             DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}"),

@@ -15,7 +15,7 @@ use super::fjall::FjallEngine;
 use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";
@@ -35,7 +35,7 @@ impl Store {
     /// there is none, and recovers what was acknowledged.
     ///
     /// # Errors
-    /// [`DiskError::Newer`], [`DiskError::Corrupt`], or the file system's.
+    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::Corrupt`], or the file system's.
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
         let folder = lock.folder();
         refuse_unfinished(folder)?;
@@ -76,7 +76,7 @@ fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Reads the format version, writes it into a new store, refuses what is newer.
+/// Reads the format version, writes it into a new store, refuses what is of another.
 fn check_format(engine: &dyn Engine) -> Result<(), DiskError> {
     let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: FORMAT_KEY.into() };
     let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
@@ -97,6 +97,7 @@ fn check_format(engine: &dyn Engine) -> Result<(), DiskError> {
     match found {
         Ok(FORMAT_VERSION) => Ok(()),
         Ok(found) if found > FORMAT_VERSION => Err(DiskError::Newer { found, known: FORMAT_VERSION }),
-        _ => Err(DiskError::Corrupt("the format version cannot be read".into())),
+        Ok(found) => Err(DiskError::Older { found, known: FORMAT_VERSION }),
+        Err(_) => Err(DiskError::Corrupt("the format version cannot be read".into())),
     }
 }

@@ -8,15 +8,20 @@ use super::testing::{all, get, open, put, small};
 use super::*;
 
 #[test]
-fn a_newer_format_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), &small()).unwrap();
-    let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&(folder::FORMAT_VERSION + 1).to_be_bytes()]);
-    store.engine().commit(&[batch]).unwrap();
-    drop(store);
-    let refused = open(dir.path(), &small()).unwrap_err();
-    assert!(matches!(refused, DiskError::Newer { found: 2, known: 1 }), "{refused}");
+fn another_format_is_refused() {
+    let with_version = |version: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path(), &small()).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&version.to_be_bytes()]);
+        store.engine().commit(&[batch]).unwrap();
+        drop(store);
+        open(dir.path(), &small()).unwrap_err()
+    };
+    let refused = with_version(folder::FORMAT_VERSION + 1);
+    assert!(matches!(refused, DiskError::Newer { found: 3, known: 2 }), "{refused}");
+    let refused = with_version(folder::FORMAT_VERSION - 1);
+    assert!(matches!(refused, DiskError::Older { found: 1, known: 2 }), "{refused}");
 }
 
 #[test]

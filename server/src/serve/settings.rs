@@ -5,7 +5,7 @@ use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
 use throng_engine::shard::ID_FLOOR_PREFIX;
 use throng_engine::store::account::Credentials;
-use throng_engine::store::archive::{Entry, MailboxRow};
+use throng_engine::store::archive::{MailboxRow, entries};
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::Rows;
@@ -176,7 +176,7 @@ pub(super) fn listener_kind(config: &Config, listener: &config::Listener, certif
 pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
     let good = match table {
         Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
-        Table::Archive => sort.len() == 8 && Entry::decode(value).is_some(),
+        Table::Archive => entries(sort, value).is_some(),
         Table::Mailbox if sort.is_empty() => MailboxRow::decode(value).is_some(),
         Table::Mailbox => sort.len() == 8 && value.is_empty(),
         Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),

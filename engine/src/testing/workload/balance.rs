@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::store::Table;
-use crate::store::archive::{Entry, MailboxRow};
+use crate::store::archive::{MailboxRow, entries};
 use crate::store::roster::ItemView;
 use crate::testing::client::{Phase, numbers};
 
@@ -77,10 +77,11 @@ impl Run {
         }
         let mut kept = [BTreeMap::new(), BTreeMap::new()];
         for (index, user) in self.users.iter().enumerate() {
-            for (_, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
-                let entry = Entry::decode(row).ok_or("an archive row cannot be read")?;
-                if let Some(&n) = numbers(entry.xml).first() {
-                    *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
+            for (sort, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
+                for (_, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
+                    if let Some(&n) = numbers(entry.xml).first() {
+                        *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
+                    }
                 }
             }
         }
@@ -172,7 +173,8 @@ impl Run {
             }
             let rows = self.world.disk.partition(Table::Archive, &bare);
             let incoming: Vec<_> = rows
-                .filter_map(|(sort, v)| Some((crate::store::archive::id_of(sort).unwrap_or(0), Entry::decode(v)?)))
+                .filter_map(|(sort, value)| entries(sort, value))
+                .flatten()
                 .filter(|(_, entry)| entry.incoming)
                 .collect();
             if let Some((id, _)) = incoming.iter().rfind(|(id, entry)| entry.waits && *id > row.cursor) {
