@@ -81,10 +81,10 @@ struct Run {
     /// Only these scenarios or set-ups, by name, separated by commas; `beside list` names them.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// How often each is measured.
-    #[arg(long, default_value_t = 3)]
-    runs: usize,
-    /// Once, with fewer sessions and less time for each.
+    /// How often each is measured: 3 times if it is not said, once with --brief.
+    #[arg(long)]
+    runs: Option<usize>,
+    /// Fewer sessions and less time for each.
     #[arg(long)]
     brief: bool,
     /// Install the peers that are missing (Debian, as root or by sudo).

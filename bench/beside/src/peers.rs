@@ -10,7 +10,7 @@ use std::process::Command;
 
 use ring::{digest, hmac, pbkdf2};
 
-use crate::setup::{Place, Stored};
+use crate::setup::{Group, Place, Stored};
 
 /// Of all accounts.
 pub(crate) const PASSWORD: &str = "secret";
@@ -33,8 +33,8 @@ pub(crate) fn ejabberd(place: &Place, stored: Stored) -> String {
     };
     format!(
         "hosts: [localhost]\nloglevel: error\ncertfiles: [{pem}]\nauth_password_format: {format}\n\
-         registration_timeout: infinity\nlisten:\n{plain}{tls}modules:\n  mod_disco: {{}}\n  mod_offline: {{}}\n  \
-         mod_ping: {{}}\n  mod_register: {{ip_access: all, access: all, access_from: all}}\n  mod_roster: {{}}\n  \
+         cache_size: 100000\nlisten:\n{plain}{tls}modules:\n  mod_disco: {{}}\n  mod_offline: {{}}\n  \
+         mod_ping: {{}}\n  mod_roster: {{}}\n  \
          mod_stream_mgmt: {{}}\n",
         pem = place.folder.join("both.pem").display(),
         plain = listener(place.plain.port(), "starttls: true"),
@@ -68,6 +68,28 @@ pub(crate) fn ejabberd_libraries() -> Option<PathBuf> {
     };
     let archs = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
     archs.filter(|dir| dir.is_dir()).find_map(|dir| holds(&dir))
+}
+
+/// What Erlang has to evaluate in ejabberd's node to make these accounts and their rosters (records of `mod_roster.hrl`): the
+/// same that [`crate::setup::members`] tells.
+pub(crate) fn ejabberd_accounts(groups: &[Group]) -> String {
+    let rows: Vec<String> = groups
+        .iter()
+        .map(|Group { prefix, count, contacts }| format!("{{<<\"{prefix}\">>,{count},{contacts}}}"))
+        .collect();
+    format!(
+        "H = <<\"localhost\">>, lists:foreach(fun({{P, N, C}}) -> \
+           Name = fun(I) -> <<P/binary, (integer_to_binary(I rem N))/binary>> end, \
+           Item = fun(I, Other, Word) -> J = {{Name(Other), H, <<>>}}, \
+             mnesia:dirty_write({{roster, {{Name(I), H, J}}, {{Name(I), H}}, J, <<>>, Word, none, [], <<>>, []}}) end, \
+           [begin ok = ejabberd_auth:try_register(Name(I), H, <<\"{PASSWORD}\">>), \
+             [case C * 2 >= N of \
+                true -> Item(I, I + D, both); \
+                false -> Item(I, I + D, to), Item(I, I + N - D, from) \
+              end || D <- lists:seq(1, C)] \
+            end || I <- lists:seq(0, N - 1)] end, [{}]).",
+        rows.join(",")
+    )
 }
 
 /// Prosody's configuration.

@@ -20,6 +20,9 @@ pub(crate) struct Report {
     pub(crate) about: Value,
     /// Set-ups that the last run has left out, and why.
     pub(crate) skipped: BTreeMap<String, String>,
+    /// The command and the size of the run that has measured each scenario.
+    #[serde(default)]
+    pub(crate) measured_by: BTreeMap<String, String>,
     results: BTreeMap<String, BTreeMap<String, BTreeMap<String, Spread>>>,
 }
 

@@ -58,9 +58,9 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
         eprintln!("skipping {name}: {why}");
     }
     let size = if options.brief { Size::BRIEF } else { Size::FULL };
-    let runs = if options.brief { 1 } else { options.runs.max(1) };
+    let runs = options.runs.unwrap_or(if options.brief { 1 } else { 3 }).max(1);
     let world = World::new(&options.throng, size.groups())?;
-    report.about = about(options, &size)?;
+    report.about = about(options)?;
     report.skipped = skipped.clone();
     let wanted_setups: Vec<_> =
         SETUPS.iter().filter(|setup| setups.contains(&setup.name) && !skipped.contains_key(setup.name)).collect();
@@ -102,6 +102,8 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
         for (name, runs) in seen {
             report.put(scenario.name, name, spreads(&runs));
         }
+        let command = report.about["command"].as_str().unwrap_or_default();
+        report.measured_by.insert(scenario.name.into(), format!("{command}, {size:?}"));
         // What was measured is kept even if the rest is not waited for.
         if let Some(path) = &options.out {
             report::write(&report, path)?;
@@ -133,7 +135,7 @@ fn missing(install: bool, setups: &[&str]) -> io::Result<BTreeMap<String, String
 }
 
 /// Versions and settings: all that somebody would need to do the same.
-fn about(options: &Run, size: &Size) -> io::Result<serde_json::Value> {
+fn about(options: &Run) -> io::Result<serde_json::Value> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let version = Command::new(&options.throng).arg("--version").output()?;
     let place = Place {
@@ -147,8 +149,6 @@ fn about(options: &Run, size: &Size) -> io::Result<serde_json::Value> {
         "command": format!("target/release/beside {}", command.join(" ")),
         "kernel": read("/proc/sys/kernel/osrelease"),
         "cores": std::thread::available_parallelism()?.get(),
-        "brief": options.brief,
-        "size": format!("{size:?}"),
         "versions": {
             "throng": String::from_utf8_lossy(&version.stdout).trim(),
             "ejabberd": peers::package_version("ejabberd"),

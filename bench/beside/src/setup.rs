@@ -160,38 +160,33 @@ impl World {
         let made = stage.with_extension("new");
         let _ = fs::remove_dir_all(&made);
         let groups = self.groups(setup);
-        if setup.kind == Kind::Prosody {
-            peers::prosody_accounts(&made, stored, groups.iter().flat_map(members))?;
-            fs::rename(&made, &stage)?;
-            return Ok(stage);
-        }
-        if setup.is_throng() {
-            self.import(&made, groups)?;
-        }
-        // What cannot be put in by a file is put in by clients.
-        let server = self.spawn(setup, stored, made.clone(), false)?;
-        let by_clients = |group: &&Group| match group.contacts {
-            0 => !setup.is_throng(),
-            // Rosters take long, and only logins are measured with hashed passwords.
-            _ => setup.is_throng() || stored == Stored::Clear,
-        };
-        for group in groups.iter().filter(by_clients) {
-            let mut flags = group_flags(group, group.count);
-            flags.extend(["--hold-s=300", "--ramp-per-s=500", "--login-s-max=120"].map(str::to_owned));
-            if !setup.is_throng() {
-                flags.push("--register".into());
-            }
-            let told = self.load_until_idle(&server, &flags)?;
-            if told.pointer("/sessions/arrived").and_then(serde_json::Value::as_u64) != Some(u64::from(group.count)) {
-                return Err(io::Error::other(format!(
-                    "{}: not all accounts could be made: {}",
-                    setup.title, told["errors"]
-                )));
+        match setup.kind {
+            Kind::Throng(_) => self.fill_throng(setup, &made, groups)?,
+            Kind::Prosody => peers::prosody_accounts(&made, stored, groups.iter().flat_map(members))?,
+            Kind::Ejabberd => {
+                let place = self.place(&made)?;
+                let configuration = self.configured("ejabberd.yml", peers::ejabberd(&place, stored))?;
+                let mut command = ejabberd_command(&place, &configuration)?;
+                finished(command.args(["-eval", &peers::ejabberd_accounts(groups), "-s", "init", "stop"]))?;
             }
         }
-        server.stop()?;
         fs::rename(&made, &stage)?;
         Ok(stage)
+    }
+
+    /// Accounts come from a file, subscriptions from clients.
+    fn fill_throng(&self, setup: &Setup, data: &Path, groups: &[Group]) -> io::Result<()> {
+        self.import(data, groups)?;
+        let server = self.spawn(setup, Stored::Hashed, data, false)?;
+        for group in groups.iter().filter(|group| group.contacts > 0) {
+            let mut flags = group_flags(group, group.count);
+            flags.extend(["--hold-s=300", "--ramp-per-s=500"].map(str::to_owned));
+            let told = self.load_until_idle(&server, &flags)?;
+            if told.pointer("/sessions/arrived").and_then(serde_json::Value::as_u64) != Some(u64::from(group.count)) {
+                return Err(io::Error::other(format!("{}: not all have logged in: {}", setup.title, told["errors"])));
+            }
+        }
+        server.stop()
     }
 
     fn import(&self, data: &Path, groups: &[Group]) -> io::Result<()> {
@@ -211,16 +206,18 @@ impl World {
         let data = self.folder.join("data");
         let _ = fs::remove_dir_all(&data);
         finished(Command::new("cp").arg("-a").arg(&stage).arg(&data))?;
-        self.spawn(setup, stored, data, archive)
+        self.spawn(setup, stored, &data, archive)
     }
 
-    fn spawn(&self, setup: &Setup, stored: Stored, data: PathBuf, archive: bool) -> io::Result<Server> {
+    fn place(&self, data: &Path) -> io::Result<Place> {
+        Ok(Place { plain: free_port()?, tls: free_port()?, folder: self.folder.clone(), data: data.to_owned() })
+    }
+
+    fn spawn(&self, setup: &Setup, stored: Stored, data: &Path, archive: bool) -> io::Result<Server> {
         let mut last = None;
         // A port that was free may be taken before the server has it.
         for _ in 0..3 {
-            let place =
-                Place { plain: free_port()?, tls: free_port()?, folder: self.folder.clone(), data: data.clone() };
-            match self.attempt(setup, stored, &place, archive) {
+            match self.attempt(setup, stored, &self.place(data)?, archive) {
                 Ok(server) => return Ok(server),
                 Err(error) => last = Some(error),
             }
@@ -352,7 +349,7 @@ pub(crate) fn group_flags(group: &Group, sessions: u32) -> Vec<String> {
 }
 
 /// Names and rosters of a group, as the load's clients make them of each other.
-fn members(group: &Group) -> impl Iterator<Item = (String, Vec<peers::Contact>)> + use<> {
+pub(crate) fn members(group: &Group) -> impl Iterator<Item = (String, Vec<peers::Contact>)> + use<> {
     let Group { prefix, count, contacts } = *group;
     (0..count).map(move |own| {
         let name = |number: u32| format!("{prefix}{}", number % count);
