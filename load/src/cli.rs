@@ -164,7 +164,12 @@ pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure
         0 => watch::listener(scenario.to),
         pid => Some(pid),
     };
-    let mut desk = Desk { gatherer: Gatherer::new(), server_pid, quiet: matches.get_flag("quiet"), stops: stops()? };
+    let mut desk = Desk {
+        gatherer: Gatherer::new(server_pid.and_then(watch::usage)),
+        server_pid,
+        quiet: matches.get_flag("quiet"),
+        stops: stops()?,
+    };
     let ran = control::run(&scenario, division, &mut desk);
     let whole = &desk.gatherer.whole;
     let result = report::result(&scenario, division, whole, server_pid);

@@ -75,6 +75,10 @@ pub(crate) struct Whole {
     pub(crate) hold_cpu_us: u64,
     /// The longest that a message was sent after its time.
     pub(crate) late_us_max: u64,
+    /// Logins of the ramp.
+    pub(crate) ramp_logins: u64,
+    /// CPU time of the server in the ramp.
+    pub(crate) server_ramp_cpu_us: Option<u64>,
     /// CPU time of the server in the hold.
     pub(crate) server_hold_cpu_us: Option<u64>,
     /// Its most resident memory.
@@ -106,12 +110,13 @@ pub(crate) struct Gatherer {
     late_us: u64,
     second_at: Duration,
     server: Option<Usage>,
-    server_at_hold: Option<u64>,
+    /// CPU time of the server when the phase began.
+    server_at_phase: Option<u64>,
 }
 
 impl Gatherer {
-    /// Nothing yet.
-    pub(crate) fn new() -> Gatherer {
+    /// Nothing yet, of a server that has used so much before.
+    pub(crate) fn new(server: Option<Usage>) -> Gatherer {
         Gatherer {
             whole: Whole {
                 counters: Counters::default(),
@@ -127,6 +132,8 @@ impl Gatherer {
                 cpu_us: 0,
                 hold_cpu_us: 0,
                 late_us_max: 0,
+                ramp_logins: 0,
+                server_ramp_cpu_us: None,
                 server_hold_cpu_us: None,
                 server_resident_bytes_max: None,
                 seconds: Vec::new(),
@@ -138,8 +145,8 @@ impl Gatherer {
             cpu_us: 0,
             late_us: 0,
             second_at: Duration::ZERO,
-            server: None,
-            server_at_hold: None,
+            server,
+            server_at_phase: server.map(|server| server.cpu_us),
         }
     }
 
@@ -179,19 +186,19 @@ impl Gatherer {
         whole.gauges = Gauges { grown_bytes: whole.gauges.grown_bytes.max(gauges.grown_bytes), ..*gauges };
         if phase != self.phase {
             let lasted = (at - self.phase_at).as_secs_f64();
+            let used = server.zip(self.server_at_phase).map(|(now, then)| now.cpu_us.saturating_sub(then));
             match self.phase {
-                Phase::Ramp => whole.ramp_s = lasted,
-                Phase::Hold => {
-                    whole.hold_s = lasted;
-                    let used = server.zip(self.server_at_hold).map(|(now, then)| now.cpu_us.saturating_sub(then));
-                    whole.server_hold_cpu_us = used;
+                Phase::Ramp => {
+                    (whole.ramp_s, whole.ramp_logins) = (lasted, whole.counters.logins);
+                    whole.server_ramp_cpu_us = used;
                 }
+                Phase::Hold => (whole.hold_s, whole.server_hold_cpu_us) = (lasted, used),
                 _ => {}
             }
             if phase == Phase::Hold {
                 whole.up_at_hold = gauges.up;
-                self.server_at_hold = server.map(|server| server.cpu_us);
             }
+            self.server_at_phase = server.map(|server| server.cpu_us);
             (self.phase, self.phase_at) = (phase, at);
         }
         if at < self.second_at + Duration::from_secs(1) {
@@ -258,15 +265,15 @@ mod tests {
 
     #[test]
     fn seconds_have_their_own_figures_and_the_whole_has_all() {
-        let mut gatherer = Gatherer::new();
-        let gauges = Gauges { up: 5, ..Gauges::default() };
         let usage = |cpu_us| Some(Usage { cpu_us, resident_bytes: 7 });
+        let mut gatherer = Gatherer::new(usage(40));
+        let gauges = Gauges { up: 5, ..Gauges::default() };
+        gatherer.sample(&Sample { counters: Counters { logins: 5, ..Counters::default() }, ..Sample::default() });
         assert_eq!(gatherer.moment(Duration::from_millis(500), Phase::Hold, &gauges, usage(100)), None);
         gatherer.sample(&sample(10, &[(1000, 9), (9000, 1)], 250_000));
         let second =
             gatherer.moment(Duration::from_millis(1000), Phase::Hold, &gauges, usage(100)).expect("it is full");
         assert_eq!((second.sent_per_s, second.p50_ms, second.generator_cores), (10.0, Some(1.0), 0.25));
-        assert_eq!(second.server_cores, None, "one look tells no rate");
         gatherer.sample(&sample(20, &[(5000, 20)], 0));
         let second = gatherer.moment(Duration::from_secs(3), Phase::Hold, &gauges, usage(1_000_100)).expect("full");
         assert_eq!((second.sent_per_s, second.server_cores), (10.0, Some(0.5)));
@@ -275,5 +282,6 @@ mod tests {
         let whole = &gatherer.whole;
         assert_eq!((whole.hold.sent, whole.hold_s, whole.ramp_s), (30, 3.0, 0.5));
         assert_eq!((whole.server_hold_cpu_us, whole.latency.count()), (Some(2_000_000), 30));
+        assert_eq!((whole.server_ramp_cpu_us, whole.ramp_logins), (Some(60), 5));
     }
 }

@@ -43,7 +43,9 @@ fn storm_s(scenario: &Scenario, whole: &Whole) -> Option<f64> {
 pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, server_pid: Option<u32>) -> Value {
     let counted = &whole.counters;
     let per_s = |count: u64| if whole.hold_s > 0.0 { rounded(count as f64 / whole.hold_s, 1) } else { 0.0 };
-    let cost = |us: u64| (whole.hold.received > 0).then(|| rounded(us as f64 / whole.hold.received as f64, 2));
+    let each = |us: u64, count: u64| (count > 0).then(|| rounded(us as f64 / count as f64, 2));
+    let cost = |us: u64| each(us, whole.hold.received);
+    let (ramp_us, hold_us) = (whole.server_ramp_cpu_us, whole.server_hold_cpu_us);
     let grown = whole.gauges.grown_bytes;
     let scenario_json: Value = scenario
         .toml()
@@ -57,6 +59,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
         "sessions": {
             "arrived": whole.gauges.arrived, "hopeless": whole.gauges.hopeless, "up_max": whole.up_max,
             "up_at_hold": whole.up_at_hold, "connects": counted.connects, "logins": counted.logins,
+            "logins_per_s": (whole.ramp_s > 0.0).then(|| rounded(whole.ramp_logins as f64 / whole.ramp_s, 1)),
             "login_ms": times(&whole.logins), "storm_recovered_s": storm_s(scenario, whole),
         },
         "messages": {
@@ -68,13 +71,16 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
             "latency_ms": times(&whole.latency),
             "latency_stayed_ms": times(&whole.stayed),
         },
-        "presence": { "sent": counted.presence_sent, "received": counted.presence_received },
+        "presence": { "sent": counted.presence_sent, "received": counted.presence_received,
+            "sent_per_s": per_s(whole.hold.presence_sent), "received_per_s": per_s(whole.hold.presence_received) },
         "bytes": { "in": counted.bytes_in, "out": counted.bytes_out },
         "errors": counted.errors,
         "server": {
             "pid": server_pid,
-            "cpu_us_per_message": whole.server_hold_cpu_us.and_then(cost),
-            "cores_in_hold": whole.server_hold_cpu_us.map(|us| rounded(us as f64 / 1e6 / whole.hold_s.max(1e-3), 3)),
+            "cpu_us_per_login": ramp_us.and_then(|us| each(us, whole.ramp_logins)),
+            "cpu_us_per_message": hold_us.and_then(cost),
+            "cpu_us_per_presence": hold_us.and_then(|us| each(us, whole.hold.presence_received)),
+            "cores_in_hold": hold_us.map(|us| rounded(us as f64 / 1e6 / whole.hold_s.max(1e-3), 3)),
             "resident_bytes_max": whole.server_resident_bytes_max,
         },
         "generator": {

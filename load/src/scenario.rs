@@ -234,6 +234,8 @@ table! {
             "Send available presence";
         contacts: u32 = 0, "N",
             "Contacts in each roster: on its first login each user subscribes to the next N and all approve";
+        subscribe: bool = true, "BOOL",
+            "Do so; false: an earlier run has, and the roster is only asked for";
         short_share: f64 = 0.0, "SHARE",
             "Share of the sessions, 0 to 1, that stay only shortly, again and again";
         short_up_s: f64 = 10.0, "SECONDS",

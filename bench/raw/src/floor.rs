@@ -1,15 +1,28 @@
-//! The floor: one epoll, one read and one write a message, nothing else. What cannot be written at once ends the pair:
-//! a window that fits into the socket's buffer never comes to that.
+//! The floors: one epoll and nothing else. The relay reads once and writes once a message, the fan-out reads once and
+//! writes once to every other connection, the door only accepts. What cannot be written at once ends the receiver: a window
+//! that fits into the socket's buffer never comes to that.
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 
 const LISTENER: u64 = u64::MAX;
 
-/// Relays until killed.
-pub(crate) fn serve(listen: SocketAddr) -> io::Result<()> {
+/// What is done with what comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// One's bytes go to its partner: the connection before or after it.
+    Relay,
+    /// One's bytes go to all others.
+    FanOut,
+    /// Connections are accepted and kept; nothing is read.
+    Accept,
+}
+
+/// Works until killed.
+pub(crate) fn serve(listen: SocketAddr, work: Work) -> io::Result<()> {
     let listener = throng::driver::shared_listener(listen, 4096)?;
     println!("{}", listener.local_addr()?);
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -24,20 +37,23 @@ pub(crate) fn serve(listen: SocketAddr) -> io::Result<()> {
         };
         for event in events.drain(..) {
             match event.data.u64() {
-                LISTENER => accept(&listener, &poll, &mut conns)?,
+                LISTENER => accept(&listener, (work != Work::Accept).then_some(&poll), &mut conns)?,
+                index if work == Work::FanOut => fan_out(index as usize, &mut conns, &mut buffer),
                 index => relay(index as usize, &mut conns, &mut buffer),
             }
         }
     }
 }
 
-fn accept(listener: &TcpListener, poll: &impl std::os::fd::AsFd, conns: &mut Vec<Option<TcpStream>>) -> io::Result<()> {
+fn accept(listener: &TcpListener, poll: Option<&OwnedFd>, conns: &mut Vec<Option<TcpStream>>) -> io::Result<()> {
     loop {
         match listener.accept() {
             Ok((conn, _)) => {
-                conn.set_nonblocking(true)?;
-                let data = epoll::EventData::new_u64(conns.len() as u64);
-                epoll::add(poll, &conn, data, epoll::EventFlags::IN)?;
+                if let Some(poll) = poll {
+                    conn.set_nonblocking(true)?;
+                    let data = epoll::EventData::new_u64(conns.len() as u64);
+                    epoll::add(poll, &conn, data, epoll::EventFlags::IN)?;
+                }
                 conns.push(Some(conn));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -46,15 +62,33 @@ fn accept(listener: &TcpListener, poll: &impl std::os::fd::AsFd, conns: &mut Vec
     }
 }
 
+/// Bytes read; none if there is nothing to do.
+fn read(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) -> Option<usize> {
+    match conns[index].as_mut()?.read(buffer) {
+        Ok(count) => Some(count),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+        Err(_) => Some(0),
+    }
+}
+
+fn fan_out(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) {
+    match read(index, conns, buffer) {
+        None => {}
+        Some(0) => conns[index] = None,
+        Some(count) => {
+            for (_, to) in conns.iter_mut().enumerate().filter(|(other, _)| *other != index) {
+                let sent = to.as_mut().is_some_and(|to| to.write(&buffer[..count]).is_ok_and(|done| done == count));
+                if !sent {
+                    *to = None;
+                }
+            }
+        }
+    }
+}
+
 fn relay(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) {
-    let Some(from) = conns[index].as_mut() else {
+    let Some(count) = read(index, conns, buffer) else {
         return;
-    };
-    let count = match from.read(buffer) {
-        Ok(0) => 0,
-        Ok(count) => count,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-        Err(_) => 0,
     };
     let partner = conns.get_mut(index ^ 1).and_then(Option::as_mut);
     let sent = count > 0 && partner.is_some_and(|to| to.write(&buffer[..count]).is_ok_and(|written| written == count));

@@ -27,7 +27,7 @@ struct Pair {
 }
 
 /// CPU time of a process with one thread, in nanoseconds.
-fn cpu_ns(process: &str) -> io::Result<u64> {
+pub(crate) fn cpu_ns(process: &str) -> io::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/schedstat"))?;
     text.split_whitespace().next().and_then(|word| word.parse().ok()).ok_or(io::ErrorKind::InvalidData.into())
 }

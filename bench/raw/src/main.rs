@@ -1,4 +1,4 @@
-//! `raw`: what relaying a message costs with nothing around it.
+//! `raw`: what relaying a message costs with nothing around it, what sending one to many, what accepting a connection.
 //!
 //! Connections are paired in the order in which they come; what one sends, its partner is sent. The *floor* does that
 //! with one epoll, one read and one write a message; the same relay runs over Throng's drivers, so that their own cost
@@ -6,6 +6,7 @@
 //! process of its own, whose CPU time is taken from `/proc/PID/schedstat` at both ends of the measured time.
 #![forbid(unsafe_code)]
 
+mod fan;
 mod floor;
 mod load;
 mod over_driver;
@@ -61,6 +62,34 @@ enum Command {
         window: Window,
         #[command(flatten)]
         runs: Runs,
+    },
+    /// Send what one connection says to all others, or only accept connections, until killed; prints its address.
+    #[command(hide = true)]
+    FanServer {
+        /// Only accept.
+        #[arg(long)]
+        accept: bool,
+    },
+    /// One stanza to many receivers: CPU a bare send.
+    FanOut {
+        /// Connections that are sent each stanza.
+        #[arg(long, default_value_t = 100)]
+        receivers: usize,
+        /// Stanzas a second, one after the other.
+        #[arg(long, default_value_t = 50.0)]
+        rate: f64,
+        /// Bytes of a stanza.
+        #[arg(long, default_value_t = 90)]
+        bytes: usize,
+        /// Measured time, seconds.
+        #[arg(long, default_value_t = 4.0)]
+        seconds: f64,
+    },
+    /// Connections that are accepted and nothing else: CPU a connection.
+    Accept {
+        /// How many.
+        #[arg(long, default_value_t = 10_000)]
+        connections: usize,
     },
     /// Floor and both drivers, run in turns, at 1,000 pairs with one message in flight and at 100 pairs with 50.
     Compare {
@@ -123,13 +152,19 @@ struct Runs {
 fn main() -> io::Result<()> {
     match Cli::parse().command {
         Command::RelayServer { listen, driver } => match driver {
-            Relay::Floor => floor::serve(listen),
+            Relay::Floor => floor::serve(listen, floor::Work::Relay),
             Relay::Epoll | Relay::Uring => over_driver::serve(listen, driver),
         },
         Command::RelayLoad { addr, window, server_pid } => {
             println!("{}", serde_json::to_string_pretty(&load::run(addr, window, server_pid)?)?);
             Ok(())
         }
+        Command::FanServer { accept } => {
+            let work = if accept { floor::Work::Accept } else { floor::Work::FanOut };
+            floor::serve(SocketAddr::from(([127, 0, 0, 1], 0)), work)
+        }
+        Command::FanOut { receivers, rate, bytes, seconds } => fan::fan_out(receivers, rate, bytes, seconds),
+        Command::Accept { connections } => fan::accept(connections),
         Command::Relay { window, runs } => report::print_median(Relay::Floor, window, runs.runs),
         Command::Echo { driver, window, runs } => report::print_median(driver, window, runs.runs),
         Command::Compare { runs, seconds, out } => report::compare(runs.runs, seconds, out),

@@ -4,11 +4,30 @@ use crate::load::{self, Outcome};
 use crate::{Relay, Window};
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A server in a process of its own, ended with this value.
-struct Server(Child);
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// This program again, with these arguments, and the address that it prints.
+    pub(crate) fn start(arguments: &[&str]) -> io::Result<(Server, SocketAddr)> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut server = Server(command.args(arguments).stdout(Stdio::piped()).spawn()?);
+        let out = server.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let addr = line.trim().parse().map_err(|_| io::Error::other("the server has not started"))?;
+        Ok((server, addr))
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -18,14 +37,8 @@ impl Drop for Server {
 }
 
 fn one(relay: Relay, window: Window) -> io::Result<Outcome> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["relay-server", "--driver", relay.name()]).stdout(Stdio::piped());
-    let mut server = Server(command.spawn()?);
-    let out = server.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line)?;
-    let addr = line.trim().parse().map_err(|_| io::Error::other("the server has not started"))?;
-    load::run(addr, window, Some(server.0.id()))
+    let (server, addr) = Server::start(&["relay-server", "--driver", relay.name()])?;
+    load::run(addr, window, Some(server.id()))
 }
 
 /// Medians of several runs.

@@ -58,12 +58,7 @@ impl<'a> Entry<'a> {
     }
 
     fn put_row(&self, batch: &mut Batch, user: &str, sort: &[u8]) {
-        batch.put(
-            Table::Archive,
-            user.as_bytes(),
-            sort,
-            &[&[VERSION], &self.head(0), self.peer.as_bytes(), self.xml],
-        );
+        batch.put(Table::Archive, user.as_bytes(), sort, &[&[VERSION], &self.head(0), self.peer.as_bytes(), self.xml]);
     }
 
     /// The distance to the last entry of the row that this one can be added to.
@@ -232,7 +227,8 @@ mod tests {
         ENTRY.put_alone(&mut batch, "juliet@x", 78);
         ENTRY.put(&mut batch, "juliet@x", 79);
         batch.delete(Table::Archive, b"juliet@x", &77u64.to_be_bytes());
-        let keys: Vec<_> = batch.iter().take(3).map(|op| matches!(op, OpView::Put { sort, .. } if sort.len() == 8)).collect();
+        let keys: Vec<_> =
+            batch.iter().take(3).map(|op| matches!(op, OpView::Put { sort, .. } if sort.len() == 8)).collect();
         assert_eq!(keys, [false, true, false]);
     }
 

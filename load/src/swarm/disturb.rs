@@ -95,6 +95,9 @@ impl World {
     /// Subscribes to the next so many users (RFC 6121 3.1.1).
     pub(super) fn befriend(&mut self, client: u32) {
         let (contacts, all) = (self.plan.scenario.contacts, self.plan.scenario.sessions);
+        if contacts == 0 || !self.plan.scenario.subscribe {
+            return;
+        }
         let own = self.plan.first + client;
         for distance in 1..=contacts {
             let contact = ((u64::from(own) + u64::from(distance)) % u64::from(all)) as u32;
@@ -105,8 +108,6 @@ impl World {
             out.extend_from_slice(self.plan.profile.domain.as_bytes());
             out.extend_from_slice(b"'/>");
         }
-        if contacts > 0 {
-            self.mark(client);
-        }
+        self.mark(client);
     }
 }

@@ -1,0 +1,198 @@
+//! The result as a file, and as a table of ratios for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::figures::{KINDS, Kind, Spread};
+use crate::scenario::SCENARIOS;
+use crate::setup::{FLOOR, SETUPS, Setup};
+use crate::target;
+
+/// A result: by scenario, set-up and figure, with what was measured and how.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// Versions and settings of the last run.
+    pub(crate) about: Value,
+    /// Set-ups that the last run has left out, and why.
+    pub(crate) skipped: BTreeMap<String, String>,
+    /// The command and the size of the run that has measured each scenario.
+    #[serde(default)]
+    pub(crate) measured_by: BTreeMap<String, String>,
+    results: BTreeMap<String, BTreeMap<String, BTreeMap<String, Spread>>>,
+}
+
+impl Report {
+    /// Keeps what a scenario has shown of a set-up.
+    pub(crate) fn put(&mut self, scenario: &str, setup: &str, figures: BTreeMap<String, Spread>) {
+        self.results.entry(scenario.to_owned()).or_default().insert(setup.to_owned(), figures);
+    }
+
+    /// A figure, if it was measured.
+    pub(crate) fn figure(&self, scenario: &str, setup: &str, figure: &str) -> Option<Spread> {
+        self.results.get(scenario)?.get(setup)?.get(figure).copied()
+    }
+
+    /// Its median.
+    pub(crate) fn median(&self, scenario: &str, setup: &str, figure: &str) -> Option<f64> {
+        self.figure(scenario, setup, figure).map(|spread| spread.median)
+    }
+
+    /// All figures with the names of their scenario and set-up.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, &str, Spread)> {
+        self.results.iter().flat_map(|(scenario, setups)| {
+            setups.iter().flat_map(move |(setup, figures)| {
+                figures.iter().map(move |(figure, spread)| (&**scenario, &**setup, &**figure, *spread))
+            })
+        })
+    }
+}
+
+/// Reads a result.
+pub(crate) fn read(path: &Path) -> io::Result<Report> {
+    let wrong = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", path.display()));
+    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&text).map_err(|error| wrong(&error))
+}
+
+/// Writes it, with the targets judged.
+pub(crate) fn write(report: &Report, path: &Path) -> io::Result<()> {
+    let mut value = serde_json::to_value(report)?;
+    value["targets"] = serde_json::to_value(target::judge(report))?;
+    std::fs::write(path, serde_json::to_string_pretty(&value)? + "\n")
+}
+
+/// A number with so many digits and commas between thousands.
+pub(crate) fn number(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |whole| ("-", whole));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}{rest}")
+}
+
+/// How many times: two digits that count.
+fn times(ratio: f64) -> String {
+    let digits = if ratio >= 10.0 {
+        0
+    } else if ratio >= 1.95 {
+        1
+    } else {
+        2
+    };
+    format!("{} x", number(ratio, digits))
+}
+
+/// The tables as Markdown.
+pub(crate) fn table(report: &Report) -> String {
+    let mut text = String::from("| what | floor |");
+    let rule = SETUPS.iter().map(|setup| {
+        let _ = write!(text, " {} |", setup.title);
+        " ---: |"
+    });
+    let rule: String = rule.collect();
+    let _ = writeln!(text, "\n| --- | ---: |{rule}");
+    for scenario in SCENARIOS {
+        for kind in KINDS {
+            text += &row(report, scenario.name, scenario.title, kind).unwrap_or_default();
+        }
+    }
+    text += "\nThrong's cells say how many times the floor; a peer's how many times the better of Throng's drivers. Medians.\n";
+    for (name, why) in &report.skipped {
+        let _ = writeln!(text, "\nNot measured: {name}: {why}.");
+    }
+    let judged = target::judge(report);
+    if !judged.is_empty() {
+        text += "\n| target | wanted | found | |\n| --- | --- | ---: | --- |\n";
+    }
+    for row in judged {
+        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == row.scenario);
+        let kind = crate::figures::find(row.figure);
+        let _ = writeln!(
+            text,
+            "| {}: {} | {} | {} | {} |",
+            scenario.map_or(row.scenario, |scenario| scenario.title),
+            kind.map_or(row.figure, |kind| kind.title),
+            row.wanted,
+            number(row.found, if row.found < 100.0 { 2 } else { 0 }),
+            if row.met { "met" } else { "**not met**" }
+        );
+    }
+    text
+}
+
+/// One figure of one scenario, if anybody has it and there is something to tell.
+fn row(report: &Report, scenario: &str, title: &str, kind: &Kind) -> Option<String> {
+    let figure = |setup: &str| report.median(scenario, setup, kind.name);
+    let floor = figure(FLOOR);
+    let own: Vec<f64> =
+        SETUPS.iter().filter(|setup| setup.is_throng()).filter_map(|setup| figure(setup.name)).collect();
+    let best = match kind.better {
+        Some(crate::figures::Better::More) => own.iter().copied().reduce(f64::max),
+        _ => own.iter().copied().reduce(f64::min),
+    };
+    if floor.is_none() && SETUPS.iter().all(|setup| figure(setup.name).is_none()) {
+        return None;
+    }
+    if kind.name == "faults" && SETUPS.iter().all(|setup| figure(setup.name).unwrap_or(0.0) == 0.0) {
+        return None;
+    }
+    let cell = |setup: &Setup| {
+        let Some(value) = figure(setup.name) else { return " |".to_owned() };
+        let against = if setup.is_throng() { floor } else { best };
+        let ratio = against.filter(|other| kind.better.is_some() && *other > 0.0).map(|other| value / other);
+        let ratio = ratio.map_or(String::new(), |ratio| format!(" ({})", times(ratio)));
+        format!(" {}{ratio} |", number(value, kind.digits))
+    };
+    let cells: String = SETUPS.iter().map(cell).collect();
+    let floor = floor.map_or(String::new(), |value| number(value, kind.digits));
+    Some(format!("| {title}: {} | {floor} |{cells}\n", kind.title))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Figures, spreads};
+
+    fn sample() -> Report {
+        let mut report = Report::default();
+        let one = |cpu: f64| spreads(&[Figures::from([("cpu_us_a_message".to_owned(), cpu)])]);
+        for (setup, cpu) in [("floor", 4.0), ("throng-uring", 6.0), ("throng-epoll", 8.0), ("prosody", 1500.0)] {
+            report.put("messages-1", setup, one(cpu));
+        }
+        report
+    }
+
+    #[test]
+    fn the_table_has_ratios_to_the_floor_and_to_throng() {
+        let text = table(&sample());
+        let row = text.lines().find(|line| line.contains("CPU a message") && line.contains("1,500")).expect("a row");
+        assert!(row.contains("| 4.00 | 6.00 (1.50 x) | 8.00 (2.0 x) | | 1,500.00 (250 x) |"), "{row}");
+        assert!(!text.contains("ejabberd at least"), "nobody is judged against what was not measured:\n{text}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let path = std::env::temp_dir().join(format!("throng-beside-report-{}.json", std::process::id()));
+        write(&sample(), &path).expect("a file");
+        let again = read(&path).expect("a result");
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(again.all().collect::<Vec<_>>(), sample().all().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(number(1234567.891, 2), "1,234,567.89");
+        assert_eq!((number(999.4, 0), number(-1000.0, 0)), ("999".into(), "-1,000".into()));
+    }
+}

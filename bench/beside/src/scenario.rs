@@ -1,0 +1,444 @@
+//! What is measured: the table of scenarios. Each has a floor or none, and a measurement that starts a server, puts load on it
+//! and reads figures from what the load tells.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::figures::Figures;
+use crate::setup::{Group, Server, Setup, Stored, World, group_flags};
+
+/// One scenario.
+pub(crate) struct Scenario {
+    /// In results.
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Throng archives, durably, on both sides.
+    pub(crate) archive: bool,
+    /// How the peers keep passwords.
+    pub(crate) stored: Stored,
+    /// Whether peers are measured.
+    pub(crate) peers: bool,
+    /// The most runs of it in one go: what hardly varies and takes long is measured less often.
+    pub(crate) runs_max: usize,
+    /// Of the bare sockets.
+    floor: Option<Floor>,
+    /// What to do with a server.
+    work: Work,
+}
+
+/// A bare program.
+#[derive(Clone, Copy)]
+enum Floor {
+    Accept,
+    Relay { pairs: u32, in_flight: u32 },
+    FanOut,
+}
+
+/// What to do with a server.
+#[derive(Clone, Copy)]
+enum Work {
+    /// Which mechanisms work over which security.
+    WaysIn,
+    Logins(&'static str),
+    /// Closed loop; then latency in an open loop at 30 and 70 % of what that has reached, or not.
+    Messages {
+        pairs: u32,
+        in_flight: u32,
+        latency: bool,
+    },
+    /// Latency in an open loop at so many messages a second on 100 pairs.
+    Latency(u32),
+    FanOut,
+    Stalled,
+    /// Sessions with contacts or without, over TLS or not.
+    Memory {
+        contacts: bool,
+        tls: bool,
+    },
+}
+
+/// Receivers of a fan-out.
+const RECEIVERS: u32 = 100;
+
+const fn messages(name: &'static str, title: &'static str, archive: bool, pairs: u32, in_flight: u32) -> Scenario {
+    Scenario {
+        name,
+        title,
+        archive,
+        stored: Stored::Clear,
+        peers: !archive,
+        runs_max: usize::MAX,
+        floor: Some(Floor::Relay { pairs, in_flight }),
+        work: Work::Messages { pairs, in_flight, latency: in_flight > 1 },
+    }
+}
+
+const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
+    let work = Work::Memory { contacts, tls };
+    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: 2, floor: None, work }
+}
+
+const fn logins(name: &'static str, title: &'static str, mechanism: &'static str, stored: Stored) -> Scenario {
+    let (floor, work) = (Some(Floor::Accept), Work::Logins(mechanism));
+    Scenario { name, title, archive: false, stored, peers: true, runs_max: usize::MAX, floor, work }
+}
+
+/// The table, in the order in which it is run.
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "ways-in",
+        title: "logins by PLAIN, SCRAM-SHA-1 and SCRAM-SHA-256, each in the clear, with STARTTLS and over direct TLS",
+        archive: false,
+        stored: Stored::Clear,
+        peers: true,
+        runs_max: 1,
+        floor: None,
+        work: Work::WaysIn,
+    },
+    messages("messages-50", "100 pairs, 50 messages in flight each", false, 100, 50),
+    messages("messages-50-archived", "the same, archived and durable", true, 100, 50),
+    messages("messages-1", "1,000 pairs, one message in flight each", false, 1000, 1),
+    messages("messages-1-archived", "the same, archived and durable", true, 1000, 1),
+    logins("logins-plain", "logins, PLAIN; peers keep passwords in the clear", "plain", Stored::Clear),
+    logins("logins-scram", "logins, SCRAM-SHA-1; all keep hashed passwords", "scram-sha-1", Stored::Hashed),
+    Scenario {
+        name: "latency-5000",
+        title: "5,000 messages/s on 100 pairs; Throng archived and durable",
+        archive: true,
+        stored: Stored::Clear,
+        peers: true,
+        runs_max: usize::MAX,
+        floor: None,
+        work: Work::Latency(5000),
+    },
+    Scenario {
+        name: "fan-out",
+        title: "one presence to 100 contacts, 50 times a second",
+        archive: false,
+        stored: Stored::Clear,
+        peers: true,
+        runs_max: usize::MAX,
+        floor: Some(Floor::FanOut),
+        work: Work::FanOut,
+    },
+    memory("memory-plain", "idle sessions, plain", false, false),
+    memory("memory-plain-40", "idle sessions, plain, 40 contacts", true, false),
+    memory("memory-tls", "idle sessions, TLS", false, true),
+    memory("memory-tls-40", "idle sessions, TLS, 40 contacts", true, true),
+    Scenario {
+        name: "stalled",
+        title: "a receiver that stops reading while 16 KB messages are sent to it",
+        archive: false,
+        stored: Stored::Clear,
+        peers: true,
+        runs_max: 2,
+        floor: None,
+        work: Work::Stalled,
+    },
+];
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Measured time of a load, seconds.
+    pub(crate) hold_s: f64,
+    /// Sessions of Throng and of a peer whose logins are measured.
+    logins: [u32; 2],
+    /// Sessions that memory is weighed at, without contacts: least and most.
+    idle: [[u32; 2]; 2],
+    /// The same with contacts.
+    befriended: [[u32; 2]; 2],
+    /// Time in which memory comes to rest, seconds.
+    rest_s: f64,
+    /// How long a stalled receiver is written to, seconds.
+    stall_s: f64,
+}
+
+impl Size {
+    /// For figures to keep.
+    pub(crate) const FULL: Size = Size {
+        hold_s: 4.0,
+        logins: [10_000, 2_000],
+        idle: [[5_000, 15_000], [1_000, 3_000]],
+        befriended: [[1_000, 4_000], [500, 1_500]],
+        rest_s: 5.0,
+        stall_s: 16.0,
+    };
+    /// For a look.
+    pub(crate) const BRIEF: Size = Size {
+        hold_s: 2.0,
+        logins: [5_000, 1_000],
+        idle: [[2_000, 6_000], [500, 1_500]],
+        befriended: [[500, 1_500], [250, 750]],
+        rest_s: 3.0,
+        stall_s: 4.0,
+    };
+
+    fn own<T: Copy>(&self, all: [T; 2], setup: &Setup) -> T {
+        all[usize::from(!setup.is_throng())]
+    }
+
+    /// Accounts that all scenarios of this size need, of Throng and of a peer.
+    pub(crate) fn groups(&self) -> [Vec<Group>; 2] {
+        [0, 1].map(|of| {
+            let users = self.logins[of].max(self.idle[of][1]).max(2000);
+            vec![
+                Group { prefix: "u", count: users, contacts: 0 },
+                Group { prefix: "c", count: self.befriended[of][1], contacts: CONTACTS_EACH_WAY },
+                Group { prefix: "f", count: RECEIVERS + 1, contacts: RECEIVERS },
+            ]
+        })
+    }
+}
+
+/// Half of a roster of 40 contacts sees the user, the other half is seen.
+const CONTACTS_EACH_WAY: u32 = 20;
+
+impl Scenario {
+    /// Whether it has a floor.
+    pub(crate) fn has_floor(&self) -> bool {
+        self.floor.is_some()
+    }
+
+    /// Measures the floor.
+    pub(crate) fn floor(&self, raw: &Path, size: &Size) -> io::Result<Figures> {
+        let Some(floor) = self.floor else { return Ok(Figures::new()) };
+        let mut command = Command::new(raw);
+        let seconds = size.hold_s.to_string();
+        match floor {
+            Floor::Accept => command.args(["accept", "--connections", &size.logins[0].to_string()]),
+            Floor::Relay { pairs, in_flight } => command.args(["relay", "--runs", "1", "--seconds", &seconds]).args([
+                "--pairs",
+                &pairs.to_string(),
+                "--in-flight",
+                &in_flight.to_string(),
+            ]),
+            Floor::FanOut => command.args(["fan-out", "--seconds", &seconds, "--receivers", &RECEIVERS.to_string()]),
+        };
+        let done = command.output()?;
+        let told: Value = serde_json::from_slice(&done.stdout)
+            .map_err(|_| io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))?;
+        let keys: &[(&str, &str)] = match floor {
+            Floor::Accept => {
+                &[("cpu_us_a_login", "/server_cpu_us_per_connection"), ("logins_per_s", "/connections_per_s")]
+            }
+            Floor::Relay { .. } => {
+                &[("cpu_us_a_message", "/server_cpu_us_per_message"), ("messages_per_s", "/messages_per_s")]
+            }
+            Floor::FanOut => &[("cpu_us_a_delivery", "/server_cpu_us_per_delivery")],
+        };
+        read(&told, keys)
+    }
+
+    /// Starts a server and measures it.
+    pub(crate) fn measure(&self, world: &World, setup: &Setup, size: &Size) -> io::Result<Figures> {
+        let server = world.start(setup, self.stored, self.archive)?;
+        let at = Bench { world, setup, size, server };
+        match self.work {
+            Work::WaysIn => at.ways_in(),
+            Work::Logins(mechanism) => at.logins(mechanism),
+            Work::Messages { pairs, in_flight, latency } => at.messages(pairs, in_flight, latency),
+            Work::Latency(rate) => at.open_loop(100, f64::from(rate), ""),
+            Work::FanOut => at.fan_out(),
+            Work::Stalled => at.stalled(),
+            Work::Memory { contacts, tls } => at.memory(contacts, tls),
+        }
+    }
+}
+
+/// Figures by the places where a result has them.
+fn read(told: &Value, keys: &[(&str, &str)]) -> io::Result<Figures> {
+    let figure = |(name, place): &(&str, &str)| match told.pointer(place).and_then(Value::as_f64) {
+        Some(value) => Ok(((*name).to_owned(), value)),
+        None => Err(io::Error::other(format!("the result has no {place}: {}", told["errors"]))),
+    };
+    keys.iter().map(figure).collect()
+}
+
+/// Messages that did not come once and in order.
+fn faults(told: &Value) -> f64 {
+    let kinds = ["lost", "duplicates", "reordered", "unknown"];
+    kinds.iter().filter_map(|kind| told["messages"][*kind].as_f64()).sum()
+}
+
+/// A server under measurement.
+struct Bench<'a> {
+    world: &'a World,
+    setup: &'a Setup,
+    size: &'a Size,
+    server: Server,
+}
+
+impl Bench<'_> {
+    fn load(&self, flags: &[String]) -> io::Result<Value> {
+        let told = self.world.load(&self.server, self.server.place.plain, flags)?;
+        self.stood(flags, told)
+    }
+
+    /// A result counts if every session stood.
+    fn stood(&self, flags: &[String], told: Value) -> io::Result<Value> {
+        let wanted = told.pointer("/scenario/sessions").and_then(Value::as_u64);
+        let arrived = told.pointer("/sessions/arrived").and_then(Value::as_u64);
+        if wanted.is_some() && wanted == arrived {
+            Ok(told)
+        } else {
+            Err(io::Error::other(format!("{arrived:?} of {wanted:?} sessions stood: {} ({flags:?})", told["errors"])))
+        }
+    }
+
+    /// Counts the ways in which a few clients log in and all their messages arrive.
+    fn ways_in(&self) -> io::Result<Figures> {
+        let place = &self.server.place;
+        let mut works = 0.0;
+        for mechanism in ["plain", "scram-sha-1", "scram-sha-256"] {
+            for (tls, to) in [("off", place.plain), ("starttls", place.plain), ("direct", place.tls)] {
+                let flags = words(&format!(
+                    "--sessions=20 --pairs=5 --messages-max=100 --hold-s=5 --auth={mechanism} --tls={tls} --tls-insecure"
+                ));
+                let told = self.world.load(&self.server, to, &flags)?;
+                works += f64::from(u8::from(told["good"] == true && told["messages"]["received"] == 100));
+            }
+        }
+        Ok(Figures::from([("ways_in".to_owned(), works)]))
+    }
+
+    fn logins(&self, mechanism: &str) -> io::Result<Figures> {
+        let sessions = self.size.own(self.size.logins, self.setup);
+        let told = self.load(&words(&format!(
+            "--sessions={sessions} --auth={mechanism} --ramp-per-s=100000 --login-s-max=60 --hold-s=0.5"
+        )))?;
+        read(&told, &[("cpu_us_a_login", "/server/cpu_us_per_login"), ("logins_per_s", "/sessions/logins_per_s")])
+    }
+
+    fn messages(&self, pairs: u32, in_flight: u32, latency: bool) -> io::Result<Figures> {
+        let told = self.load(&words(&format!(
+            "--sessions={} --pairs={pairs} --in-flight={in_flight} --ramp-per-s=2000 --hold-s={}",
+            pairs * 2,
+            self.size.hold_s
+        )))?;
+        let mut figures = read(
+            &told,
+            &[("cpu_us_a_message", "/server/cpu_us_per_message"), ("messages_per_s", "/messages/received_per_s")],
+        )?;
+        figures.insert("faults".into(), faults(&told));
+        let most = figures["messages_per_s"];
+        for (share, suffix) in [(0.3, "_at_30"), (0.7, "_at_70")].into_iter().filter(|_| latency) {
+            let rate = (most * share).round();
+            let more = self.open_loop(pairs, rate, suffix)?;
+            let wrong = figures["faults"] + more["faults"];
+            figures.extend(more);
+            figures.insert("faults".into(), wrong);
+            figures.insert(format!("rate{}_per_s", suffix.trim_start_matches("_at")), rate);
+        }
+        Ok(figures)
+    }
+
+    fn open_loop(&self, pairs: u32, rate: f64, suffix: &str) -> io::Result<Figures> {
+        let told = self.load(&words(&format!(
+            "--sessions={} --pairs={pairs} --in-flight=0 --rate={rate} --ramp-per-s=2000 --hold-s={}",
+            pairs * 2,
+            self.size.hold_s
+        )))?;
+        let places = [("p50", "p50"), ("p99", "p99"), ("p999", "p999")];
+        let mut figures = Figures::from([("faults".to_owned(), faults(&told))]);
+        for (name, place) in places {
+            let place = format!("/messages/latency_ms/{place}");
+            figures.extend(read(&told, &[(&format!("{name}_ms{suffix}"), &place)])?);
+        }
+        Ok(figures)
+    }
+
+    fn fan_out(&self) -> io::Result<Figures> {
+        let all = Group { prefix: "f", count: RECEIVERS + 1, contacts: RECEIVERS };
+        let mut flags = group_flags(&all, all.count);
+        let hold_s = self.size.hold_s;
+        flags.extend(words(&format!("--subscribe=false --ramp-per-s=200 --presence-per-s=50 --hold-s={hold_s}")));
+        let mut figures = read(&self.load(&flags)?, &[("cpu_us_a_delivery", "/server/cpu_us_per_presence")])?;
+        if self.setup.is_throng() {
+            flags.push("--presence-per-s=2000".into());
+            flags.retain(|flag| flag != "--presence-per-s=50");
+            let keys = [
+                ("cpu_us_a_delivery_in_a_stream", "/server/cpu_us_per_presence"),
+                ("stream_deliveries_per_s", "/presence/received_per_s"),
+            ];
+            figures.extend(read(&self.load(&flags)?, &keys)?);
+        }
+        Ok(figures)
+    }
+
+    fn stalled(&self) -> io::Result<Figures> {
+        const BYTES: u32 = 16 << 10;
+        let before = self.server.resident()?;
+        let told = self.load(&words(&format!(
+            "--sessions=2 --pairs=1 --stall-share=1 --in-flight=0 --message-bytes={BYTES} --rate=4000 --drain-s=1 --hold-s={}",
+            self.size.stall_s
+        )))?;
+        let most = read(&told, &[("most", "/server/resident_bytes_max"), ("sent", "/messages/sent")])?;
+        Ok(Figures::from([
+            ("grown_mb".to_owned(), (most["most"] - before as f64).max(0.0) / 1e6),
+            ("sent_mb".to_owned(), most["sent"] * f64::from(BYTES) / 1e6),
+        ]))
+    }
+
+    /// The slope of resident memory between two counts of sessions. Before, as many as the first count log in and out: what
+    /// grows with use rather than with sessions has grown then.
+    fn memory(&self, contacts: bool, tls: bool) -> io::Result<Figures> {
+        let [least, most] = self.size.own(if contacts { self.size.befriended } else { self.size.idle }, self.setup);
+        let group = match contacts {
+            true => Group { prefix: "c", count: most, contacts: CONTACTS_EACH_WAY },
+            false => Group { prefix: "u", count: most, contacts: 0 },
+        };
+        let resident = |sessions: u32, hold_s: f64| {
+            let mut flags = group_flags(&group, sessions);
+            flags.extend(words(&format!("--subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}")));
+            let place = &self.server.place;
+            if tls {
+                flags.extend(words("--tls=direct --tls-insecure"));
+            }
+            let told = self.world.load(&self.server, if tls { place.tls } else { place.plain }, &flags)?;
+            let told = self.stood(&flags, told)?;
+            let seconds = told["seconds"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let held = seconds.iter().rfind(|second| second["phase"] == "hold");
+            held.and_then(|second| second["server_resident_bytes"].as_f64())
+                .ok_or(io::Error::other("the load has not seen the server's memory"))
+        };
+        resident(least, 1.2)?;
+        let (at_least, at_most) = (resident(least, self.size.rest_s)?, resident(most, self.size.rest_s)?);
+        Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) / f64::from(most - least))]))
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures;
+
+    #[test]
+    fn what_a_result_lacks_is_named() {
+        let told = serde_json::json!({ "server": { "cpu": 2.5 }, "errors": { "connection: refused": 3 } });
+        assert_eq!(read(&told, &[("a", "/server/cpu")]).expect("it is there")["a"], 2.5);
+        let error = read(&told, &[("a", "/server/no")]).expect_err("it is not").to_string();
+        assert!(error.contains("/server/no") && error.contains("refused"), "{error}");
+    }
+
+    #[test]
+    fn faults_are_what_is_not_once_and_in_order() {
+        let told = serde_json::json!({ "messages": { "lost": 1, "duplicates": 2, "reordered": 3, "unknown": 4, "unsure": 9 } });
+        assert_eq!(faults(&told), 10.0);
+    }
+
+    #[test]
+    fn figures_of_rates_have_a_kind() {
+        for name in ["rate_30_per_s", "rate_70_per_s", "p99_ms_at_30", "p999_ms_at_70", "faults"] {
+            assert!(figures::find(name).is_some(), "{name}");
+        }
+    }
+}

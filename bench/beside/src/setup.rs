@@ -1,0 +1,457 @@
+//! Who is measured: the table of set-ups, and how each is prepared, started and ended.
+//!
+//! What a server needs is made once a set-up as a *stage*: a data folder with the accounts and rosters in it. Each start gets
+//! a copy, so that no measurement finds what another has left.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::peers;
+
+/// Where servers listen: an address that the load does not connect from, so that none of its ports rests there.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
+
+/// Which server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Throng on this driver, with two shards.
+    Throng(&'static str),
+    /// Debian's ejabberd.
+    Ejabberd,
+    /// Debian's Prosody.
+    Prosody,
+}
+
+/// A server that is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Setup {
+    /// In results.
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) title: &'static str,
+    /// Which.
+    pub(crate) kind: Kind,
+}
+
+/// The name of the raw floors in results.
+pub(crate) const FLOOR: &str = "floor";
+
+/// The table.
+pub(crate) const SETUPS: &[Setup] = &[
+    Setup { name: "throng-uring", title: "Throng, io_uring", kind: Kind::Throng("uring") },
+    Setup { name: "throng-epoll", title: "Throng, epoll", kind: Kind::Throng("epoll") },
+    Setup { name: "ejabberd", title: "ejabberd", kind: Kind::Ejabberd },
+    Setup { name: "prosody", title: "Prosody", kind: Kind::Prosody },
+];
+
+impl Setup {
+    /// Throng rather than a peer.
+    pub(crate) fn is_throng(&self) -> bool {
+        matches!(self.kind, Kind::Throng(_))
+    }
+
+    /// The Debian package, if it is one.
+    pub(crate) fn package(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::Throng(_) => None,
+            Kind::Ejabberd => Some("ejabberd"),
+            Kind::Prosody => Some("prosody"),
+        }
+    }
+
+    /// The name of its stage: the drivers share one, and Throng only stores hashed passwords.
+    fn stage(&self, stored: Stored) -> String {
+        match self.kind {
+            Kind::Throng(_) => "throng".into(),
+            _ => format!("{}-{stored:?}", self.name).to_lowercase(),
+        }
+    }
+}
+
+/// How a server keeps passwords.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stored {
+    /// As they are: PLAIN costs a comparison.
+    Clear,
+    /// For SCRAM-SHA-1.
+    Hashed,
+}
+
+/// A server's addresses and folders.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// For streams that begin in the clear.
+    pub(crate) plain: SocketAddr,
+    /// For direct TLS.
+    pub(crate) tls: SocketAddr,
+    /// Certificate, configuration and log.
+    pub(crate) folder: PathBuf,
+    /// Data.
+    pub(crate) data: PathBuf,
+}
+
+/// Accounts with this prefix and a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// Prefix.
+    pub(crate) prefix: &'static str,
+    /// How many.
+    pub(crate) count: u32,
+    /// Each subscribes to so many that follow it.
+    pub(crate) contacts: u32,
+}
+
+/// Everything that servers need, in a folder that goes with this value.
+pub(crate) struct World {
+    folder: PathBuf,
+    throng: PathBuf,
+    /// Groups of accounts, for Throng and for the peers, which get fewer.
+    groups: [Vec<Group>; 2],
+    /// The server that was started last.
+    running: Arc<Mutex<Option<rustix::process::Pid>>>,
+}
+
+impl World {
+    /// A new folder with a certificate in it.
+    pub(crate) fn new(throng: &Path, groups: [Vec<Group>; 2]) -> io::Result<World> {
+        let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
+        fs::create_dir_all(folder.join("stages"))?;
+        let world = World { folder, throng: throng.canonicalize()?, groups, running: Arc::default() };
+        world.end_by_signal()?;
+        let (certificate, key) = certificate().map_err(io::Error::other)?;
+        fs::write(world.folder.join("crt.pem"), &certificate)?;
+        fs::write(world.folder.join("key.pem"), &key)?;
+        fs::write(world.folder.join("both.pem"), key + &certificate)?;
+        Ok(world)
+    }
+
+    /// On SIGINT or SIGTERM: ends the server and removes the folder, and then this program.
+    fn end_by_signal(&self) -> io::Result<()> {
+        let (running, folder) = (self.running.clone(), self.folder.clone());
+        let mut signals =
+            signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            if signals.forever().next().is_some() {
+                let pid = *running.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+                let _ = fs::remove_dir_all(&folder);
+                std::process::exit(130);
+            }
+        })?;
+        Ok(())
+    }
+
+    fn groups(&self, setup: &Setup) -> &[Group] {
+        &self.groups[usize::from(!setup.is_throng())]
+    }
+
+    /// Makes the stage of a set-up, if there is none yet.
+    fn prepare(&self, setup: &Setup, stored: Stored) -> io::Result<PathBuf> {
+        let stage = self.folder.join("stages").join(setup.stage(stored));
+        if stage.exists() {
+            return Ok(stage);
+        }
+        eprintln!("  preparing {}: accounts and rosters", setup.title);
+        let made = stage.with_extension("new");
+        let _ = fs::remove_dir_all(&made);
+        let groups = self.groups(setup);
+        match setup.kind {
+            Kind::Throng(_) => self.fill_throng(setup, &made, groups)?,
+            Kind::Prosody => peers::prosody_accounts(&made, stored, groups.iter().flat_map(members))?,
+            Kind::Ejabberd => {
+                let place = self.place(&made)?;
+                let configuration = self.configured("ejabberd.yml", peers::ejabberd(&place, stored))?;
+                let mut command = ejabberd_command(&place, &configuration)?;
+                finished(command.args(["-eval", &peers::ejabberd_accounts(groups), "-s", "init", "stop"]))?;
+            }
+        }
+        fs::rename(&made, &stage)?;
+        Ok(stage)
+    }
+
+    /// Accounts come from a file, subscriptions from clients.
+    fn fill_throng(&self, setup: &Setup, data: &Path, groups: &[Group]) -> io::Result<()> {
+        self.import(data, groups)?;
+        let server = self.spawn(setup, Stored::Hashed, data, false)?;
+        for group in groups.iter().filter(|group| group.contacts > 0) {
+            let mut flags = group_flags(group, group.count);
+            flags.extend(["--hold-s=300", "--ramp-per-s=500"].map(str::to_owned));
+            let told = self.load_until_idle(&server, &flags)?;
+            if told.pointer("/sessions/arrived").and_then(serde_json::Value::as_u64) != Some(u64::from(group.count)) {
+                return Err(io::Error::other(format!("{}: not all have logged in: {}", setup.title, told["errors"])));
+            }
+        }
+        server.stop()
+    }
+
+    fn import(&self, data: &Path, groups: &[Group]) -> io::Result<()> {
+        for group in groups {
+            let csv = self.folder.join("users.csv");
+            let mut write = Command::new(&self.throng);
+            write.args(["load", "--write-accounts"]).arg(&csv).args(group_flags(group, group.count));
+            finished(&mut write)?;
+            finished(Command::new(&self.throng).args(["user", "import"]).arg(&csv).arg("--data").arg(data))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a server with a copy of its stage. Throng archives if `archive` says so.
+    pub(crate) fn start(&self, setup: &Setup, stored: Stored, archive: bool) -> io::Result<Server> {
+        let stage = self.prepare(setup, stored)?;
+        let data = self.folder.join("data");
+        let _ = fs::remove_dir_all(&data);
+        finished(Command::new("cp").arg("-a").arg(&stage).arg(&data))?;
+        self.spawn(setup, stored, &data, archive)
+    }
+
+    fn place(&self, data: &Path) -> io::Result<Place> {
+        Ok(Place { plain: free_port()?, tls: free_port()?, folder: self.folder.clone(), data: data.to_owned() })
+    }
+
+    fn spawn(&self, setup: &Setup, stored: Stored, data: &Path, archive: bool) -> io::Result<Server> {
+        let mut last = None;
+        // A port that was free may be taken before the server has it.
+        for _ in 0..3 {
+            match self.attempt(setup, stored, &self.place(data)?, archive) {
+                Ok(server) => return Ok(server),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| io::ErrorKind::Other.into()))
+    }
+
+    fn attempt(&self, setup: &Setup, stored: Stored, place: &Place, archive: bool) -> io::Result<Server> {
+        let log = self.folder.join(format!("{}.log", setup.name));
+        let mut command = match setup.kind {
+            Kind::Throng(driver) => self.throng_command(driver, place, archive),
+            Kind::Ejabberd => {
+                ejabberd_command(place, &self.configured("ejabberd.yml", peers::ejabberd(place, stored))?)?
+            }
+            Kind::Prosody => {
+                let mut command = Command::new("prosody");
+                command.args(["-F", "--config"]);
+                command.arg(self.configured("prosody.cfg.lua", peers::prosody(place, stored))?);
+                command
+            }
+        };
+        let file = File::create(&log)?;
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let mut server = Server { child: command.spawn()?, running: self.running.clone(), place: place.clone() };
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(rustix::process::Pid::from_child(&server.child));
+        let started = Instant::now();
+        for at in [place.plain, place.tls] {
+            while TcpStream::connect(at).is_err() {
+                let ended = server.child.try_wait()?;
+                if ended.is_some() || started.elapsed() > Duration::from_secs(60) {
+                    let told = fs::read_to_string(&log).unwrap_or_default();
+                    let last: Vec<&str> = told.lines().rev().take(5).collect();
+                    return Err(io::Error::other(format!("{} does not start: {}", setup.title, last.join(" / "))));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(server)
+    }
+
+    fn configured(&self, name: &str, text: String) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn throng_command(&self, driver: &str, place: &Place, archive: bool) -> Command {
+        let mut command = Command::new(&self.throng);
+        command.arg("serve").arg("--data").arg(&place.data);
+        command.args(["--c2s", &place.plain.to_string(), "--c2s-tls", &place.tls.to_string()]);
+        command.args(["--driver", driver]).args(THRONG).arg(format!("--archive={archive}"));
+        command
+    }
+
+    /// Runs `throng load` against a server. Returns its result, whatever the exit code said of the messages.
+    pub(crate) fn load(&self, server: &Server, to: SocketAddr, flags: &[String]) -> io::Result<serde_json::Value> {
+        let done = self.load_command(server, to, flags)?.output()?;
+        let text = fs::read(self.loaded())
+            .map_err(|_| io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))?;
+        serde_json::from_slice(&text).map_err(io::Error::other)
+    }
+
+    /// The same; the load is told to end once the server has had nothing to do for two seconds.
+    fn load_until_idle(&self, server: &Server, flags: &[String]) -> io::Result<serde_json::Value> {
+        let mut command = self.load_command(server, server.place.plain, flags)?;
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let (mut before, mut quiet) = (server.cpu()?, 0);
+        while quiet < 4 && child.try_wait()?.is_none() {
+            std::thread::sleep(Duration::from_millis(500));
+            let now = server.cpu()?;
+            quiet = if now.saturating_sub(before) < Duration::from_millis(20) { quiet + 1 } else { 0 };
+            before = now;
+        }
+        signal(&child, rustix::process::Signal::TERM)?;
+        child.wait()?;
+        serde_json::from_slice(&fs::read(self.loaded())?).map_err(io::Error::other)
+    }
+
+    fn loaded(&self) -> PathBuf {
+        self.folder.join("load.json")
+    }
+
+    fn load_command(&self, server: &Server, to: SocketAddr, flags: &[String]) -> io::Result<Command> {
+        if self.loaded().exists() {
+            fs::remove_file(self.loaded())?;
+        }
+        let mut command = Command::new(&self.throng);
+        command.args(["load", "--quiet", "--to", &to.to_string(), "--server-pid", &server.child.id().to_string()]);
+        command
+            .args(["--total-s-max=400", "--password", peers::PASSWORD])
+            .arg("--out")
+            .arg(self.loaded())
+            .args(flags)
+            .stdin(Stdio::null());
+        Ok(command)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::env::var_os("BESIDE_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// A self-signed certificate and its key, as PEM.
+fn certificate() -> Result<(String, String), rcgen::Error> {
+    let mut terms = rcgen::CertificateParams::new(["localhost".to_owned()])?;
+    terms.distinguished_name = rcgen::DistinguishedName::new();
+    terms.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
+    // ejabberd does not take a year of the far future, which is the default.
+    terms.not_after = rcgen::date_time_ymd(2049, 1, 1);
+    let key = rcgen::KeyPair::generate()?;
+    Ok((terms.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+/// Flags of every Throng.
+pub(crate) const THRONG: &[&str] = &["--shards", "2", "--plain-auth"];
+
+/// Flags of the load that name the first so many accounts of a group and its contacts.
+pub(crate) fn group_flags(group: &Group, sessions: u32) -> Vec<String> {
+    vec![
+        format!("--user-prefix={}", group.prefix),
+        format!("--sessions={sessions}"),
+        format!("--contacts={}", group.contacts),
+    ]
+}
+
+/// Names and rosters of a group, as the load's clients make them of each other.
+pub(crate) fn members(group: &Group) -> impl Iterator<Item = (String, Vec<peers::Contact>)> + use<> {
+    let Group { prefix, count, contacts } = *group;
+    (0..count).map(move |own| {
+        let name = |number: u32| format!("{prefix}{}", number % count);
+        let other = |distance: u32, word| (name(own + distance), word);
+        // Those that follow, those that follow this one, and both where a circle is closed.
+        let is_both = contacts * 2 >= count;
+        let to = (1..=contacts).map(|distance| other(distance, if is_both { "both" } else { "to" }));
+        let from = (1..=if is_both { 0 } else { contacts }).map(|distance| other(count - distance, "from"));
+        (name(own), to.chain(from).collect())
+    })
+}
+
+fn ejabberd_command(place: &Place, configuration: &Path) -> io::Result<Command> {
+    let libraries = peers::ejabberd_libraries().ok_or_else(|| io::Error::other("ejabberd is not installed"))?;
+    let mut command = Command::new("erl");
+    command.args(peers::ERLANG).args(["-mnesia", "dir"]).arg(format!("\"{}\"", place.data.display()));
+    command.args(["-s", "ejabberd"]).env("ERL_LIBS", libraries).env("HOME", &place.folder);
+    command.env("EJABBERD_CONFIG_PATH", configuration).env("EJABBERD_LOG_PATH", place.folder.join("ejabberd-own.log"));
+    command.env("ERL_MAX_PORTS", "65536").env("ERL_MAX_ETS_TABLES", "1400").env("ERL_CRASH_DUMP_SECONDS", "0");
+    Ok(command)
+}
+
+fn free_port() -> io::Result<SocketAddr> {
+    TcpListener::bind((ADDRESS, 0))?.local_addr()
+}
+
+fn finished(command: &mut Command) -> io::Result<()> {
+    let done = command.stdin(Stdio::null()).output()?;
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))
+    }
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) -> io::Result<()> {
+    Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), signal)?)
+}
+
+/// A server that runs; killed with this value.
+pub(crate) struct Server {
+    child: Child,
+    running: Arc<Mutex<Option<rustix::process::Pid>>>,
+    /// Where it is.
+    pub(crate) place: Place,
+}
+
+impl Server {
+    /// Resident memory, in bytes.
+    pub(crate) fn resident(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
+        kib.map(|kib| kib << 10).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// CPU time of all its threads so far.
+    fn cpu(&self) -> io::Result<Duration> {
+        let mut ns = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread may end while we look.
+            let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            ns += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(Duration::from_nanos(ns))
+    }
+
+    /// Ends it by SIGTERM, so that its data is whole.
+    fn stop(mut self) -> io::Result<()> {
+        signal(&self.child, rustix::process::Signal::TERM)?;
+        let started = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if started.elapsed() > Duration::from_secs(30) {
+                return Err(io::Error::other("the server has not ended by SIGTERM"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roster_has_both_sides_of_each_subscription() {
+        let group = Group { prefix: "c", count: 10, contacts: 2 };
+        let rosters: Vec<_> = members(&group).collect();
+        assert_eq!(rosters[0].0, "c0");
+        let has = |user: usize, name: &str, word: &str| rosters[user].1.contains(&(name.to_owned(), word));
+        assert!(has(0, "c1", "to") && has(0, "c2", "to") && has(0, "c8", "from") && has(0, "c9", "from"));
+        assert!(has(1, "c0", "from") && rosters.iter().all(|(_, roster)| roster.len() == 4));
+        let mesh: Vec<_> = members(&Group { prefix: "f", count: 4, contacts: 3 }).collect();
+        assert!(mesh.iter().all(|(_, roster)| roster.len() == 3 && roster.iter().all(|(_, word)| *word == "both")));
+    }
+}
