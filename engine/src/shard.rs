@@ -245,7 +245,9 @@ impl Shard {
             }
         }
         self.counters.writes.add(self.writes.len() as u64);
-        out.writes = std::mem::take(&mut self.writes);
+        // The host has taken the last turn's and left an empty batch, whose memory is used again.
+        debug_assert!(out.writes.is_empty(), "writes of a turn were left behind");
+        std::mem::swap(&mut out.writes, &mut self.writes);
         out.effects.append(&mut self.effects);
         self.publish_gauges();
     }

@@ -398,7 +398,8 @@ impl Thread {
     fn end_turn(&mut self, now: Now) {
         self.p.shard.handle(now, Input::EndOfTurn, &mut self.out);
         if !self.out.writes.is_empty() {
-            let batch = std::mem::replace(&mut self.out.writes, self.p.submitter.spare());
+            let spare = self.p.submitter.spare(&self.out.writes);
+            let batch = std::mem::replace(&mut self.out.writes, spare);
             let ticket = self.p.submitter.submit(batch);
             self.gate.rests_on(ticket);
         }

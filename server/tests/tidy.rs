@@ -14,7 +14,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("slots", &[]),
     ("ns", &["wire"]),
     ("wire", &["limits"]),
-    ("store", &["limits"]),
+    ("store", &["id", "limits"]),
     ("feature", &["id", "limits", "ns", "store", "wire"]),
     ("session", &["feature", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
     ("mail", &["feature", "id", "wire"]),

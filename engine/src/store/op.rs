@@ -7,7 +7,12 @@ use super::Table;
 pub struct Batch {
     bytes: Vec<u8>,
     ops: Vec<Entry>,
+    /// Bytes that it is likely to hold in the end.
+    expects: usize,
 }
+
+/// No more memory than this is taken before it is needed, bytes.
+const EXPECTS_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -77,6 +82,11 @@ impl Batch {
         Batch::default()
     }
 
+    /// An empty batch that is likely to become as large as `other`. It takes memory with its first operation, at once.
+    pub fn like(other: &Batch) -> Batch {
+        Batch { expects: other.bytes.len().min(EXPECTS_MAX), ..Batch::default() }
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
@@ -100,6 +110,9 @@ impl Batch {
 
     /// Writes a row. The value may be given in several pieces, so that nothing is copied twice.
     pub fn put(&mut self, table: Table, partition: &[u8], sort: &[u8], value: &[&[u8]]) {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(self.expects);
+        }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(partition);
         self.bytes.extend_from_slice(sort);

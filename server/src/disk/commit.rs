@@ -37,6 +37,10 @@ const REST_AFTER: Duration = Duration::from_secs(10);
 /// How often a committer with work gives memory back.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
+/// Pause of a shard that has no room to hand a batch in: mail of other shards makes it write although it reads from no
+/// client any more.
+const FULL_PAUSE: Duration = Duration::from_micros(200);
+
 /// Most batches in one sync.
 const GROUP_BATCHES_MAX: usize = 4096;
 
@@ -92,7 +96,7 @@ impl Submitter {
         }
         while self.ring.is_full() {
             self.thread.unpark();
-            thread::yield_now();
+            thread::sleep(FULL_PAUSE);
         }
         self.bytes_in += batch.bytes() as u64;
         // SeqCst for the reader of this code; the order needed is that of one counter's changes.
@@ -107,14 +111,16 @@ impl Submitter {
         Gate(ticket)
     }
 
-    /// An empty batch whose memory has been used before, if there is one.
-    pub fn spare(&mut self) -> Batch {
-        self.spare.pop().unwrap_or_default()
+    /// An empty batch, whose memory has been used before if there is such a one; otherwise it is likely to become as
+    /// large as `before`.
+    pub fn spare(&mut self, before: &Batch) -> Batch {
+        self.spare.pop().unwrap_or_else(|_| Batch::like(before))
     }
 
-    /// Whether so much is waiting that the shard must stop reading from its connections.
+    /// Whether so much is waiting that the shard must stop reading from its connections. What others mail it has room
+    /// for some turns still.
     pub fn is_full(&self) -> bool {
-        self.queued_bytes() >= self.bytes_max || self.ring.is_full()
+        self.queued_bytes() >= self.bytes_max || self.ring.slots() <= self.ring.buffer().capacity() / 4
     }
 
     /// Bytes handed in by this shard and not yet durable.

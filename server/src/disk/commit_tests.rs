@@ -166,7 +166,7 @@ fn a_waiting_shard_is_woken_and_a_full_one_is_told() {
     wait_until("the wake", || woken.load(Ordering::SeqCst) == 1);
     assert_eq!(submitter.durable(), gate);
     assert!(!submitter.is_full() && submitter.queued_bytes() == 0 && submitter.wake_at(gate));
-    assert!(submitter.spare().is_empty());
+    assert!(submitter.spare(&Batch::new()).is_empty());
     committer.stop();
 }
 
