@@ -46,8 +46,11 @@ const REOPEN_PERIOD: Duration = Duration::from_secs(60);
 /// Tables of the first level above which commits wait for the worker; fjall stops commits at 20 and 30.
 const FIRST_LEVEL_MAX: usize = 18;
 
-/// Tables of the first level from which on commits slow down; merges begin at 8.
-const FIRST_LEVEL_SLOW: usize = 10;
+/// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
+const FIRST_LEVEL_MERGE: u8 = 12;
+
+/// Tables of the first level from which on commits slow down.
+const FIRST_LEVEL_SLOW: usize = 14;
 
 /// Bytes a second that may be committed with [`FIRST_LEVEL_SLOW`] tables in the first level.
 const PACE_BYTES_S: f64 = (64 << 20) as f64;
@@ -456,7 +459,9 @@ fn open_rows(db: &Database) -> Result<Keyspace, fjall::Error> {
             // block: all 64 MB of a merge, unless the index is written in parts.
             .index_block_partitioning_policy(PartitioningPolicy::all(true))
             .compaction_strategy(Arc::new(
-                fjall::compaction::Leveled::default().with_table_target_size(64 << 20).with_l0_threshold(8),
+                fjall::compaction::Leveled::default()
+                    .with_table_target_size(64 << 20)
+                    .with_l0_threshold(FIRST_LEVEL_MERGE),
             ))
     })
 }
