@@ -32,6 +32,8 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("bytes_a_session", "memory a session, bytes", 0, Some(Better::Less)),
     kind("cpu_us_a_login", "CPU a login, µs", 0, Some(Better::Less)),
     kind("logins_per_s", "logins/s", 0, Some(Better::More)),
+    kind("cpu_us_a_login_again", "CPU a login for the second time, µs", 0, Some(Better::Less)),
+    kind("logins_again_per_s", "logins/s for the second time", 0, Some(Better::More)),
     kind("cpu_us_a_message", "CPU a message, µs", 2, Some(Better::Less)),
     kind("messages_per_s", "messages/s", 0, Some(Better::More)),
     kind("rate_30_per_s", "30 % of the maximum, messages/s", 0, None),
