@@ -390,17 +390,19 @@ impl Bench<'_> {
         ]))
     }
 
-    /// The slope of resident memory between two counts of sessions. Before, as many as the first count log in and out: what
-    /// grows with use rather than with sessions has grown then.
+    /// The slope of resident memory between two counts of sessions. Before, every account has logged in and out once, in
+    /// waves no larger than the first count: what grows with use rather than with sessions has grown then.
     fn memory(&self, contacts: bool, tls: bool) -> io::Result<Figures> {
         let [least, most] = self.size.own(if contacts { self.size.befriended } else { self.size.idle }, self.setup);
         let group = match contacts {
             true => Group { prefix: "c", count: most, contacts: CONTACTS_EACH_WAY },
             false => Group { prefix: "u", count: most, contacts: 0 },
         };
-        let resident = |sessions: u32, hold_s: f64| {
+        let resident = |first: u32, sessions: u32, hold_s: f64| {
             let mut flags = group_flags(&group, sessions);
-            flags.extend(words(&format!("--subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}")));
+            flags.extend(words(&format!(
+                "--user-first={first} --subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}"
+            )));
             let place = &self.server.place;
             if tls {
                 flags.extend(words("--tls=direct --tls-insecure"));
@@ -412,8 +414,10 @@ impl Bench<'_> {
             held.and_then(|second| second["server_resident_bytes"].as_f64())
                 .ok_or(io::Error::other("the load has not seen the server's memory"))
         };
-        resident(least, 1.2)?;
-        let (at_least, at_most) = (resident(least, self.size.rest_s)?, resident(most, self.size.rest_s)?);
+        for first in (0..most).step_by(least as usize) {
+            resident(first, least.min(most - first), 1.2)?;
+        }
+        let (at_least, at_most) = (resident(0, least, self.size.rest_s)?, resident(0, most, self.size.rest_s)?);
         Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) / f64::from(most - least))]))
     }
 }

@@ -336,8 +336,8 @@ fn certificate() -> Result<(String, String), rcgen::Error> {
     Ok((terms.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Flags of every Throng.
-pub(crate) const THRONG: &[&str] = &["--shards", "2", "--plain-auth"];
+/// Flags of every Throng. Users are idle after two seconds instead of thirty, so that idle sessions need not be waited for.
+pub(crate) const THRONG: &[&str] = &["--shards", "2", "--plain-auth", "--cache-seconds=2"];
 
 /// Flags of the load that name the first so many accounts of a group and its contacts.
 pub(crate) fn group_flags(group: &Group, sessions: u32) -> Vec<String> {
