@@ -70,7 +70,7 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 /// Several runs of one figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Spread {
-    /// The middle one; of an even number, the lower of the two.
+    /// The middle one; of an even number, the mean of the two.
     pub(crate) median: f64,
     /// The least.
     pub(crate) least: f64,
@@ -84,7 +84,8 @@ impl Spread {
     fn of(mut all: Vec<f64>) -> Option<Spread> {
         all.sort_by(f64::total_cmp);
         let round = |n: f64| (n * 1000.0).round() / 1000.0;
-        let median = round(*all.get(all.len().checked_sub(1)? / 2)?);
+        let middle = all.get(all.len().checked_sub(1)? / 2)?;
+        let median = round((middle + all[all.len() / 2]) / 2.0);
         Some(Spread { median, least: round(*all.first()?), most: round(*all.last()?), runs: all.len() })
     }
 }
@@ -107,6 +108,7 @@ mod tests {
         let run = |value| Figures::from([("p99_ms".to_owned(), value)]);
         let all = spreads(&[run(3.0), run(1.0), run(2.0)]);
         assert_eq!(all["p99_ms"], Spread { median: 2.0, least: 1.0, most: 3.0, runs: 3 });
+        assert_eq!(spreads(&[run(3.0), run(1.0)])["p99_ms"].median, 2.0);
         assert!(spreads(&[]).is_empty());
     }
 

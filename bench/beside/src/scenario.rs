@@ -172,7 +172,7 @@ impl Size {
     pub(crate) const BRIEF: Size = Size {
         hold_s: 2.0,
         logins: [5_000, 1_000],
-        idle: [[2_000, 6_000], [500, 1_500]],
+        idle: [[5_000, 15_000], [500, 1_500]],
         befriended: [[500, 1_500], [250, 750]],
         rest_s: 3.0,
         stall_s: 4.0,
@@ -418,6 +418,10 @@ impl Bench<'_> {
             resident(first, least.min(most - first), 1.2)?;
         }
         let (at_least, at_most) = (resident(0, least, self.size.rest_s)?, resident(0, most, self.size.rest_s)?);
+        if at_most <= at_least {
+            let told = format!("memory has not grown from {least} to {most} sessions ({at_least} to {at_most} bytes)");
+            return Err(io::Error::other(told));
+        }
         Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) / f64::from(most - least))]))
     }
 }
