@@ -8,7 +8,7 @@ use crate::report::{Report, number};
 const PANELS: &[(&str, &str, &str, usize)] = &[
     ("Memory a session, bytes", "memory-plain", "bytes_a_session", 0),
     ("Memory a session over TLS, bytes", "memory-tls", "bytes_a_session", 0),
-    ("Server CPU a login, µs", "logins-plain", "cpu_us_a_login", 0),
+    ("Server CPU a login, SCRAM-SHA-1, µs", "logins-scram", "cpu_us_a_login", 0),
     ("Server CPU a message, 50 in flight a pair, µs", "messages-50", "cpu_us_a_message", 1),
     ("Server CPU a message, one in flight a pair, µs", "messages-1", "cpu_us_a_message", 1),
     ("CPU a delivery, presence to 100 contacts, µs", "fan-out", "cpu_us_a_delivery", 1),

@@ -172,7 +172,7 @@ impl Size {
     pub(crate) const BRIEF: Size = Size {
         hold_s: 2.0,
         logins: [5_000, 1_000],
-        idle: [[2_000, 6_000], [500, 1_500]],
+        idle: [[5_000, 15_000], [500, 1_500]],
         befriended: [[500, 1_500], [250, 750]],
         rest_s: 3.0,
         stall_s: 4.0,
@@ -306,12 +306,18 @@ impl Bench<'_> {
         Ok(Figures::from([("ways_in".to_owned(), works)]))
     }
 
+    /// All log in, leave, and log in again: a server may remember the first time.
     fn logins(&self, mechanism: &str) -> io::Result<Figures> {
         let sessions = self.size.own(self.size.logins, self.setup);
-        let told = self.load(&words(&format!(
+        let flags = words(&format!(
             "--sessions={sessions} --auth={mechanism} --ramp-per-s=100000 --login-s-max=60 --hold-s=0.5"
-        )))?;
-        read(&told, &[("cpu_us_a_login", "/server/cpu_us_per_login"), ("logins_per_s", "/sessions/logins_per_s")])
+        ));
+        let first = [("cpu_us_a_login", "/server/cpu_us_per_login"), ("logins_per_s", "/sessions/logins_per_s")];
+        let mut figures = read(&self.load(&flags)?, &first)?;
+        let again =
+            [("cpu_us_a_login_again", "/server/cpu_us_per_login"), ("logins_again_per_s", "/sessions/logins_per_s")];
+        figures.extend(read(&self.load(&flags)?, &again)?);
+        Ok(figures)
     }
 
     fn messages(&self, pairs: u32, in_flight: u32, latency: bool) -> io::Result<Figures> {
@@ -384,17 +390,19 @@ impl Bench<'_> {
         ]))
     }
 
-    /// The slope of resident memory between two counts of sessions. Before, as many as the first count log in and out: what
-    /// grows with use rather than with sessions has grown then.
+    /// The slope of resident memory between two counts of sessions. Before, every account has logged in and out once, in
+    /// waves no larger than the first count: what grows with use rather than with sessions has grown then.
     fn memory(&self, contacts: bool, tls: bool) -> io::Result<Figures> {
         let [least, most] = self.size.own(if contacts { self.size.befriended } else { self.size.idle }, self.setup);
         let group = match contacts {
             true => Group { prefix: "c", count: most, contacts: CONTACTS_EACH_WAY },
             false => Group { prefix: "u", count: most, contacts: 0 },
         };
-        let resident = |sessions: u32, hold_s: f64| {
+        let resident = |first: u32, sessions: u32, hold_s: f64| {
             let mut flags = group_flags(&group, sessions);
-            flags.extend(words(&format!("--subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}")));
+            flags.extend(words(&format!(
+                "--user-first={first} --subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}"
+            )));
             let place = &self.server.place;
             if tls {
                 flags.extend(words("--tls=direct --tls-insecure"));
@@ -406,8 +414,14 @@ impl Bench<'_> {
             held.and_then(|second| second["server_resident_bytes"].as_f64())
                 .ok_or(io::Error::other("the load has not seen the server's memory"))
         };
-        resident(least, 1.2)?;
-        let (at_least, at_most) = (resident(least, self.size.rest_s)?, resident(most, self.size.rest_s)?);
+        for first in (0..most).step_by(least as usize) {
+            resident(first, least.min(most - first), 1.2)?;
+        }
+        let (at_least, at_most) = (resident(0, least, self.size.rest_s)?, resident(0, most, self.size.rest_s)?);
+        if at_most <= at_least {
+            let told = format!("memory has not grown from {least} to {most} sessions ({at_least} to {at_most} bytes)");
+            return Err(io::Error::other(told));
+        }
         Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) / f64::from(most - least))]))
     }
 }

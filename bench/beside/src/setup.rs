@@ -336,8 +336,8 @@ fn certificate() -> Result<(String, String), rcgen::Error> {
     Ok((terms.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Flags of every Throng.
-pub(crate) const THRONG: &[&str] = &["--shards", "2", "--plain-auth"];
+/// Flags of every Throng. Users are idle after two seconds instead of thirty, so that idle sessions need not be waited for.
+pub(crate) const THRONG: &[&str] = &["--shards", "2", "--plain-auth", "--cache-seconds=2"];
 
 /// Flags of the load that name the first so many accounts of a group and its contacts.
 pub(crate) fn group_flags(group: &Group, sessions: u32) -> Vec<String> {
@@ -366,6 +366,8 @@ fn ejabberd_command(place: &Place, configuration: &Path) -> io::Result<Command> 
     let libraries = peers::ejabberd_libraries().ok_or_else(|| io::Error::other("ejabberd is not installed"))?;
     let mut command = Command::new("erl");
     command.args(peers::ERLANG).args(["-mnesia", "dir"]).arg(format!("\"{}\"", place.data.display()));
+    // Where it leaves a dump if it has to.
+    command.current_dir(&place.folder);
     command.args(["-s", "ejabberd"]).env("ERL_LIBS", libraries).env("HOME", &place.folder);
     command.env("EJABBERD_CONFIG_PATH", configuration).env("EJABBERD_LOG_PATH", place.folder.join("ejabberd-own.log"));
     command.env("ERL_MAX_PORTS", "65536").env("ERL_MAX_ETS_TABLES", "1400").env("ERL_CRASH_DUMP_SECONDS", "0");

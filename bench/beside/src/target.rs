@@ -37,6 +37,7 @@ const TARGETS: &[Target] = &[
     target("memory-tls", "bytes_a_session", Bound::PeersTimes(70.0)),
     target("memory-tls-40", "bytes_a_session", Bound::PeersTimes(70.0)),
     target("logins-plain", "cpu_us_a_login", Bound::PeersTimes(10.0)),
+    target("logins-plain", "cpu_us_a_login_again", Bound::PeersTimes(10.0)),
     target("logins-scram", "cpu_us_a_login", Bound::PeersTimes(10.0)),
     target("messages-50", "cpu_us_a_message", Bound::PeersTimes(20.0)),
     target("messages-1", "cpu_us_a_message", Bound::PeersTimes(8.0)),
