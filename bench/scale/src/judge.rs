@@ -71,13 +71,14 @@ fn seconds(measured: &Measured) -> Value {
     Value::Object(columns)
 }
 
-/// The look with the least memory left while the sessions were held.
-fn fullest(measured: &Measured) -> Option<Look> {
+/// Looks at the held sessions: the one when most memory was taken, and the last.
+fn held(measured: &Measured) -> Option<(Look, Look)> {
     let told = measured.load["seconds"].as_array()?;
     let held: Vec<f64> = told.iter().filter(|s| s["phase"] == "hold").filter_map(|s| s["at_s"].as_f64()).collect();
     let (first, last) = (*held.first()?, *held.last()?);
-    let within = measured.looks.iter().filter(|(at_s, _)| (first..=last + 0.5).contains(at_s));
-    within.map(|(_, look)| *look).min_by_key(|look| look.available)
+    let within: Vec<Look> =
+        measured.looks.iter().filter(|(at_s, _)| (first..=last).contains(at_s)).map(|(_, look)| *look).collect();
+    Some((*within.iter().min_by_key(|look| look.available)?, *within.last()?))
 }
 
 /// Judges a run.
@@ -86,9 +87,11 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
     let up = number(load, "/sessions/up_max").unwrap_or(0.0);
     let ramp_s = number(load, "/ramp_s").unwrap_or(0.0);
     let logins_per_s = if ramp_s > 0.0 { number(load, "/sessions/up_at_hold").unwrap_or(0.0) / ramp_s } else { 0.0 };
-    let memory = fullest(measured).map_or(Value::Null, |now| bytes_a_session(&measured.before, &now, up.max(1.0)));
+    let weigh = |now: &Look| bytes_a_session(&measured.before, now, up.max(1.0));
+    // What was read at a login stays for `cache_seconds`: the sessions' own memory is what is left of it at the end.
+    let (most, memory) = held(measured).map_or((Value::Null, Value::Null), |(most, last)| (weigh(&most), weigh(&last)));
     let whole = number(&memory, "/by_available").zip(number(&memory, "/by_parts")).map(|(a, b)| a.max(b));
-    let errors: f64 = load["errors"].as_object().map_or(0.0, |e| e.values().filter_map(Value::as_f64).sum());
+    let errors = load["errors"].as_object().map_or(0, |e| e.values().filter_map(Value::as_u64).sum::<u64>()) as f64;
     let p99_ms = number(load, "/messages/latency_ms/p99");
     let storm = options.storm_share > 0.0;
     let mut budgets = vec![
@@ -140,6 +143,7 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
         "login": { "mechanism": options.auth, "pipelined": options.pipelined, "a_second": rounded(logins_per_s),
                    "ms": load.pointer("/sessions/login_ms") },
         "bytes_a_session": memory,
+        "bytes_a_session_most": most,
         "sessions": load["sessions"], "messages": load["messages"], "presence": load["presence"],
         "errors": load["errors"], "server": load["server"], "generator": load["generator"],
         "ramp_s": load["ramp_s"], "hold_s": load["hold_s"],

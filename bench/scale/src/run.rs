@@ -160,7 +160,9 @@ pub(crate) fn run(options: &Options, stopped: &dyn Fn() -> bool) -> io::Result<M
     let data = options.folder.join("data");
     accounts(options, &data)?;
     let cores = std::thread::available_parallelism()?.get() as u64;
-    let shards = options.shards.unwrap_or_else(|| shards(options.sessions, descriptors_max(), cores));
+    // In a storm the old connection of a session may still be there when the new one comes.
+    let connections = (options.sessions as f64 * (1.0 + options.storm_share)) as u64;
+    let shards = options.shards.unwrap_or_else(|| shards(connections, descriptors_max(), cores));
     let result = options.folder.join("load.json");
     let _ = fs::remove_file(&result);
     // Written pages of the store count against what is available until they are on the disk.

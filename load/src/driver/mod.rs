@@ -76,7 +76,7 @@ pub(crate) trait Driver {
 }
 
 /// Bytes of the receive buffer that all clients of a worker share.
-const BUFFER_BYTES: usize = 512 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// Clients that one worker's driver can hold.
 pub(crate) fn clients_max(kind: Kind) -> u32 {

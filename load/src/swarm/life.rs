@@ -64,6 +64,8 @@ impl World {
                 let away = self.random.about(mean);
                 self.leave(client, away);
             }
+            // At the end everybody leaves at once, which is this program's hurry and not the server's fault.
+            State::Leaving if self.phase >= Phase::Close => self.close(client, true),
             State::Leaving => self.broke(client, "leaving: timeout", false),
             _ => {}
         }
