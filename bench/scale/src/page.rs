@@ -3,8 +3,11 @@
 use serde_json::Value;
 use throng_load::html::{Line, Moment, document, plot};
 
-/// Plots: title, unit, and the columns of the samples with their names.
-const PLOTS: &[(&str, &str, &[(&str, &str)])] = &[
+/// Lines of a plot: a name, and the column of the samples.
+type Lines = &'static [(&'static str, &'static str)];
+
+/// Plots: title, unit and lines.
+const PLOTS: &[(&str, &str, Lines)] = &[
     ("Sessions", "count", &[("standing", "up")]),
     ("Logins", "a second", &[("logins", "logins_per_s")]),
     ("Messages", "a second", &[("received", "received_per_s")]),
