@@ -156,8 +156,8 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
 pub(crate) fn text(value: &Value) -> String {
     let mut rest = value.clone();
     let seconds = rest.as_object_mut().and_then(|fields| fields.remove("seconds")).unwrap_or_default();
-    let mut text = serde_json::to_string_pretty(&rest).unwrap_or_default();
-    text.truncate(text.trim_end_matches(['}', '\n']).len());
+    let text = serde_json::to_string_pretty(&rest).unwrap_or_default();
+    let text = text.strip_suffix("\n}").unwrap_or(&text);
     let columns: Vec<String> = seconds
         .as_object()
         .into_iter()
