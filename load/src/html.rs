@@ -1,6 +1,6 @@
 //! Results as one HTML page that needs nothing else: plots as inline SVG.
 //!
-//! [`plot`] and [`document`] draw any series; [`page`] is the page of a load run.
+//! [`plot`] and [`document`] draw any series; `page` is the page of a load run.
 
 use std::fmt::Write as _;
 

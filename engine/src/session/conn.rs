@@ -90,7 +90,7 @@ pub enum ConnState {
     Bound(SessionId),
     /// Ended by this side or the other: nothing more is read, `Closed` is awaited.
     Closing {
-        /// Whose messages the send that is under way carries, or [`crate::session::table::NONE`]: they are not lost yet.
+        /// Whose messages the send that is under way carries, or [`NONE`]: they are not lost yet.
         user: u32,
     },
     /// On its way to another shard.

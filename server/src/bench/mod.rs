@@ -2,7 +2,7 @@
 //! Nyström, 2009) with users in the place of processes.
 //!
 //! The server runs within this process, with all its threads, rings, gates and its store; only the network is replaced by
-//! a [`crowd`] in memory. The room must never know how a server is put together: that is behind [`Host`].
+//! a crowd in memory. The room must never know how a server is put together: that is behind [`Host`].
 
 mod crowd;
 mod split;
@@ -162,11 +162,12 @@ fn report(plan: &Plan, results: Vec<Vec<Run>>) -> Value {
             let threads: Vec<Value> = (run.spent.iter())
                 .map(|spent| {
                     let awake = spent.running + spent.in_system_calls + spent.waiting_for_a_core;
+                    let idle = Duration::from_secs_f64(run.seconds).saturating_sub(awake);
                     json!({
                         "running": part(spent.running),
                         "in_system_calls": part(spent.in_system_calls),
                         "waiting_for_a_core": part(spent.waiting_for_a_core),
-                        "idle": (1.0 - part(awake)).max(0.0),
+                        "idle": part(idle),
                     })
                 })
                 .collect();
