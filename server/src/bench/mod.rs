@@ -173,7 +173,7 @@ fn report(plan: &Plan, results: Vec<Vec<Run>>) -> Value {
                 .collect();
             json!({
                 "shards": shards,
-                "seconds": (run.seconds * 1000.0).round() / 1000.0,
+                "seconds": (run.seconds * 1e6).round() / 1e6,
                 "messages_per_s": rate(plan, &run),
                 "messages_per_s_of_all_runs": rates,
                 "speed_up": (first / run.seconds * 100.0).round() / 100.0,
