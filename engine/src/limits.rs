@@ -43,7 +43,8 @@ const _: () = assert!(SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 + 256 <= PREAUTH_BY
 /// who have gone cost nothing.
 pub const JOBS_UNDER_WAY_MAX: usize = 16;
 
-/// Jobs of a shard that may wait beyond twice as many as it has connections.
+/// Jobs of a shard that may wait beyond twice as many as it has connections. With so many waiting, changes of password are
+/// refused with `<resource-constraint/>`.
 pub const JOBS_WAITING_SPARE: usize = 1_024;
 
 /// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).

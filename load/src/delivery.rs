@@ -1,4 +1,4 @@
-//! Numbers on messages, and what became of each: lost, duplicated, out of order.
+//! Numbers on messages, and what became of each: lost, duplicated, out of order, changed on the way.
 //!
 //! A pair's messages are numbered from 0 in the order they are sent. The receiver's book is exact whatever happens: it
 //! keeps what has not come as ranges, so that its memory is in proportion to the gaps and not to the messages.
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// What a body says: `!run pair number nanoseconds` and padding.
+/// What a body says: `!run pair number nanoseconds check` and padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     /// Which run, so that what an earlier one has left in a mailbox is not mistaken for a duplicate.
@@ -19,28 +19,67 @@ pub(crate) struct Stamp {
     pub(crate) sent_ns: u64,
 }
 
+/// What a body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    /// As it was written.
+    Whole(Stamp),
+    /// Of this program, and changed since.
+    Corrupted,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// Digits of the check.
+const CHECK_BYTES: usize = 8;
+
 impl Stamp {
     /// Appends the body's text and fills it up with `x` until `out` has `bytes_until` bytes.
     pub(crate) fn write(self, out: &mut Vec<u8>, bytes_until: usize) {
+        let start = out.len();
         out.push(b'!');
         for number in [u64::from(self.run), u64::from(self.pair), u64::from(self.number), self.sent_ns] {
             write_number(out, number);
             out.push(b' ');
         }
-        if out.len() < bytes_until {
-            out.resize(bytes_until, b'x');
-        }
+        let end = bytes_until.max(out.len() + CHECK_BYTES);
+        out.extend_from_slice(&self.check(end - start));
+        out.resize(end, b'x');
     }
 
-    /// Reads a body; none if it is somebody else's.
-    pub(crate) fn read(body: &str) -> Option<Stamp> {
-        let mut fields = body.strip_prefix('!')?.splitn(5, ' ');
-        Some(Stamp {
+    /// Reads a body. That one byte of it is another than was written is always seen.
+    pub(crate) fn read(body: &str) -> Body {
+        let whole = body.starts_with('!');
+        let mut first = body.chars();
+        first.next();
+        let Some((stamp, rest)) = Stamp::fields(first.as_str()) else {
+            return if whole { Body::Corrupted } else { Body::Foreign };
+        };
+        let intact = rest.split_at_checked(CHECK_BYTES).is_some_and(|(check, padding)| {
+            check.as_bytes() == stamp.check(body.len()) && padding.bytes().all(|byte| byte == b'x')
+        });
+        if whole && intact { Body::Whole(stamp) } else { Body::Corrupted }
+    }
+
+    fn fields(text: &str) -> Option<(Stamp, &str)> {
+        let mut fields = text.splitn(5, ' ');
+        let stamp = Stamp {
             run: fields.next()?.parse().ok()?,
             pair: fields.next()?.parse().ok()?,
             number: fields.next()?.parse().ok()?,
             sent_ns: fields.next()?.parse().ok()?,
-        })
+        };
+        Some((stamp, fields.next()?))
+    }
+
+    /// Eight digits that depend on all that the stamp says and on the body's length.
+    fn check(self, body_bytes: usize) -> [u8; CHECK_BYTES] {
+        let mut mixed = body_bytes as u64;
+        for number in [u64::from(self.run), u64::from(self.pair), u64::from(self.number), self.sent_ns] {
+            mixed = (mixed ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^= mixed >> 29;
+        }
+        std::array::from_fn(|at| b"0123456789abcdef"[(mixed >> (4 * at)) as usize & 15])
     }
 }
 
@@ -259,8 +298,27 @@ mod tests {
         stamp.write(&mut out, 100);
         assert_eq!(out.len(), 100);
         let body = std::str::from_utf8(&out[4..]).expect("text");
-        assert_eq!(Stamp::read(body), Some(stamp));
-        assert_eq!(Stamp::read("hello"), None);
-        assert_eq!(Stamp::read("!1 2 3"), None);
+        assert_eq!(Stamp::read(body), Body::Whole(stamp));
+        assert_eq!(Stamp::read("hello"), Body::Foreign);
+        assert_eq!(Stamp::read("!1 2 3"), Body::Corrupted);
+    }
+
+    #[test]
+    fn a_body_with_one_other_byte_or_another_length_is_corrupted() {
+        let stamp = Stamp { run: 77, pair: 0, number: 1_000, sent_ns: 98_765 };
+        let mut out = Vec::new();
+        stamp.write(&mut out, 60);
+        for at in 0..out.len() {
+            for byte in (b' '..=b'~').filter(|byte| *byte != out[at]) {
+                let mut changed = out.clone();
+                changed[at] = byte;
+                let text = std::str::from_utf8(&changed).expect("ASCII");
+                assert_eq!(Stamp::read(text), Body::Corrupted, "{text}");
+            }
+        }
+        let text = std::str::from_utf8(&out).expect("ASCII");
+        for changed in [&text[..59], &format!("{text}x"), &text[..0]] {
+            assert_ne!(Stamp::read(changed), Body::Whole(stamp), "{changed}");
+        }
     }
 }

@@ -43,6 +43,12 @@ counters! {
     reordered,
     /// Messages with a number that was never sent.
     unknown,
+    /// Messages that came with another body than they were sent with.
+    corrupted,
+    /// Messages that took longer than the scenario allows.
+    late,
+    /// Sessions that stood and were ended, by the server or on the way to it.
+    broken,
     /// Messages that are not of this run.
     foreign,
     /// Messages that never came though both connections stood.
@@ -123,8 +129,8 @@ pub(crate) struct Sample {
     pub(crate) stayed: Vec<(u64, u64)>,
     /// Times from a connection's beginning until its session stood.
     pub(crate) logins: Vec<(u64, u64)>,
-    /// The longest that a message was sent after its time, in microseconds: the generator's own lateness.
-    pub(crate) late_us_max: u64,
+    /// How long after its time each message of the open loop was sent: the generator's own lateness.
+    pub(crate) sent_late: Vec<(u64, u64)>,
     /// CPU time of the worker since its last sample, in microseconds.
     pub(crate) cpu_us: u64,
     /// It has ended.

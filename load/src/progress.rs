@@ -43,8 +43,8 @@ pub(crate) struct Second {
     pub(crate) server_resident_bytes: Option<u64>,
     /// Cores that the generator's workers used.
     pub(crate) generator_cores: f64,
-    /// The longest that a message was sent after its time.
-    pub(crate) late_ms_max: f64,
+    /// The 99th percentile of how long after their time messages of the open loop were sent.
+    pub(crate) late_p99_ms: Option<f64>,
 }
 
 /// Everything that was measured.
@@ -73,8 +73,8 @@ pub(crate) struct Whole {
     pub(crate) cpu_us: u64,
     /// Of those, in the hold.
     pub(crate) hold_cpu_us: u64,
-    /// The longest that a message was sent after its time.
-    pub(crate) late_us_max: u64,
+    /// How long after their time messages of the open loop were sent.
+    pub(crate) sent_late: Times,
     /// Logins of the ramp.
     pub(crate) ramp_logins: u64,
     /// CPU time of the server in the ramp.
@@ -107,7 +107,7 @@ pub(crate) struct Gatherer {
     second: Counters,
     latency: Times,
     cpu_us: u64,
-    late_us: u64,
+    sent_late: Times,
     second_at: Duration,
     server: Option<Usage>,
     /// CPU time of the server when the phase began.
@@ -131,7 +131,7 @@ impl Gatherer {
                 ramp_s: 0.0,
                 cpu_us: 0,
                 hold_cpu_us: 0,
-                late_us_max: 0,
+                sent_late: Times::new(),
                 ramp_logins: 0,
                 server_ramp_cpu_us: None,
                 server_hold_cpu_us: None,
@@ -143,7 +143,7 @@ impl Gatherer {
             second: Counters::default(),
             latency: Times::new(),
             cpu_us: 0,
-            late_us: 0,
+            sent_late: Times::new(),
             second_at: Duration::ZERO,
             server,
             server_at_phase: server.map(|server| server.cpu_us),
@@ -164,8 +164,8 @@ impl Gatherer {
         self.whole.logins.add(&sample.logins);
         self.cpu_us += sample.cpu_us;
         self.whole.cpu_us += sample.cpu_us;
-        self.late_us = self.late_us.max(sample.late_us_max);
-        self.whole.late_us_max = self.whole.late_us_max.max(sample.late_us_max);
+        self.sent_late.add(&sample.sent_late);
+        self.whole.sent_late.add(&sample.sent_late);
     }
 
     /// Whether a second is full or the phase is another: then [`Gatherer::moment`] wants to know the server's usage.
@@ -212,6 +212,7 @@ impl Gatherer {
         whole.server_resident_bytes_max = whole.server_resident_bytes_max.max(resident);
         let counted = std::mem::take(&mut self.second);
         let latency = std::mem::replace(&mut self.latency, Times::new());
+        let late = std::mem::replace(&mut self.sent_late, Times::new());
         whole.seconds.push(Second {
             at_s: (at.as_secs_f64() * 1000.0).round() / 1000.0,
             phase: word(phase),
@@ -228,7 +229,7 @@ impl Gatherer {
             server_cores: used.map(cores),
             server_resident_bytes: resident,
             generator_cores: cores(std::mem::take(&mut self.cpu_us)),
-            late_ms_max: std::mem::take(&mut self.late_us) as f64 / 1000.0,
+            late_p99_ms: late.quantile_ms(0.99),
         });
         self.second_at = at;
         self.server = server;

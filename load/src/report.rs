@@ -21,11 +21,34 @@ fn times(times: &Times) -> Value {
     })
 }
 
-/// Whether every message came once and in order, but for those that a broken connection explains, and some session stood.
-pub(crate) fn is_good(whole: &Whole) -> bool {
+/// What a server must not do, with how often it has been done.
+fn faults(whole: &Whole) -> [(&'static str, u64); 7] {
     let counted = &whole.counters;
-    let wrong = counted.lost + counted.duplicates + counted.reordered + counted.unknown;
-    wrong == 0 && whole.gauges.arrived > 0
+    [
+        ("lost", counted.lost),
+        ("duplicates", counted.duplicates),
+        ("reordered", counted.reordered),
+        ("corrupted", counted.corrupted),
+        ("unknown", counted.unknown),
+        ("late", counted.late),
+        ("sessions broken", counted.broken),
+    ]
+}
+
+/// Whether every message came once, whole, in order and in time, but for those that a broken connection explains, no session
+/// was broken off, and some stood.
+pub(crate) fn is_good(whole: &Whole) -> bool {
+    faults(whole).iter().all(|(_, count)| *count == 0) && whole.gauges.arrived > 0
+}
+
+/// In words: `good`, or what was wrong.
+fn verdict(whole: &Whole) -> String {
+    let told = faults(whole).into_iter().filter(|(_, count)| *count > 0);
+    let mut wrong: Vec<String> = told.map(|(what, count)| format!("{what} {count}")).collect();
+    if whole.gauges.arrived == 0 {
+        wrong.push("nobody could log in".into());
+    }
+    if wrong.is_empty() { "good".into() } else { format!("NOT good: {}", wrong.join(", ")) }
 }
 
 /// Seconds from the storm until all that stood before it stood again; none if there was none, or it did not end.
@@ -54,18 +77,19 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
     json!({
         "scenario": scenario_json,
         "good": is_good(whole),
+        "verdict": verdict(whole),
         "ramp_s": rounded(whole.ramp_s, 3),
         "hold_s": rounded(whole.hold_s, 3),
         "sessions": {
             "arrived": whole.gauges.arrived, "hopeless": whole.gauges.hopeless, "up_max": whole.up_max,
             "up_at_hold": whole.up_at_hold, "connects": counted.connects, "logins": counted.logins,
             "logins_per_s": (whole.ramp_s > 0.0).then(|| rounded(whole.ramp_logins as f64 / whole.ramp_s, 1)),
-            "login_ms": times(&whole.logins), "storm_recovered_s": storm_s(scenario, whole),
+            "broken": counted.broken, "login_ms": times(&whole.logins), "storm_recovered_s": storm_s(scenario, whole),
         },
         "messages": {
             "sent": counted.sent, "received": counted.received, "delayed": counted.delayed,
             "lost": counted.lost, "unsure": counted.unsure, "duplicates": counted.duplicates,
-            "reordered": counted.reordered, "unknown": counted.unknown, "foreign": counted.foreign,
+            "reordered": counted.reordered, "corrupted": counted.corrupted, "late": counted.late, "unknown": counted.unknown, "foreign": counted.foreign,
             "not_sent": counted.not_sent, "given_up": counted.given_up,
             "sent_per_s": per_s(whole.hold.sent), "received_per_s": per_s(whole.hold.received),
             "latency_ms": times(&whole.latency),
@@ -91,7 +115,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
                 (whole.up_at_hold > 0 && grown > 0).then(|| rounded(grown as f64 / whole.up_at_hold as f64, 1)),
             "cpu_s": rounded(whole.cpu_us as f64 / 1e6, 3),
             "cpu_us_per_message": cost(whole.hold_cpu_us),
-            "late_ms_max": whole.late_us_max as f64 / 1000.0,
+            "sent_late_ms": times(&whole.sent_late),
         },
         "seconds": whole.seconds,
     })
@@ -135,8 +159,12 @@ pub(crate) fn summary(result: &Value) -> String {
         figure("/generator/cpu_us_per_message"),
         figure("/generator/client_bytes_per_session")
     ));
+    if let Some(p99) = result.pointer("/generator/sent_late_ms/p99").and_then(Value::as_f64) {
+        lines.push(format!("generator sent 99 % of the open loop's messages within {p99} ms of their time"));
+    }
     if let Some(errors) = result.pointer("/errors").and_then(Value::as_object) {
         lines.extend(errors.iter().map(|(kind, count)| format!("error     {kind}: {count}")));
     }
+    lines.push(format!("verdict   {}", result["verdict"].as_str().unwrap_or_default()));
     lines.join("\n")
 }

@@ -252,6 +252,8 @@ table! {
             "Open loop: messages a second in all, at random times; latency counts from when each was to be sent";
         message_bytes: u32 = 180, "BYTES",
             "Size of a message as its sender writes it; at least what its address and number take";
+        late_ms: f64 = 0.0, "MILLISECONDS",
+            "A message that takes longer is a fault of the server; 0: none is";
         messages_max: u64 = 0, "N",
             "Send no more than this in all; 0: no bound";
         spike_at_s: f64 = 0.0, "SECONDS",

@@ -1,67 +1,15 @@
 //! `throng load` against `throng serve`, both as processes: every way in, several processes, and an end by a signal.
 
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const THRONG: &str = env!("CARGO_BIN_EXE_throng");
-const LONG: Duration = Duration::from_secs(20);
-
-/// A server with fifty accounts, ended when dropped.
-struct Server {
-    child: Child,
-    plain: String,
-    direct: String,
-    data: tempfile::TempDir,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::support::{LONG, Server, THRONG, good, read, throng};
 
 impl Server {
-    fn start() -> Server {
-        let data = tempfile::tempdir().expect("a folder");
-        let folder = data.path().join("data");
-        let csv = data.path().join("users.csv");
-        let csv = csv.to_str().expect("a plain path");
-        let folder = folder.to_str().expect("a plain path");
-        good(&throng(&["load", "--write-accounts", csv, "--sessions", "50"]));
-        good(&throng(&["user", "import", csv, "--data", folder]));
-        let log = std::fs::File::create(data.path().join("out")).expect("a file");
-        let child = Command::new(THRONG)
-            .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
-            .args(["--shards", "2", "--open-registration", "--registrations-hourly-max", "1000"])
-            .stdout(log.try_clone().expect("a file"))
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("throng starts");
-        let mut server = Server { child, plain: String::new(), direct: String::new(), data };
-        let end = Instant::now() + LONG;
-        while server.plain.is_empty() || server.direct.is_empty() {
-            assert!(Instant::now() < end && matches!(server.child.try_wait(), Ok(None)), "the server does not start");
-            std::thread::sleep(Duration::from_millis(10));
-            let out = read(&server.data.path().join("out"));
-            if !out.contains("Next:") {
-                continue;
-            }
-            for line in out.lines() {
-                match line.split_whitespace().collect::<Vec<_>>()[..] {
-                    [address, "STARTTLS"] => server.plain = address.to_owned(),
-                    [address, "TLS"] => server.direct = address.to_owned(),
-                    _ => {}
-                }
-            }
-        }
-        server
-    }
-
     /// A load of ten pairs for two seconds, and its result.
     fn load(&self, to: &str, further: &[&str]) -> Value {
         let flags = ["load", "--to", to, "--sessions", "50", "--pairs", "10", "--hold-s", "2", "--quiet"];
@@ -81,18 +29,6 @@ impl Server {
         assert_eq!((&result["messages"]["lost"], &result["messages"]["reordered"]), (&0.into(), &0.into()), "{result}");
         result
     }
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
-
-fn throng(arguments: &[&str]) -> Output {
-    Command::new(THRONG).args(arguments).stdin(Stdio::null()).output().expect("throng runs")
-}
-
-fn good(output: &Output) {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Everyone came in, and every message came once.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod chart;
+mod children;
 mod compare;
 mod figures;
 mod peers;
@@ -27,9 +28,9 @@ Build the programs that it runs first:
 
 Examples:
   beside run --install
-      everything, three times in turn, under 40 minutes; installs the peers that are missing
+      everything, three times in turn, under 40 minutes, each step with the time left; installs the peers that are missing
   beside run --brief
-      once, shortly, under 8 minutes
+      once, shortly, under 20 minutes
   beside run --only messages-1,fan-out --out bench/results/side-by-side.json
       these two; what else the file has stays
   beside table bench/results/side-by-side.json --chart docs/side-by-side.svg

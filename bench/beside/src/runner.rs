@@ -64,7 +64,6 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
     report.skipped = skipped.clone();
     let wanted_setups: Vec<_> =
         SETUPS.iter().filter(|setup| setups.contains(&setup.name) && !skipped.contains_key(setup.name)).collect();
-    let mut progress = Progress { done: 0, all: 0, started: Instant::now() };
     let plan: Vec<(&Scenario, usize, Vec<Step>)> = SCENARIOS
         .iter()
         .filter(|scenario| scenarios.contains(&scenario.name))
@@ -75,18 +74,27 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
             (scenario, runs.min(scenario.runs_max), steps)
         })
         .collect();
-    progress.all = plan.iter().map(|(_, runs, steps)| runs * steps.len()).sum();
+    let about_s = |(scenario, setup): &Step| scenario.about_s(*setup, &size);
+    let mut progress = Progress {
+        done: 0,
+        all: plan.iter().map(|(_, runs, steps)| runs * steps.len()).sum(),
+        started: Instant::now(),
+        done_s: 0.0,
+        all_s: plan.iter().map(|(_, runs, steps)| *runs as f64 * steps.iter().map(about_s).sum::<f64>()).sum(),
+    };
     let mut whole = true;
     for (scenario, runs, steps) in plan {
         let mut seen: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
         for run in 1..=runs {
-            for (_, setup) in &steps {
+            for step in &steps {
+                let setup = &step.1;
                 let name = setup.map_or(FLOOR, |setup| setup.name);
                 progress.begin(scenario.name, name, run, runs);
                 let figures = match setup {
                     Some(setup) => scenario.measure(&world, setup, &size),
-                    None => scenario.floor(&options.raw, &size),
+                    None => scenario.floor(&world, &options.raw, &size),
                 };
+                progress.done_s += about_s(step);
                 match figures {
                     Ok(figures) => {
                         progress.end(&figures);
@@ -171,18 +179,30 @@ struct Progress {
     done: usize,
     all: usize,
     started: Instant,
+    /// What has been done should have taken about so long, and everything.
+    done_s: f64,
+    all_s: f64,
+}
+
+/// Seconds that are left: the estimate of the rest, by how the estimate has done so far.
+fn left_s(done_s: f64, all_s: f64, took_s: f64) -> f64 {
+    let times = if done_s > 0.0 { took_s / done_s } else { 1.0 };
+    (all_s - done_s).max(0.0) * times
 }
 
 impl Progress {
     fn begin(&mut self, scenario: &str, setup: &str, run: usize, runs: usize) {
         self.done += 1;
         let took = self.started.elapsed().as_secs();
+        let left = left_s(self.done_s, self.all_s, took as f64) as u64;
         eprintln!(
-            "[{}/{} {}:{:02}] {scenario}, {setup}, run {run} of {runs}",
+            "[{}/{}, {}:{:02}, {}:{:02} left] {scenario}, {setup}, run {run} of {runs}",
             self.done,
             self.all,
             took / 60,
-            took % 60
+            took % 60,
+            left / 60,
+            left % 60
         );
     }
 
@@ -198,6 +218,29 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_goes_by_how_the_estimate_has_done() {
+        assert_eq!(left_s(0.0, 600.0, 0.0), 600.0);
+        assert_eq!(left_s(200.0, 600.0, 300.0), 600.0, "it takes half as long again");
+        assert_eq!(left_s(600.0, 600.0, 500.0), 0.0);
+    }
+
+    #[test]
+    fn a_whole_run_takes_less_than_the_help_says() {
+        let all = |size: &Size, runs: usize| -> f64 {
+            let steps = |scenario: &Scenario| {
+                let servers = SETUPS.iter().filter(|setup| scenario.peers || setup.is_throng());
+                let floor = if scenario.has_floor() { scenario.about_s(None, size) } else { 0.0 };
+                (floor + servers.map(|setup| scenario.about_s(Some(setup), size)).sum::<f64>())
+                    * runs.min(scenario.runs_max) as f64
+            };
+            SCENARIOS.iter().map(steps).sum()
+        };
+        // Accounts and rosters are made once a set-up, which takes some minutes more.
+        assert!(all(&Size::FULL, 3) < 37.0 * 60.0, "{} s", all(&Size::FULL, 3));
+        assert!(all(&Size::BRIEF, 1) < 19.0 * 60.0, "{} s", all(&Size::BRIEF, 1));
+    }
 
     #[test]
     fn naming_a_set_up_leaves_all_scenarios_and_the_other_way_round() {

@@ -79,12 +79,21 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
 
 const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
     let work = Work::Memory { contacts, tls };
-    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: 2, floor: None, work }
+    Scenario {
+        name,
+        title,
+        archive: false,
+        stored: Stored::Clear,
+        peers: true,
+        runs_max: if contacts { 1 } else { 2 },
+        floor: None,
+        work,
+    }
 }
 
 const fn logins(name: &'static str, title: &'static str, mechanism: &'static str, stored: Stored) -> Scenario {
     let (floor, work) = (Some(Floor::Accept), Work::Logins(mechanism));
-    Scenario { name, title, archive: false, stored, peers: true, runs_max: usize::MAX, floor, work }
+    Scenario { name, title, archive: false, stored, peers: true, runs_max: 2, floor, work }
 }
 
 /// The table, in the order in which it is run.
@@ -135,7 +144,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         archive: false,
         stored: Stored::Clear,
         peers: true,
-        runs_max: 2,
+        runs_max: 1,
         floor: None,
         work: Work::Stalled,
     },
@@ -152,8 +161,6 @@ pub(crate) struct Size {
     idle: [[u32; 2]; 2],
     /// The same with contacts.
     befriended: [[u32; 2]; 2],
-    /// Time in which memory comes to rest, seconds.
-    rest_s: f64,
     /// How long a stalled receiver is written to, seconds.
     stall_s: f64,
 }
@@ -161,11 +168,10 @@ pub(crate) struct Size {
 impl Size {
     /// For figures to keep.
     pub(crate) const FULL: Size = Size {
-        hold_s: 4.0,
-        logins: [10_000, 2_000],
+        hold_s: 3.5,
+        logins: [6_000, 2_000],
         idle: [[5_000, 15_000], [1_000, 3_000]],
-        befriended: [[1_000, 4_000], [500, 1_500]],
-        rest_s: 5.0,
+        befriended: [[2_000, 6_000], [500, 1_500]],
         stall_s: 16.0,
     };
     /// For a look.
@@ -173,8 +179,7 @@ impl Size {
         hold_s: 2.0,
         logins: [5_000, 1_000],
         idle: [[5_000, 15_000], [500, 1_500]],
-        befriended: [[500, 1_500], [250, 750]],
-        rest_s: 3.0,
+        befriended: [[1_000, 3_000], [250, 750]],
         stall_s: 4.0,
     };
 
@@ -195,6 +200,9 @@ impl Size {
     }
 }
 
+/// The floors' receivers wait with epoll: who sends pays for waking them, which costs more with polls of io_uring.
+const AS_THE_FLOORS: &str = "--driver=epoll";
+
 /// Half of a roster of 40 contacts sees the user, the other half is seen.
 const CONTACTS_EACH_WAY: u32 = 20;
 
@@ -205,7 +213,7 @@ impl Scenario {
     }
 
     /// Measures the floor.
-    pub(crate) fn floor(&self, raw: &Path, size: &Size) -> io::Result<Figures> {
+    pub(crate) fn floor(&self, world: &World, raw: &Path, size: &Size) -> io::Result<Figures> {
         let Some(floor) = self.floor else { return Ok(Figures::new()) };
         let mut command = Command::new(raw);
         let seconds = size.hold_s.to_string();
@@ -219,7 +227,7 @@ impl Scenario {
             ]),
             Floor::FanOut => command.args(["fan-out", "--seconds", &seconds, "--receivers", &RECEIVERS.to_string()]),
         };
-        let done = command.output()?;
+        let done = world.children.output(&mut command)?;
         let told: Value = serde_json::from_slice(&done.stdout)
             .map_err(|_| io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))?;
         let keys: &[(&str, &str)] = match floor {
@@ -232,6 +240,38 @@ impl Scenario {
             Floor::FanOut => &[("cpu_us_a_delivery", "/server_cpu_us_per_delivery")],
         };
         read(&told, keys)
+    }
+
+    /// About how long one measurement takes on a machine of two cores, seconds.
+    pub(crate) fn about_s(&self, setup: Option<&Setup>, size: &Size) -> f64 {
+        let Some(setup) = setup else { return size.hold_s + 2.0 };
+        let peer = !setup.is_throng();
+        // A load's own beginning and end, and a server's start.
+        let (start_s, each_s) = if peer { (4.0, 1.5) } else { (1.0, 1.0) };
+        let sessions_per_s = if peer { 400.0 } else { 2_000.0 };
+        let of = |sessions: u32| f64::from(sessions) / sessions_per_s;
+        start_s
+            + match self.work {
+                Work::WaysIn => 9.0 * (each_s + 0.5),
+                // A first PLAIN login derives keys.
+                Work::Logins(mechanism) => {
+                    let slow = if mechanism == "plain" && !peer { 2.5 } else { 1.0 };
+                    2.0 * (each_s + slow * of(size.own(size.logins, setup)))
+                }
+                Work::Messages { pairs, latency, .. } => {
+                    let loads = if latency { 3.0 } else { 1.0 };
+                    loads * (each_s + size.hold_s + of(2 * pairs))
+                }
+                Work::Latency(_) => each_s + size.hold_s + of(200),
+                Work::FanOut => (each_s + size.hold_s + 0.5) * if peer { 1.0 } else { 2.0 },
+                Work::Stalled => 2.0 * each_s + size.stall_s + 4.0,
+                Work::Memory { contacts, tls } => {
+                    let [least, most] = size.own(if contacts { size.befriended } else { size.idle }, setup);
+                    let loads = f64::from(most.div_ceil(least)) + 2.0;
+                    // Two seconds idle, six still; TLS and rosters take their time.
+                    loads * each_s + if tls || contacts { 2.0 } else { 1.0 } * of(2 * most + least) + 16.0
+                }
+            }
     }
 
     /// Starts a server and measures it.
@@ -322,7 +362,7 @@ impl Bench<'_> {
 
     fn messages(&self, pairs: u32, in_flight: u32, latency: bool) -> io::Result<Figures> {
         let told = self.load(&words(&format!(
-            "--sessions={} --pairs={pairs} --in-flight={in_flight} --ramp-per-s=2000 --hold-s={}",
+            "--sessions={} --pairs={pairs} --in-flight={in_flight} --ramp-per-s=2000 {AS_THE_FLOORS} --hold-s={}",
             pairs * 2,
             self.size.hold_s
         )))?;
@@ -362,7 +402,9 @@ impl Bench<'_> {
         let all = Group { prefix: "f", count: RECEIVERS + 1, contacts: RECEIVERS };
         let mut flags = group_flags(&all, all.count);
         let hold_s = self.size.hold_s;
-        flags.extend(words(&format!("--subscribe=false --ramp-per-s=200 --presence-per-s=50 --hold-s={hold_s}")));
+        flags.extend(words(&format!(
+            "--subscribe=false --ramp-per-s=200 --presence-per-s=50 {AS_THE_FLOORS} --hold-s={hold_s}"
+        )));
         let mut figures = read(&self.load(&flags)?, &[("cpu_us_a_delivery", "/server/cpu_us_per_presence")])?;
         if self.setup.is_throng() {
             flags.push("--presence-per-s=2000".into());
@@ -376,53 +418,66 @@ impl Bench<'_> {
         Ok(figures)
     }
 
+    /// How much more memory the server has at its most while a receiver does not read than after the same messages to one that
+    /// does.
     fn stalled(&self) -> io::Result<Figures> {
         const BYTES: u32 = 16 << 10;
-        let before = self.server.resident()?;
-        let told = self.load(&words(&format!(
-            "--sessions=2 --pairs=1 --stall-share=1 --in-flight=0 --message-bytes={BYTES} --rate=4000 --drain-s=1 --hold-s={}",
-            self.size.stall_s
-        )))?;
-        let most = read(&told, &[("most", "/server/resident_bytes_max"), ("sent", "/messages/sent")])?;
+        let flags = |stalled: u32, hold_s: f64| {
+            words(&format!(
+                "--sessions=2 --pairs=1 --stall-share={stalled} --in-flight=0 --message-bytes={BYTES} --rate=4000 \
+                 --drain-s=1 --hold-s={hold_s}"
+            ))
+        };
+        self.load(&flags(0, 2.0))?;
+        let before = self.server.resident()? as f64;
+        let told = self.load(&flags(1, self.size.stall_s))?;
+        let seconds = told["seconds"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let held = seconds.iter().filter(|second| second["phase"] == "hold");
+        let most = held.filter_map(|second| second["server_resident_bytes"].as_f64()).fold(before, f64::max);
+        let sent = read(&told, &[("sent", "/messages/sent")])?;
         Ok(Figures::from([
-            ("grown_mb".to_owned(), (most["most"] - before as f64).max(0.0) / 1e6),
-            ("sent_mb".to_owned(), most["sent"] * f64::from(BYTES) / 1e6),
+            ("grown_mb".to_owned(), (most - before) / 1e6),
+            ("sent_mb".to_owned(), sent["sent"] * f64::from(BYTES) / 1e6),
         ]))
     }
 
-    /// The slope of resident memory between two counts of sessions. Before, every account has logged in and out once, in
-    /// waves no larger than the first count: what grows with use rather than with sessions has grown then.
+    /// The slope of memory between two counts of sessions, each once the server is idle and its memory stands still. Before,
+    /// every account has logged in and out once, in waves no larger than the first count: what grows with use rather than with
+    /// sessions has grown then.
     fn memory(&self, contacts: bool, tls: bool) -> io::Result<Figures> {
         let [least, most] = self.size.own(if contacts { self.size.befriended } else { self.size.idle }, self.setup);
         let group = match contacts {
             true => Group { prefix: "c", count: most, contacts: CONTACTS_EACH_WAY },
             false => Group { prefix: "u", count: most, contacts: 0 },
         };
-        let resident = |first: u32, sessions: u32, hold_s: f64| {
+        let to = if tls { self.server.place.tls } else { self.server.place.plain };
+        let flags = |first: u32, sessions: u32, hold_s: f64| {
             let mut flags = group_flags(&group, sessions);
             flags.extend(words(&format!(
                 "--user-first={first} --subscribe=false --ramp-per-s=2000 --login-s-max=60 --hold-s={hold_s}"
             )));
-            let place = &self.server.place;
             if tls {
                 flags.extend(words("--tls=direct --tls-insecure"));
             }
-            let told = self.world.load(&self.server, if tls { place.tls } else { place.plain }, &flags)?;
-            let told = self.stood(&flags, told)?;
-            let seconds = told["seconds"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let held = seconds.iter().rfind(|second| second["phase"] == "hold");
-            held.and_then(|second| second["server_resident_bytes"].as_f64())
-                .ok_or(io::Error::other("the load has not seen the server's memory"))
+            flags
         };
         for first in (0..most).step_by(least as usize) {
-            resident(first, least.min(most - first), 1.2)?;
+            let flags = flags(first, least.min(most - first), 0.5);
+            let told = self.world.load(&self.server, to, &flags)?;
+            self.stood(&flags, told)?;
         }
-        let (at_least, at_most) = (resident(0, least, self.size.rest_s)?, resident(0, most, self.size.rest_s)?);
+        let weigh = |sessions: u32| {
+            let flags = flags(0, sessions, 300.0);
+            let (bytes, told) = self.world.weigh(&self.server, to, &flags)?;
+            self.stood(&flags, told)?;
+            Ok::<_, io::Error>(bytes)
+        };
+        let (at_least, at_most) = (weigh(least)?, weigh(most)?);
         if at_most <= at_least {
             let told = format!("memory has not grown from {least} to {most} sessions ({at_least} to {at_most} bytes)");
             return Err(io::Error::other(told));
         }
-        Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) / f64::from(most - least))]))
+        Ok(Figures::from([("bytes_a_session".to_owned(), (at_most - at_least) as f64 / f64::from(most - least))]))
     }
 }
 

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::children::{Children, Held};
 use crate::peers;
 
 /// Where servers listen: an address that the load does not connect from, so that none of its ports rests there.
@@ -112,8 +112,8 @@ pub(crate) struct World {
     throng: PathBuf,
     /// Groups of accounts, for Throng and for the peers, which get fewer.
     groups: [Vec<Group>; 2],
-    /// The server that was started last.
-    running: Arc<Mutex<Option<rustix::process::Pid>>>,
+    /// All processes that run.
+    pub(crate) children: Children,
 }
 
 impl World {
@@ -121,7 +121,7 @@ impl World {
     pub(crate) fn new(throng: &Path, groups: [Vec<Group>; 2]) -> io::Result<World> {
         let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
         fs::create_dir_all(folder.join("stages"))?;
-        let world = World { folder, throng: throng.canonicalize()?, groups, running: Arc::default() };
+        let world = World { folder, throng: throng.canonicalize()?, groups, children: Children::default() };
         world.end_by_signal()?;
         let (certificate, key) = certificate().map_err(io::Error::other)?;
         fs::write(world.folder.join("crt.pem"), &certificate)?;
@@ -130,20 +130,28 @@ impl World {
         Ok(world)
     }
 
-    /// On SIGINT or SIGTERM: ends the server and removes the folder, and then this program.
+    /// On SIGINT or SIGTERM: ends all children and removes the folder, and then this program.
     fn end_by_signal(&self) -> io::Result<()> {
-        let (running, folder) = (self.running.clone(), self.folder.clone());
+        let (children, folder) = (self.children.clone(), self.folder.clone());
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             if signals.forever().next().is_some() {
-                let pid = *running.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+                children.end();
                 let _ = fs::remove_dir_all(&folder);
                 std::process::exit(130);
             }
         })?;
         Ok(())
+    }
+
+    fn finished(&self, command: &mut Command) -> io::Result<()> {
+        let done = self.children.output(command)?;
+        if done.status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))
+        }
     }
 
     fn groups(&self, setup: &Setup) -> &[Group] {
@@ -167,7 +175,7 @@ impl World {
                 let place = self.place(&made)?;
                 let configuration = self.configured("ejabberd.yml", peers::ejabberd(&place, stored))?;
                 let mut command = ejabberd_command(&place, &configuration)?;
-                finished(command.args(["-eval", &peers::ejabberd_accounts(groups), "-s", "init", "stop"]))?;
+                self.finished(command.args(["-eval", &peers::ejabberd_accounts(groups), "-s", "init", "stop"]))?;
             }
         }
         fs::rename(&made, &stage)?;
@@ -194,8 +202,8 @@ impl World {
             let csv = self.folder.join("users.csv");
             let mut write = Command::new(&self.throng);
             write.args(["load", "--write-accounts"]).arg(&csv).args(group_flags(group, group.count));
-            finished(&mut write)?;
-            finished(Command::new(&self.throng).args(["user", "import"]).arg(&csv).arg("--data").arg(data))?;
+            self.finished(&mut write)?;
+            self.finished(Command::new(&self.throng).args(["user", "import"]).arg(&csv).arg("--data").arg(data))?;
         }
         Ok(())
     }
@@ -205,7 +213,7 @@ impl World {
         let stage = self.prepare(setup, stored)?;
         let data = self.folder.join("data");
         let _ = fs::remove_dir_all(&data);
-        finished(Command::new("cp").arg("-a").arg(&stage).arg(&data))?;
+        self.finished(Command::new("cp").arg("-a").arg(&stage).arg(&data))?;
         self.spawn(setup, stored, &data, archive)
     }
 
@@ -240,14 +248,12 @@ impl World {
             }
         };
         let file = File::create(&log)?;
-        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut server = Server { child: command.spawn()?, running: self.running.clone(), place: place.clone() };
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(rustix::process::Pid::from_child(&server.child));
+        command.current_dir(&self.folder).stdout(file.try_clone()?).stderr(file);
+        let mut server = Server { held: self.children.spawn(&mut command)?, place: place.clone() };
         let started = Instant::now();
         for at in [place.plain, place.tls] {
             while TcpStream::connect(at).is_err() {
-                let ended = server.child.try_wait()?;
+                let ended = server.held.child().try_wait()?;
                 if ended.is_some() || started.elapsed() > Duration::from_secs(60) {
                     let told = fs::read_to_string(&log).unwrap_or_default();
                     let last: Vec<&str> = told.lines().rev().take(5).collect();
@@ -275,7 +281,7 @@ impl World {
 
     /// Runs `throng load` against a server. Returns its result, whatever the exit code said of the messages.
     pub(crate) fn load(&self, server: &Server, to: SocketAddr, flags: &[String]) -> io::Result<serde_json::Value> {
-        let done = self.load_command(server, to, flags)?.output()?;
+        let done = self.children.output(&mut self.load_command(server, to, flags)?)?;
         let text = fs::read(self.loaded())
             .map_err(|_| io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))?;
         serde_json::from_slice(&text).map_err(io::Error::other)
@@ -283,17 +289,52 @@ impl World {
 
     /// The same; the load is told to end once the server has had nothing to do for two seconds.
     fn load_until_idle(&self, server: &Server, flags: &[String]) -> io::Result<serde_json::Value> {
-        let mut command = self.load_command(server, server.place.plain, flags)?;
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let (mut before, mut quiet) = (server.cpu()?, 0);
-        while quiet < 4 && child.try_wait()?.is_none() {
-            std::thread::sleep(Duration::from_millis(500));
-            let now = server.cpu()?;
-            quiet = if now.saturating_sub(before) < Duration::from_millis(20) { quiet + 1 } else { 0 };
-            before = now;
+        let mut quiet = Quiet::default();
+        self.load_until(server, server.place.plain, flags, &mut || quiet.look(server))
+    }
+
+    /// The same; the load is told to end once the server is idle and its memory stands still. Returns its memory as well.
+    pub(crate) fn weigh(
+        &self,
+        server: &Server,
+        to: SocketAddr,
+        flags: &[String],
+    ) -> io::Result<(u64, serde_json::Value)> {
+        let (mut quiet, mut looks) = (Quiet::default(), Vec::new());
+        let started = Instant::now();
+        let told = self.load_until(server, to, flags, &mut || {
+            if looks.is_empty() && !quiet.look(server)? {
+                return Ok(false);
+            }
+            looks.push(server.memory()?);
+            let last = &looks[looks.len().saturating_sub(STILL_LOOKS)..];
+            let (least, most) = (last.iter().min().copied().unwrap_or(0), last.iter().max().copied().unwrap_or(0));
+            let still = last.len() == STILL_LOOKS && most - least <= STILL_BYTES.max(most / 500);
+            Ok(still || started.elapsed() > STILL_WITHIN)
+        })?;
+        let bytes =
+            looks.last().copied().ok_or(io::Error::other("the load has ended before the server came to rest"))?;
+        Ok((bytes, told))
+    }
+
+    /// Runs a load and looks at the server each half second; the load is told to end when `done` says so.
+    fn load_until(
+        &self,
+        server: &Server,
+        to: SocketAddr,
+        flags: &[String],
+        done: &mut dyn FnMut() -> io::Result<bool>,
+    ) -> io::Result<serde_json::Value> {
+        let mut command = self.load_command(server, to, flags)?;
+        let mut load = self.children.spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+        while load.child().try_wait()?.is_none() {
+            std::thread::sleep(LOOK_EVERY);
+            if done()? {
+                break;
+            }
         }
-        signal(&child, rustix::process::Signal::TERM)?;
-        child.wait()?;
+        load.terminate()?;
+        load.child().wait()?;
         serde_json::from_slice(&fs::read(self.loaded())?).map_err(io::Error::other)
     }
 
@@ -306,13 +347,8 @@ impl World {
             fs::remove_file(self.loaded())?;
         }
         let mut command = Command::new(&self.throng);
-        command.args(["load", "--quiet", "--to", &to.to_string(), "--server-pid", &server.child.id().to_string()]);
-        command
-            .args(["--total-s-max=400", "--password", peers::PASSWORD])
-            .arg("--out")
-            .arg(self.loaded())
-            .args(flags)
-            .stdin(Stdio::null());
+        command.args(["load", "--quiet", "--to", &to.to_string(), "--server-pid", &server.held.id().to_string()]);
+        command.args(["--total-s-max=400", "--password", peers::PASSWORD]).arg("--out").arg(self.loaded()).args(flags);
         Ok(command)
     }
 }
@@ -378,40 +414,61 @@ fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((ADDRESS, 0))?.local_addr()
 }
 
-fn finished(command: &mut Command) -> io::Result<()> {
-    let done = command.stdin(Stdio::null()).output()?;
-    if done.status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()))
-    }
+/// Between two looks at a server that is to come to rest.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// So many looks have to show the same memory: longer than any of the servers takes between two givings back.
+const STILL_LOOKS: usize = 12;
+/// How far they may be apart, or by a five hundredth.
+const STILL_BYTES: u64 = 32 << 10;
+/// Then the last look counts, still or not.
+const STILL_WITHIN: Duration = Duration::from_secs(45);
+
+/// Whether a server has had nothing to do for two seconds.
+#[derive(Default)]
+struct Quiet {
+    before: Duration,
+    looks: u32,
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) -> io::Result<()> {
-    Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), signal)?)
+impl Quiet {
+    fn look(&mut self, server: &Server) -> io::Result<bool> {
+        let now = server.cpu()?;
+        let idle = now.saturating_sub(self.before) < Duration::from_millis(20);
+        self.looks = if idle { self.looks + 1 } else { 0 };
+        self.before = now;
+        Ok(self.looks >= 4)
+    }
 }
 
 /// A server that runs; killed with this value.
 pub(crate) struct Server {
-    child: Child,
-    running: Arc<Mutex<Option<rustix::process::Pid>>>,
+    held: Held,
     /// Where it is.
     pub(crate) place: Place,
 }
 
 impl Server {
-    /// Resident memory, in bytes.
+    /// Resident memory, in bytes, as the load tells it.
     pub(crate) fn resident(&self) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        self.figure("status", "VmRSS:")
+    }
+
+    fn figure(&self, file: &str, name: &str) -> io::Result<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.held.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
         kib.map(|kib| kib << 10).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Anonymous resident memory, in bytes: the program's own, without the pages of files that the kernel shares.
+    pub(crate) fn memory(&self) -> io::Result<u64> {
+        self.figure("smaps_rollup", "Anonymous:")
     }
 
     /// CPU time of all its threads so far.
     fn cpu(&self) -> io::Result<Duration> {
         let mut ns = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+        for task in fs::read_dir(format!("/proc/{}/task", self.held.id()))? {
             // A thread may end while we look.
             let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
             ns += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
@@ -421,23 +478,15 @@ impl Server {
 
     /// Ends it by SIGTERM, so that its data is whole.
     fn stop(mut self) -> io::Result<()> {
-        signal(&self.child, rustix::process::Signal::TERM)?;
+        self.held.terminate()?;
         let started = Instant::now();
-        while self.child.try_wait()?.is_none() {
+        while self.held.child().try_wait()?.is_none() {
             if started.elapsed() > Duration::from_secs(30) {
                 return Err(io::Error::other("the server has not ended by SIGTERM"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

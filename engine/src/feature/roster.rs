@@ -119,6 +119,19 @@ pub enum ProbeAnswer {
     Unsubscribed(u64),
 }
 
+/// A subscription stanza that is sent again when a resource becomes available.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Again {
+    /// Whom it goes to.
+    pub contact: Box<str>,
+    /// Which of the four.
+    pub kind: Kind,
+    /// The number that it carries or answers.
+    pub number: u64,
+    /// The number that the contact's home is to confirm; 0 for none.
+    pub confirm: u64,
+}
+
 /// The number of an answer that every numbered request is newer than.
 const OUTDATED: u64 = 1;
 
@@ -208,7 +221,7 @@ impl Roster {
 
     /// The requests that wait for the contacts' answers, sorted by contact, to be sent again when a resource becomes
     /// available (RFC 6121 3.1.2). Each gets a new number: with the old one, it could cross its own denial.
-    pub fn ask_again(&mut self, owner: &str, batch: &mut Batch) -> Vec<(Box<str>, u64)> {
+    pub fn ask_again(&mut self, owner: &str, batch: &mut Batch) -> Vec<Again> {
         let mut asked = Vec::new();
         for entry in &mut self.entries {
             let item = entry.item();
@@ -219,7 +232,12 @@ impl Roster {
                 self.bytes = self.bytes - entry.0.len() + renewed.0.len();
                 *entry = renewed;
                 rows::put(batch, owner, entry.contact(), entry.record());
-                asked.push((entry.contact().into(), self.version.current));
+                asked.push(Again {
+                    contact: entry.contact().into(),
+                    kind: Kind::Subscribe,
+                    number: self.version.current,
+                    confirm: 0,
+                });
             }
         }
         if !asked.is_empty() {
@@ -230,7 +248,7 @@ impl Roster {
 
     /// The ends of subscriptions that the contacts' homes may not have noted, sorted by contact, to be sent again when a
     /// resource becomes available: each with the number that it answers, and the one to be confirmed.
-    pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, Kind, u64, u64)> {
+    pub fn unconfirmed(&self) -> impl Iterator<Item = Again> {
         self.entries.iter().flat_map(|entry| {
             let item = entry.item();
             let Unconfirmed { number, left, ended } = item.unconfirmed;
@@ -238,8 +256,9 @@ impl Roster {
             let answered = if state_of(&item).pending_in() { OUTDATED.min(item.seen) } else { item.seen };
             // One confirmation does for both.
             let of_left = if ended { 0 } else { number };
-            let left = left.then_some((entry.contact(), Kind::Unsubscribe, item.seen, of_left));
-            let ended = ended.then_some((entry.contact(), Kind::Unsubscribed, answered, number));
+            let again = |kind, number, confirm| Again { contact: entry.contact().into(), kind, number, confirm };
+            let left = left.then(|| again(Kind::Unsubscribe, item.seen, of_left));
+            let ended = ended.then(|| again(Kind::Unsubscribed, answered, number));
             left.into_iter().chain(ended)
         })
     }

@@ -297,6 +297,7 @@ fn probes_are_answered_by_rfc_6121_4_3_2() {
 #[test]
 fn an_end_is_told_again_until_it_is_noted() {
     // RFC 6121 3.2.1, 3.3.1: both sides are to know of the end; a crash may have come between them.
+    let again = |kind, number, confirm| Again { contact: ROMEO.into(), kind, number, confirm };
     let (mut roster, mut batch) = (Roster::default(), Batch::new());
     let mut send = |roster: &mut Roster, kind| roster.sent(JULIET, ROMEO, kind, &mut batch).unwrap();
     assert_eq!(send(&mut roster, Kind::Unsubscribe).confirm, 0, "there is nothing to end");
@@ -308,7 +309,7 @@ fn an_end_is_told_again_until_it_is_noted() {
     assert!(0 < first && first < second);
     let mut batch = Batch::new();
     roster.noted(JULIET, ROMEO, first, &mut batch);
-    assert_eq!(roster.unconfirmed().collect::<Vec<_>>(), [(ROMEO, Kind::Unsubscribe, 0, second)]);
+    assert_eq!(roster.unconfirmed().collect::<Vec<_>>(), [again(Kind::Unsubscribe, 0, second)]);
     roster.noted(JULIET, ROMEO, second, &mut batch);
     assert_eq!(roster.unconfirmed().count(), 0);
 
@@ -318,13 +319,13 @@ fn an_end_is_told_again_until_it_is_noted() {
     roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch).unwrap();
     let confirm = roster.remove(JULIET, ROMEO, &mut batch).unwrap().confirm;
     assert_eq!(roster.listed(), 0);
-    let both = [(ROMEO, Kind::Unsubscribe, 7, 0), (ROMEO, Kind::Unsubscribed, 7, confirm)];
+    let both = [again(Kind::Unsubscribe, 7, 0), again(Kind::Unsubscribed, 7, confirm)];
     assert_eq!(roster.unconfirmed().collect::<Vec<_>>(), both);
     // Romeo asks again: what has ended is what was before that.
     roster.received(JULIET, ROMEO, Kind::Subscribe, 9, b"", &mut batch);
-    assert_eq!(roster.unconfirmed().nth(1), Some((ROMEO, Kind::Unsubscribed, OUTDATED, confirm)));
+    assert_eq!(roster.unconfirmed().nth(1), Some(again(Kind::Unsubscribed, OUTDATED, confirm)));
     roster.sent(JULIET, ROMEO, Kind::Unsubscribed, &mut batch).unwrap();
-    let latest = roster.unconfirmed().last().unwrap().3;
+    let latest = roster.unconfirmed().last().unwrap().confirm;
     roster.noted(JULIET, ROMEO, latest, &mut batch);
     assert_eq!(roster.entries.len(), 0, "nothing is left to remember");
 }
@@ -406,12 +407,12 @@ impl Home {
     /// The user comes online, as the module's text on healing says.
     fn log_in(&mut self) {
         let mut batch = Batch::new();
-        for (_, number) in self.roster.ask_again(self.owner, &mut batch) {
+        for Again { number, .. } in self.roster.ask_again(self.owner, &mut batch) {
             self.out.push_back(Letter::Stanza { kind: Kind::Subscribe, number, confirm: 0 });
         }
         self.rows.apply(&mut batch);
         let again = self.roster.unconfirmed();
-        self.out.extend(again.map(|(_, kind, number, confirm)| Letter::Stanza { kind, number, confirm }));
+        self.out.extend(again.map(|Again { kind, number, confirm, .. }| Letter::Stanza { kind, number, confirm }));
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
 use crate::id::SessionId;
 use crate::io::{Job, StorageState};
+use crate::limits::JOBS_WAITING_SPARE;
 use crate::mail::{Kind, Origin};
 use crate::router::users::RosterStep;
 use crate::shard::mail::Incoming;
@@ -195,6 +196,9 @@ impl Shard {
                 let Some(job) = self.derive_keys(&password) else {
                     return self.answer(asker, Err(StanzaCondition::NotAcceptable));
                 };
+                if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
+                    return self.answer(asker, Err(StanzaCondition::ResourceConstraint));
+                }
                 self.job(Pending::SessionKeys(PasswordChange { asker, local: local.into() }), job);
             }
             AccountAction::Remove => {

@@ -271,6 +271,11 @@ impl Shard {
         let mut stanza = std::mem::take(&mut self.scratch);
         insert_at_end(&mut stanza, xml, |out| self.stamp(out, session, id, delayed));
         self.hand_bytes(session, id, &stanza);
+        self.keep_scratch(stanza);
+    }
+
+    /// Memory for one stanza is used again, if it is not too much to keep.
+    pub(super) fn keep_scratch(&mut self, mut stanza: Vec<u8>) {
         if stanza.capacity() <= SCRATCH_BYTES_MAX {
             stanza.clear();
             self.scratch = stanza;

@@ -238,16 +238,17 @@ impl Shard {
 
     /// Presence of someone to all available sessions of a user.
     pub(super) fn to_available(&mut self, user: u32, from: &str, to: &str, xml: &[u8]) {
-        let targets: Vec<SessionId> =
-            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id).collect();
-        if targets.is_empty() {
-            return;
-        }
-        let mut stanza = Vec::with_capacity(xml.len() + from.len() + to.len() + 16);
+        let mut targets = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id);
+        let Some(first) = targets.next() else { return };
+        // Most users have one: a presence to many takes no memory for each.
+        let others: Vec<SessionId> = targets.collect();
+        let mut stanza = std::mem::take(&mut self.scratch);
         address(&mut stanza, xml, from, to);
-        for session in targets {
+        self.send_stanza(first, &stanza);
+        for session in others {
             self.send_stanza(session, &stanza);
         }
+        self.keep_scratch(stanza);
     }
 
     /// One contact gets a user's presence, a subscription stanza, or a probe.
@@ -258,9 +259,13 @@ impl Shard {
         mail.push(Letter::Presence { news, from, to, xml });
     }
 
-    /// Many contacts get the same presence: the list is complete before the first letter is written, and the stanza
-    /// crosses to each shard once.
-    pub(super) fn presence_to_all(&mut self, from: &str, xml: &[u8], contacts: &[(Box<str>, PresenceNews)]) {
+    /// Many contacts get the same presence: the list stands still meanwhile, and the stanza crosses to each shard once.
+    pub(super) fn presence_to_all<'a>(
+        &mut self,
+        from: &str,
+        xml: &[u8],
+        contacts: impl Iterator<Item = (&'a str, PresenceNews)>,
+    ) {
         let mut written: Vec<Option<[crate::mail::Span; 2]>> = vec![None; usize::from(self.settings.shards)];
         for (to, news) in contacts {
             let home = self.home(to);
@@ -268,7 +273,7 @@ impl Shard {
             let [from, xml] =
                 *written[home.index()].get_or_insert_with(|| [mail.write(from.as_bytes()), mail.write(xml)]);
             let to = mail.write(to.as_bytes());
-            mail.push(Letter::Presence { news: *news, from, to, xml });
+            mail.push(Letter::Presence { news, from, to, xml });
         }
     }
 

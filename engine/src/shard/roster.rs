@@ -2,8 +2,8 @@
 //! the user has been idle for a while.
 
 use crate::feature::RosterRequest as Request;
-use crate::feature::roster::{ProbeAnswer, Roster};
-use crate::feature::subscription::{Kind, OwnPresence};
+use crate::feature::roster::{Again, ProbeAnswer, Roster};
+use crate::feature::subscription::{Kind, OwnPresence, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
@@ -202,36 +202,26 @@ impl Shard {
         let owner = self.bare_of_user(user);
         // Asking again is not worth rows on a full disk.
         let asks = initial && self.storage == StorageState::Ok;
-        let collect = |shard: &mut Shard, roster: &mut Roster| {
-            let mut contacts: Vec<(Box<str>, PresenceNews)> = Vec::new();
-            for (contact, state) in roster.contacts() {
-                let probe = (initial && state.to()).then(|| roster.asked(contact));
-                if state.from() {
-                    contacts.push((contact.into(), PresenceNews::Available { probe }));
-                } else if let Some(number) = probe {
-                    contacts.push((contact.into(), PresenceNews::Probe { number }));
-                }
+        let tell = |shard: &mut Shard, roster: &mut Roster| {
+            let asked = |contact: &str, state: State| (initial && state.to()).then(|| roster.asked(contact));
+            let news = |(contact, state): (_, State)| match (state.from(), asked(contact, state)) {
+                (true, probe) => Some((contact, PresenceNews::Available { probe })),
+                (false, probe) => probe.map(|number| (contact, PresenceNews::Probe { number })),
+            };
+            shard.presence_to_all(full, xml, roster.contacts().filter_map(news));
+            if !initial {
+                return (Vec::new(), Vec::new());
             }
-            let mut again: Vec<(Box<str>, Kind, u64, u64)> = Vec::new();
-            if asks {
-                let asked = roster.ask_again(&owner, &mut shard.writes);
-                again.extend(asked.into_iter().map(|(contact, number)| (contact, Kind::Subscribe, number, 0)));
-            }
-            if initial {
-                again.extend(roster.unconfirmed().map(|(c, kind, number, confirm)| (c.into(), kind, number, confirm)));
-            }
+            let mut again = if asks { roster.ask_again(&owner, &mut shard.writes) } else { Vec::new() };
+            again.extend(roster.unconfirmed());
             let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
-            (contacts, again, requests)
+            (again, requests)
         };
-        let Some((contacts, again, requests)) = self.with_roster(user, collect) else { return };
-        self.presence_to_all(full, xml, &contacts);
+        let Some((again, requests)) = self.with_roster(user, tell) else { return };
         self.to_own_sessions(user, session, full, xml, initial);
-        if !initial {
-            return;
-        }
         // RFC 6121 3.1.2: a request that was not answered is sent again; 3.1.3: one not yet answered is shown again.
-        for (contact, kind, number, confirm) in again {
+        for Again { contact, kind, number, confirm } in again {
             self.subscription_to(&owner, &contact, kind, number, confirm);
         }
         for (contact, whole) in requests {
@@ -298,12 +288,13 @@ impl Shard {
     }
 
     fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
-        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, PresenceNews)> {
+        // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
+        let tell = |shard: &mut Shard, roster: &mut Roster| -> Vec<Box<str>> {
             let from = roster.contacts().filter(|(_, state)| state.from());
-            from.map(|(contact, _)| (contact.into(), PresenceNews::Unavailable)).collect()
+            shard.presence_to_all(full, xml, from.map(|(contact, _)| (contact, PresenceNews::Unavailable)));
+            directed.iter().filter(|to| !roster.state(bare_of(to)).from()).cloned().collect()
         };
-        let Some(contacts) = self.with_roster(user, collect) else { return };
-        self.presence_to_all(full, xml, &contacts);
+        let Some(others) = self.with_roster(user, tell) else { return };
         let owner = self.bare_of_user(user);
         self.to_available(user, full, &owner, xml);
         // RFC 6121 4.5.2: also to the resource that has sent it, which is not among the available ones any more.
@@ -313,9 +304,6 @@ impl Shard {
             address(&mut out, xml, full, &owner);
             self.send_stanza(session, &out);
         }
-        // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
-        let told = |to: &str| contacts.iter().any(|(contact, _)| **contact == *bare_of(to));
-        let others: Vec<Box<str>> = directed.iter().filter(|to| !told(to)).cloned().collect();
         self.withdraw_directed(full, xml, &others);
     }
 

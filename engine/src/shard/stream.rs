@@ -447,9 +447,12 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let Some(outbound) = conn.outbound.as_mut() else { return };
         let before = outbound.bytes();
+        let was_behind = outbound.backlog(self.settings.outbound_bytes_soft, usize::MAX) != Backlog::Light;
         let mut ids = std::mem::take(&mut self.sent_ids);
         ids.extend(outbound.sent());
+        // Most sends carry no message and hold nothing up: then nobody's mailbox is looked for.
         let user = match conn.state {
+            _ if ids.is_empty() && !was_behind => NONE,
             ConnState::Bound(session) => self.sessions.get(session).map_or(NONE, |s| s.user),
             ConnState::Closing { user } => user,
             _ => NONE,

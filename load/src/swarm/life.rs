@@ -2,7 +2,7 @@
 
 use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World};
 use crate::client::{News, Security, Tools};
-use crate::delivery::Stamp;
+use crate::delivery::{Body, Stamp};
 use crate::phases::Phase;
 use crate::tls::Tls;
 
@@ -29,7 +29,7 @@ impl World {
         while self.permits >= 1.0 && self.logging_in < most {
             let client = match self.returning.pop_front() {
                 Some(client) => client,
-                None if self.next < self.plan.clients => {
+                None if self.next < self.plan.clients && self.phase <= Phase::Hold => {
                     self.next += 1;
                     self.next - 1
                 }
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn timed_out(&mut self, client: u32) {
         let state = self.conn(client).state;
         match state {
-            State::Away if self.phase <= Phase::Hold => self.returning.push_back(client),
+            State::Away if self.phase <= Phase::Drain => self.returning.push_back(client),
             State::Login => self.broke(client, "login: timeout", false),
             State::Up if self.conn(client).has(SHORT) => {
                 let mean = self.plan.scenario.short_away_s;
@@ -140,9 +140,10 @@ impl World {
         let mut tools = Tools { scanner: &mut self.scanner, profile: &self.plan.profile, account: &account };
         let (counters, run) = (&mut self.tally.counters, self.plan.run);
         conn.client.handle(&mut tools, bytes, &mut conn.output, &mut |told| match told {
-            News::Message { body, delayed } => match Stamp::read(&body).filter(|stamp| stamp.run == run) {
-                Some(stamp) => arrived.push((stamp, delayed)),
-                None => counters.foreign += 1,
+            News::Message { body, delayed } => match Stamp::read(&body) {
+                Body::Whole(stamp) if stamp.run == run => arrived.push((Some(stamp), delayed)),
+                Body::Corrupted => arrived.push((None, delayed)),
+                Body::Whole(_) | Body::Foreign => counters.foreign += 1,
             },
             News::MessageError(condition) => counters.error(&format!("message refused: {condition}"), 1),
             News::Presence => counters.presence_received += 1,
@@ -155,7 +156,10 @@ impl World {
             self.mark(client);
         }
         for (stamp, delayed) in arrived {
-            self.message_came(client, stamp, delayed);
+            match stamp {
+                Some(stamp) => self.message_came(client, stamp, delayed),
+                None => self.corrupted_came(client),
+            }
         }
         for told in news {
             match told {
@@ -245,6 +249,7 @@ impl World {
         conn.failures = conn.failures.saturating_add(1);
         let failures = conn.failures;
         self.tally.counters.error(kind, 1);
+        self.tally.counters.broken += u64::from(was_up);
         self.gauges.up -= u64::from(was_up);
         if was_up || leaving {
             self.pair_broke(client);
@@ -290,7 +295,7 @@ impl World {
         conn.flags &= !SENDING;
         conn.client = crate::client::Client::default();
         let (back, at_once) = (conn.back, conn.has(AT_ONCE));
-        if back == NEVER || self.phase > Phase::Hold {
+        if back == NEVER || self.phase > Phase::Drain {
             return;
         }
         if at_once {

@@ -141,7 +141,8 @@ struct Tally {
     /// Of the latency, what came after a storm to pairs that it has spared.
     stayed: Times,
     logins: Times,
-    late_us_max: u64,
+    /// How long after its time each message of the open loop was sent.
+    sent_late: Times,
 }
 
 /// See the module.
@@ -215,7 +216,7 @@ impl World {
                 latency: Times::new(),
                 stayed: Times::new(),
                 logins: Times::new(),
-                late_us_max: 0,
+                sent_late: Times::new(),
             },
             gauges: Gauges::default(),
             phase: Phase::Ramp,
@@ -271,6 +272,7 @@ impl World {
                     self.begin_disturbances();
                 }
                 Phase::Drain => self.end_stalls(),
+                Phase::Close => self.give_up_on_the_absent(),
                 _ => {}
             }
         }
@@ -290,7 +292,8 @@ impl World {
                 self.disturb();
                 self.chat();
             }
-            Phase::Drain => {}
+            // What waits for those who are away comes when they return.
+            Phase::Drain => self.begin_some(),
             Phase::Close | Phase::Over => self.close_some(),
         }
     }
@@ -372,7 +375,7 @@ impl World {
             latency: self.tally.latency.take(),
             stayed: self.tally.stayed.take(),
             logins: self.tally.logins.take(),
-            late_us_max: std::mem::take(&mut self.tally.late_us_max),
+            sent_late: self.tally.sent_late.take(),
             ..Sample::default()
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Pair {
     moved: Tick,
     /// A connection of it has broken.
     broke: bool,
+    /// Of those that have not come by their number, so many came corrupted.
+    corrupted: u64,
 }
 
 /// The times of the open loop.
@@ -119,8 +121,7 @@ impl World {
             self.tally.counters.not_sent += 1;
             return;
         }
-        let late_us = (self.now_ns - at_ns) / 1000;
-        self.tally.late_us_max = self.tally.late_us_max.max(late_us);
+        self.tally.sent_late.record((self.now_ns - at_ns) / 1000);
         self.send_message(pair, at_ns);
     }
 
@@ -211,6 +212,8 @@ impl World {
                 self.gauges.outstanding -= 1;
                 let took_us = self.now_ns.saturating_sub(stamp.sent_ns) / 1000;
                 self.tally.latency.record(took_us);
+                let most_us = self.plan.scenario.late_ms * 1000.0;
+                counters.late += u64::from(most_us > 0.0 && took_us as f64 > most_us);
                 if self.disturbances.has_stormed() && !pair.broke {
                     self.tally.stayed.record(took_us);
                 }
@@ -221,12 +224,33 @@ impl World {
         }
     }
 
+    /// A message of this program has come to a client with another body than it was sent with: which one it was is not known,
+    /// but that it is not lost.
+    pub(super) fn corrupted_came(&mut self, client: u32) {
+        self.tally.counters.corrupted += 1;
+        let pair = self.pairs.get_mut(client as usize / 2).filter(|_| client % 2 == 1);
+        if let Some(pair) = pair.filter(|pair| pair.book.outstanding() > pair.corrupted) {
+            pair.corrupted += 1;
+            self.gauges.outstanding -= 1;
+        }
+    }
+
+    /// Nobody was there to take what has not come to those who have not returned.
+    pub(super) fn give_up_on_the_absent(&mut self) {
+        for pair in 0..self.plan.pairs {
+            if self.conns[pair as usize * 2 + 1].state != State::Up {
+                self.pairs[pair as usize].book.broke();
+            }
+        }
+    }
+
     /// At the very end: what has not come is lost.
     pub(super) fn settle_accounts(&mut self) {
         for pair in &self.pairs {
             let missing = pair.book.missing();
-            self.tally.counters.lost += missing.lost;
-            self.tally.counters.unsure += missing.unsure;
+            let known = missing.lost.min(pair.corrupted);
+            self.tally.counters.lost += missing.lost - known;
+            self.tally.counters.unsure += missing.unsure.saturating_sub(pair.corrupted - known);
         }
     }
 }

@@ -204,7 +204,7 @@ fn the_open_loop_counts_from_when_a_message_was_to_be_sent() {
     let latency = &mut stage.world.tally.latency;
     assert!(latency.max_ms().is_some_and(|ms| ms > 900.0), "{:?}", latency.max_ms());
     assert!(latency.quantile_ms(0.5).is_some_and(|ms| (300.0..700.0).contains(&ms)), "{:?}", latency.quantile_ms(0.5));
-    assert!(stage.world.tally.late_us_max > 900_000);
+    assert!(stage.world.tally.sent_late.max_ms() > Some(900.0));
 }
 
 #[test]
@@ -286,6 +286,31 @@ fn who_leaves_closes_the_stream_and_returns() {
     stage.pass(2000);
     assert_eq!(stage.driver.connects, [0]);
     assert!(stage.world.tally.counters.errors.is_empty());
+}
+
+#[test]
+fn who_is_away_when_sending_ends_returns_for_what_waits() {
+    for returns in [true, false] {
+        let mut stage = Stage::up(Scenario { in_flight: 0, rate: 1000.0, ..two() });
+        stage.event(Event::Ended(1, None));
+        stage.event(Event::Closed(1));
+        stage.phase = Phase::Hold;
+        stage.pass(50);
+        assert!(stage.world.tally.counters.sent > 10 && stage.driver.connects.is_empty());
+        stage.phase = Phase::Drain;
+        stage.pass(2000);
+        assert_eq!(stage.driver.connects, [1]);
+        if returns {
+            stage.welcome();
+        }
+        stage.phase = Phase::Close;
+        stage.pass(100);
+        stage.world.settle_accounts();
+        let counted = &stage.world.tally.counters;
+        let wanted = if returns { (counted.sent, 0) } else { (0, counted.sent) };
+        assert_eq!((counted.lost, counted.unsure), wanted, "a server keeps what waits; nobody else can tell");
+        assert_eq!(counted.broken, 1);
+    }
 }
 
 #[test]

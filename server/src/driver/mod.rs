@@ -282,7 +282,7 @@ impl Cause {
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Events handed over by one `wait` at most, roughly: a turn must end for the rest of the thread's work.
-const EVENTS_PER_WAIT: usize = 256;
+pub(crate) const EVENTS_PER_WAIT: usize = 256;
 
 /// Listeners of one driver at most.
 const LISTENERS_MAX: usize = 256;
