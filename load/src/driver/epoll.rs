@@ -1,12 +1,13 @@
 //! The driver on epoll, for kernels without the io_uring operations that the other one needs: a descriptor of the process a
 //! connection, level-triggered, one read an event.
 
-use super::{BUFFER_BYTES, Driver, Event, Settings, sys};
+use super::{BUFFER_BYTES, Driver, Event, Settings};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
+use throng_ring::sys;
 
 /// Events taken in one call.
 const EVENTS_PER_WAIT: usize = 1024;

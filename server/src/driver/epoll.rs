@@ -9,7 +9,7 @@ use super::peer::{Door, arrivals, take_room};
 use super::sends::{NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer,
-    Settings, sys,
+    Settings,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -19,6 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use throng_engine::slots::Slots;
+use throng_ring::sys;
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;

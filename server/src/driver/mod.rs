@@ -1,7 +1,7 @@
 //! One thread's network: sockets in, events out, the same over io_uring and over epoll.
 //!
 //! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between threads; it must never
-//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of Throng is in here.
+//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of the server is in here.
 //!
 //! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...), [`Driver::wait`] takes events out.
 //! Orders never call back and never fail towards the caller: what goes wrong comes out as an event. They leave the process
@@ -48,7 +48,6 @@ mod epoll;
 mod listen;
 mod peer;
 mod sends;
-mod sys;
 #[cfg(test)]
 mod tests;
 mod uring;
@@ -58,6 +57,7 @@ pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
+pub use throng_ring::KEY_MAX;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -212,9 +212,6 @@ impl std::fmt::Display for Kind {
         })
     }
 }
-
-/// Largest key of [`Driver::depart`]: it shares a word with the kind of the message.
-pub const KEY_MAX: u64 = (1 << 56) - 1;
 
 /// One thread's network; see the module for the life of a connection. To be used on the thread that made it.
 pub trait Driver {

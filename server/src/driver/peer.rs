@@ -1,10 +1,10 @@
 //! A driver's address for other threads: wakes it, and is where departing sockets go.
 
-use super::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use throng_ring::sys;
 
 /// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
 #[derive(Clone)]

@@ -16,7 +16,6 @@
 mod accept;
 mod conn;
 mod names;
-mod ring;
 #[cfg(test)]
 mod tests;
 
@@ -25,18 +24,16 @@ use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
-    sys,
 };
 use accept::Listener;
 use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
-use io_uring::cqueue;
-use ring::{Op, Ring, Word};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 use throng_engine::slots::Slots;
+use throng_ring::{Op, Ring, Use, Word, cqueue, sys};
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -81,7 +78,7 @@ impl Uring {
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
         let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
         let capacity = settings.slots.min(limit).clamp(2, 1 << 24);
-        let ring = Ring::new(capacity)?;
+        let ring = Ring::new(capacity, Use::Accepting)?;
         let peer = Peer::new(Door::Uring(ring.duplicate()?))?;
         let mut driver = Uring {
             ring,
@@ -142,7 +139,7 @@ impl Uring {
                     self.rest_if_full();
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
-                Op::Arrive | Op::Wake | Op::PeerName | Op::None => {}
+                Op::Arrive | Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect => {}
             }
         }
         done.clear();
