@@ -17,7 +17,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("store", &["id", "limits"]),
     ("feature", &["id", "limits", "ns", "store", "wire"]),
     ("session", &["feature", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
-    ("mail", &["feature", "id", "wire"]),
+    ("mail", &["feature", "id", "store", "wire"]),
     ("router", &["feature", "id", "mail", "session", "slots", "store"]),
     ("settings", &["feature", "session"]),
     ("io", &["feature", "id", "mail", "session", "store"]),
