@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use crate::feature::subscription;
 use crate::id::{ConnId, Gate, SessionId, ShardId};
+use crate::store::hash::Tag;
 
 /// A piece of a batch's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -155,6 +156,8 @@ pub enum Letter {
     LoginSpared {
         /// The account's localpart.
         local: Span,
+        /// What its home is to know the password by that it has shown (PLAIN).
+        seen: Option<Box<Tag>>,
     },
 }
 
@@ -170,10 +173,13 @@ pub struct ConnRef {
 /// What a shard may ask of an account's home, or of the shard that counts for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Whether a login from this address may go on, after those that have failed.
+    /// Whether a login from this address may go on, after those that have failed. If it may, the account's home is asked for
+    /// [`Question::Credentials`] and answers the connection; if not, [`Answer::Throttled`] comes.
     MayLogIn {
         /// The peer of the connection.
         address: IpAddr,
+        /// Whether it shows a password.
+        plain: bool,
     },
     /// Whether an account may be registered from this address, after those that were; counts as one (XEP-0077 6).
     MayRegister {
@@ -181,7 +187,10 @@ pub enum Question {
         address: IpAddr,
     },
     /// The credentials for a login.
-    Credentials,
+    Credentials {
+        /// Whether it shows a password, so that it helps to know the one that was shown before.
+        plain: bool,
+    },
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
         /// The account's row.
@@ -200,6 +209,8 @@ pub enum Answer {
         local: Box<str>,
         /// Its row; `None` if there is no such account.
         row: Option<Box<[u8]>>,
+        /// What its home knows the password by that was shown before, if it was asked for.
+        seen: Option<Box<Tag>>,
     },
     /// Too many failed logins, or registrations.
     Throttled,

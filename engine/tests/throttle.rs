@@ -155,6 +155,28 @@ fn passwords_of_connections_that_have_gone_are_not_checked() {
     assert!(jobs <= most, "{jobs} passwords were checked, one was waited for");
 }
 
+/// A password that was right is known at the account's home: whichever shard the next connection comes in by, no keys are
+/// derived for it (RFC 4616 takes PBKDF2 only for what was not shown before). A wrong one is derived each time.
+#[test]
+fn a_password_is_checked_once_however_many_shards_there_are() {
+    for shards in [1, 2, 7] {
+        let mut stage = stage(shards, |_| {});
+        let jobs =
+            |stage: &Stage| -> u64 { stage.world.shards().map(|id| stage.world.shard(id).counters().jobs.get()).sum() };
+        for number in 0..12 {
+            assert_eq!(log_in(&mut stage, number, "romeo", PASSWORD), "in");
+            stage.pass(100);
+            assert_eq!(jobs(&stage), 1, "login {number} of {shards} shards");
+        }
+        assert_eq!(log_in(&mut stage, 100, "romeo", "wrong"), "wrong");
+        assert_eq!(log_in(&mut stage, 101, "juliet", PASSWORD), "in");
+        assert_eq!(jobs(&stage), 3, "a wrong password, and another account's");
+        stage.pass(100);
+        assert_eq!(log_in(&mut stage, 102, "romeo", PASSWORD), "in");
+        assert_eq!(jobs(&stage), 3, "a wrong one does not push out the right one");
+    }
+}
+
 /// XEP-0077 6.
 #[test]
 fn an_address_registers_so_many_accounts_however_many_shards_there_are() {

@@ -281,9 +281,11 @@ table! {
         flap_s: f64 = 1.0, "SECONDS",
             "How long those are away";
         storm_at_s: f64 = 0.0, "SECONDS",
-            "When in the hold a storm begins: many connections are reset at once and return at once";
+            "When in the hold a storm begins: many connections are reset at once and return";
         storm_share: f64 = 0.0, "SHARE",
             "Share of the sessions in the storm; 0: no storm";
+        storm_spread_s: f64 = 0.0, "SECONDS",
+            "Those return at random times within this one (RFC 6120 3.3 has 0 to 60 seconds); 0: all at once";
     }
     "Phases" {
         ramp_per_s: f64 = 1000.0, "PER_SECOND",
@@ -304,6 +306,8 @@ table! {
             "Of all random choices";
     }
     "Generator" {
+        gather_us: u32 = 0, "MICROSECONDS",
+            "How long a busy worker rests before it looks for events again, so that it finds more than one; at most 100000";
         driver: DriverChoice = DriverChoice::Auto, "WORD",
             "What carries the connections: auto, uring or epoll";
         threads: u32 = 1, "N",
@@ -380,6 +384,7 @@ impl Scenario {
                 self.tls != Tls::Off && !self.tls_insecure,
                 "tls: certificates are not checked here; give tls_insecure as well",
             ),
+            (self.gather_us > 100_000, "gather_us: at most 100000"),
             (self.threads == 0 || self.threads > 1024, "threads: 1 to 1024"),
             (self.processes == 0 || self.processes > 1024, "processes: 1 to 1024"),
         ];

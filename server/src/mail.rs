@@ -91,17 +91,18 @@ impl Mailbox {
         left
     }
 
-    /// Takes what has come, at most `most` envelopes from each sender.
+    /// Takes what has come, at most `most` envelopes from each sender. Whether a sender had more.
     pub fn receive(&mut self, most: usize, mut on_envelope: impl FnMut(Envelope)) -> bool {
         let mut more = false;
         for ring in &mut self.incoming {
-            for _ in 0..most {
-                match ring.pop() {
-                    Ok(envelope) => on_envelope(envelope),
-                    Err(_) => break,
-                }
+            let mut taken = 0;
+            while taken < most
+                && let Ok(envelope) = ring.pop()
+            {
+                taken += 1;
+                on_envelope(envelope);
             }
-            more |= !ring.is_empty();
+            more |= taken == most;
         }
         more
     }

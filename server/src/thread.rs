@@ -141,6 +141,8 @@ pub struct Thread {
     asked: u64,
     storage: StorageState,
     tidied: Instant,
+    /// More mail waits in the rings than one turn takes.
+    mail_left: bool,
 }
 
 impl Thread {
@@ -162,6 +164,7 @@ impl Thread {
             asked: 0,
             storage: StorageState::Ok,
             tidied: Instant::now(),
+            mail_left: false,
         }
     }
 
@@ -218,7 +221,8 @@ impl Thread {
     /// Time until the thread must look again by itself.
     fn patience(&self) -> Duration {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
-        let busy = self.p.shard.has_own_mail() || self.p.mail.has_mail();
+        // Mail that has come since the rings were looked at has woken this thread's driver.
+        let busy = self.p.shard.has_own_mail() || self.mail_left;
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
@@ -344,7 +348,7 @@ impl Thread {
         let mut arrived = Vec::new();
         let Thread { p, out, gate, halves, .. } = self;
         let Parts { mail, shard, .. } = p;
-        mail.receive(MAIL_A_TURN, |envelope| match envelope {
+        let left = mail.receive(MAIL_A_TURN, |envelope| match envelope {
             Envelope::Batch(batch) => {
                 gate.rests_on(batch.after);
                 shard.handle(now, Input::Mail(&batch), out);
@@ -356,6 +360,7 @@ impl Thread {
                 }
             },
         });
+        self.mail_left = left;
         for (link, conn, bytes) in arrived {
             self.arrive(*link, conn, bytes);
         }

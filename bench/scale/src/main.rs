@@ -52,9 +52,15 @@ pub(crate) struct Options {
     /// Longest ramp, in seconds.
     #[arg(long, default_value_t = 240)]
     ramp_s_max: u64,
-    /// Share of the sessions whose connection is reset 10 seconds into the hold, and that come back at once.
+    /// Share of the sessions whose connection is reset 10 seconds into the hold, and that come back.
     #[arg(long, default_value_t = 0.0)]
     storm_share: f64,
+    /// Those come back at random times within so many seconds, as clients do (RFC 6120 3.3 has 0 to 60 seconds).
+    #[arg(long, default_value_t = 20.0)]
+    storm_spread_s: f64,
+    /// How long busy shards and workers rest before they look again, in microseconds.
+    #[arg(long, default_value_t = 0)]
+    gather_us: u64,
     /// Shards; none: as many as the limit of descriptors needs.
     #[arg(long)]
     shards: Option<u64>,

@@ -14,6 +14,8 @@ use crate::wire::error::StreamCondition;
 pub(crate) struct AccountRead {
     conn: ConnRef,
     local: Box<str>,
+    /// The password that was shown before is asked for, too.
+    plain: bool,
     /// The row of a new account, if it is to be made.
     register: Option<Box<[u8]>>,
 }
@@ -22,9 +24,11 @@ impl Shard {
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
     pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
-            Question::MayLogIn { address } => {
-                let verdict = self.throttle.address(self.now.mono_ms, address);
-                self.reply_to(conn, if verdict == Verdict::Allowed { Answer::May } else { Answer::Throttled });
+            Question::MayLogIn { address, plain } => {
+                if self.throttle.address(self.now.mono_ms, address) != Verdict::Allowed {
+                    return self.reply_to(conn, Answer::Throttled);
+                }
+                self.ask_home(conn, &local, Question::Credentials { plain });
             }
             Question::MayRegister { address } => {
                 let verdict = self.registrations.address(self.now.mono_ms, address);
@@ -34,12 +38,12 @@ impl Shard {
                 self.registrations.failed(self.now.mono_ms, address);
                 self.reply_to(conn, Answer::May);
             }
-            Question::Credentials => {
+            Question::Credentials { plain } => {
                 if self.throttle.begin(self.now.mono_ms, &local) != Verdict::Allowed {
                     return self.reply_to(conn, Answer::Throttled);
                 }
                 let bare = self.bare(&local);
-                let read = AccountRead { conn, local, register: None };
+                let read = AccountRead { conn, local, plain, register: None };
                 self.read(Pending::Account(read), vec![get(Table::Accounts, &bare)]);
             }
             Question::Register { credentials } => {
@@ -50,7 +54,7 @@ impl Shard {
                     return self.reply_to(conn, Answer::Taken);
                 }
                 let bare = self.bare(&local);
-                let read = AccountRead { conn, local, register: Some(credentials) };
+                let read = AccountRead { conn, local, plain: false, register: Some(credentials) };
                 self.read(Pending::Account(read), vec![get(Table::Accounts, &bare)]);
             }
         }
@@ -59,7 +63,10 @@ impl Shard {
     pub(super) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
         let row = one_value(found);
         let answer = match (read.register, row) {
-            (None, row) => Answer::Credentials { local: read.local, row },
+            (None, row) => {
+                let seen = if read.plain { self.plain_cache.seen(&read.local) } else { None };
+                Answer::Credentials { local: read.local, row, seen: seen.map(Box::new) }
+            }
             (Some(_), Some(_)) => {
                 self.registering.remove(&read.local);
                 Answer::Taken

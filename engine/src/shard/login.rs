@@ -14,6 +14,7 @@ use crate::session::sasl::{self, Authenticated, Begun, ChannelBindings, Failure,
 use crate::shard::stanza::write_error;
 use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
+use crate::store::hash::Tag;
 use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition};
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::text::Writer;
@@ -169,22 +170,28 @@ impl Shard {
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
-        let stage = match begun {
+        let (stage, local, plain) = match begun {
             Ok(Begun::Initial(expect)) => {
                 if let Some(opening) = self.opening(id) {
                     opening.stage = Stage::ExpectInitial(expect);
                 }
                 return self.send_with(id, |out| sasl::write_challenge(out, b""));
             }
-            Ok(Begun::Scram(expect)) => Stage::ExpectScramAccount(Box::new(expect)),
-            Ok(Begun::Plain(attempt)) => Stage::ExpectPlainAccount(Box::new(attempt)),
+            Ok(Begun::Scram(expect)) => {
+                let local = expect.localpart().to_owned();
+                (Stage::ExpectScramAccount(Box::new(expect)), local, false)
+            }
+            Ok(Begun::Plain(attempt)) => {
+                let local = attempt.localpart().to_owned();
+                (Stage::ExpectPlainAccount(Box::new(attempt)), local, true)
+            }
             Err(failure) => return self.auth_failed(id, failure),
         };
         let Some(opening) = self.opening(id) else { return };
         opening.stage = stage;
         let address = opening.peer;
         self.block(id);
-        self.ask_counting(id, address, Question::MayLogIn { address });
+        self.ask_counting(id, address, &local, Question::MayLogIn { address, plain });
     }
 
     /// The shard that counts failed logins and registrations of an address, for the whole host.
@@ -193,18 +200,17 @@ impl Shard {
     }
 
     /// Asks the shard that counts for an address; [`Shard::answered`] goes on.
-    fn ask_counting(&mut self, conn: ConnId, address: IpAddr, question: Question) {
+    fn ask_counting(&mut self, conn: ConnId, address: IpAddr, local: &str, question: Question) {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(address);
         let mail = self.mail_to(counting);
-        let local = mail.write(b"");
+        let local = mail.write(local.as_bytes());
         mail.push(Letter::Ask { conn, local, question });
     }
 
-    /// Asks an account's home; [`Shard::answered`] goes on.
-    fn ask_home(&mut self, conn: ConnId, local: &str, question: Question) {
+    /// Asks an account's home; [`Shard::answered`] goes on where the connection is.
+    pub(super) fn ask_home(&mut self, conn: ConnRef, local: &str, question: Question) {
         let home = self.home(&self.bare(local));
-        let conn = ConnRef { shard: self.id, conn };
         let mail = self.mail_to(home);
         let local = mail.write(local.as_bytes());
         mail.push(Letter::Ask { conn, local, question });
@@ -228,7 +234,7 @@ impl Shard {
                 self.auth_begun(id, begun);
             }
             Stage::ExpectProof(expect) => match expect.response(&payload) {
-                Ok((proof, message)) => self.authenticated(id, &proof, message.as_bytes(), behind),
+                Ok((proof, message)) => self.authenticated(id, &proof, None, message.as_bytes(), behind),
                 Err(failure) => self.auth_failed(id, failure),
             },
             _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
@@ -239,7 +245,7 @@ impl Shard {
     /// nothing; but it counts as an attempt, so that it does not go on for ever.
     fn auth_begins_anew(&mut self, id: ConnId, discarded: &Stage, element: &Element<'_>) {
         if let Stage::ExpectProof(expect) = discarded {
-            self.spare_account(expect.localpart());
+            self.spare_account(expect.localpart(), None);
         }
         let most = self.settings.auth_attempts_max;
         let Some(opening) = self.opening(id) else { return };
@@ -250,34 +256,18 @@ impl Shard {
         self.auth(id, element);
     }
 
-    /// The address may try: the account's home is asked.
-    fn address_may(&mut self, id: ConnId, local: &str, stage: Stage) {
-        if let Some(opening) = self.opening(id) {
-            opening.stage = stage;
-        }
-        self.ask_home(id, local, Question::Credentials);
-    }
-
     /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
         let Some(opening) = self.opening(id) else {
             // Nobody is there to guess any more: the account gets back what it was charged, if it was.
             if let Answer::Credentials { local, .. } = answer {
-                self.spare_account(&local);
+                self.spare_account(&local, None);
             }
             return;
         };
         let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
-            (Stage::ExpectScramAccount(expect), Answer::May) => {
-                let local = expect.localpart().to_owned();
-                self.address_may(id, &local, Stage::ExpectScramAccount(expect));
-            }
-            (Stage::ExpectPlainAccount(attempt), Answer::May) => {
-                let local = attempt.localpart().to_owned();
-                self.address_may(id, &local, Stage::ExpectPlainAccount(attempt));
-            }
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
             (Stage::ExpectScramAccount(expect), Answer::Credentials { row, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
@@ -290,10 +280,10 @@ impl Shard {
                 self.send_with(id, |out| sasl::write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
-            (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. }) => {
+            (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
-                match attempt.account(found.as_ref(), &self.decoy, &mut self.plain_cache) {
-                    PlainStep::Done(proof) => self.authenticated(id, &proof, b"", b""),
+                match attempt.account(found.as_ref(), seen.as_deref(), &self.decoy, &self.plain_cache) {
+                    PlainStep::Done(proof, seen) => self.authenticated(id, &proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
                         if let Some(opening) = self.opening(id) {
@@ -322,19 +312,18 @@ impl Shard {
     fn keys_derived(&mut self, id: ConnId, done: JobDone) {
         let Some(opening) = self.opening(id) else { return };
         match (std::mem::replace(&mut opening.stage, Stage::ExpectChoice), done) {
-            (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => {
-                match state.verify(derived, &mut self.plain_cache) {
-                    Ok(proof) => self.authenticated(id, &proof, b"", b""),
-                    Err(failure) => self.auth_failed(id, failure),
-                }
-            }
+            (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
+                Ok((proof, seen)) => self.authenticated(id, &proof, Some(seen), b"", b""),
+                Err(failure) => self.auth_failed(id, failure),
+            },
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
                     return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
                 };
                 let local = registering.local.clone();
                 opening.stage = Stage::ExpectRegistration(registering);
-                self.ask_home(id, &local, Question::Register { credentials });
+                let conn = ConnRef { shard: self.id, conn: id };
+                self.ask_home(conn, &local, Question::Register { credentials });
             }
             (stage, _) => opening.stage = stage,
         }
@@ -357,12 +346,12 @@ impl Shard {
         self.unblock(id);
     }
 
-    /// The account gets back what it was charged when a login began.
-    fn spare_account(&mut self, local: &str) {
+    /// The account gets back what it was charged when a login began. Its home remembers the password that was right.
+    fn spare_account(&mut self, local: &str, seen: Option<Tag>) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
         let local = mail.write(local.as_bytes());
-        mail.push(Letter::LoginSpared { local });
+        mail.push(Letter::LoginSpared { local, seen: seen.map(Box::new) });
     }
 
     /// A connection has ended before authentication did. With SCRAM nothing is guessed before the proof, so that clients
@@ -372,17 +361,18 @@ impl Shard {
         let ConnState::Opening(opening) = state else { return };
         if let Stage::ExpectProof(expect) = &opening.stage {
             let local = expect.localpart().to_owned();
-            self.spare_account(&local);
+            self.spare_account(&local, None);
         }
     }
 
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
-    fn authenticated(&mut self, id: ConnId, proof: &Authenticated, message: &[u8], behind: &[u8]) {
+    /// `seen` is what the account's home is to know its password by.
+    fn authenticated(&mut self, id: ConnId, proof: &Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
         let local: Box<str> = proof.localpart().into();
         self.send_with(id, |out| sasl::write_success(out, message));
         let home = self.home(&self.bare(&local));
-        self.spare_account(&local);
+        self.spare_account(&local, seen);
         let Some(conn) = self.conns.get(id) else { return };
         let ConnState::Opening(opening) = &mut conn.state else { return };
         opening.tls = None;
@@ -460,7 +450,7 @@ impl Shard {
                     opening.stage = Stage::ExpectRegistration(Box::new(registering));
                 }
                 self.block(id);
-                self.ask_counting(id, address, Question::MayRegister { address });
+                self.ask_counting(id, address, "", Question::MayRegister { address });
             }
             Some(Step::Error(condition)) => self.registration_failed(id, &registering, condition),
             Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),

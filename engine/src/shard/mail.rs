@@ -52,7 +52,13 @@ impl Shard {
             Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             Letter::LoginFailed { address } => self.throttle.failed(self.now.mono_ms, *address),
-            Letter::LoginSpared { local } => self.throttle.succeeded(self.now.mono_ms, batch.str(*local)),
+            Letter::LoginSpared { local, seen } => {
+                let local = batch.str(*local);
+                self.throttle.succeeded(self.now.mono_ms, local);
+                if let Some(seen) = seen {
+                    self.plain_cache.remember(local, **seen);
+                }
+            }
         }
     }
 

@@ -5,7 +5,6 @@
 //! one with unsafe code.
 
 mod epoll;
-mod sys;
 mod uring;
 
 #[cfg(test)]
@@ -14,6 +13,7 @@ mod tests;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use throng_ring::sys;
 
 /// What a worker's sockets are made with.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) to: SocketAddr,
     /// Addresses to connect from; none: the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
+    /// How long a busy worker rests before it looks again (`throng_ring::Gather`); zero for not at all.
+    pub(crate) gather: Duration,
 }
 
 /// Which system calls carry the connections.
@@ -80,7 +82,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// Clients that one worker's driver can hold.
 pub(crate) fn clients_max(kind: Kind) -> u32 {
-    let limit = sys::descriptor_limit();
+    let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
     match kind {
         // The kernel bounds a ring's table by the limit of the process, but a process may have many rings.
         Kind::Uring => limit.min(1 << 24),

@@ -1,7 +1,7 @@
 //! What happens to sessions besides messages: presence, leaving and returning, flapping networks, storms, receivers that
 //! stop reading.
 
-use super::{Command, State, World};
+use super::{AT_ONCE, Command, State, World};
 use crate::random::Arrivals;
 
 /// The times of what happens.
@@ -63,7 +63,9 @@ impl World {
             self.disturbances.stormed = true;
             for client in 0..self.plan.clients {
                 if self.random.share() < scenario.storm_share {
-                    self.reset(client, 0.0);
+                    let away_s = self.random.share() * scenario.storm_spread_s;
+                    self.conn(client).flags |= AT_ONCE;
+                    self.reset(client, away_s);
                 }
             }
         }

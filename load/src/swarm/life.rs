@@ -57,6 +57,7 @@ impl World {
     pub(super) fn timed_out(&mut self, client: u32) {
         let state = self.conn(client).state;
         match state {
+            State::Away if self.phase <= Phase::Drain && self.conn(client).has(AT_ONCE) => self.begin(client),
             State::Away if self.phase <= Phase::Drain => self.returning.push_back(client),
             State::Login => self.broke(client, "login: timeout", false),
             State::Up if self.conn(client).has(SHORT) => {
@@ -222,8 +223,7 @@ impl World {
         self.set_timer(client, due);
     }
 
-    /// The connection is reset, as a network does that goes away, and made again after so many seconds; past the queue if at
-    /// once.
+    /// The connection is reset, as a network does that goes away, and made again after so many seconds.
     pub(super) fn reset(&mut self, client: u32, away_s: f64) {
         if self.conn(client).state != State::Up {
             return;
@@ -232,9 +232,6 @@ impl World {
         let back = self.tick_in(away_s);
         let conn = self.conn(client);
         conn.back = back;
-        if away_s == 0.0 {
-            conn.flags |= AT_ONCE;
-        }
         self.pair_broke(client);
         self.close(client, true);
     }
@@ -298,7 +295,7 @@ impl World {
         if back == NEVER || self.phase > Phase::Drain {
             return;
         }
-        if at_once {
+        if at_once && back <= self.tick() {
             self.begin(client);
         } else {
             self.set_timer(client, back);

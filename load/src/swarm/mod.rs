@@ -97,7 +97,7 @@ const DIRTY: u8 = 1 << 2;
 const SHORT: u8 = 1 << 3;
 /// Has given up.
 const HOPELESS: u8 = 1 << 4;
-/// Comes back as soon as it can, past the queue.
+/// Comes back when its time has come, past the queue.
 const AT_ONCE: u8 = 1 << 5;
 
 struct Conn {

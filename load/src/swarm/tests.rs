@@ -80,7 +80,12 @@ impl Stage {
             first_pair: 0,
             run: 1,
             driver: Kind::Epoll,
-            sockets: driver::Settings { clients: scenario.sessions, to: scenario.to, sources: Vec::new() },
+            sockets: driver::Settings {
+                clients: scenario.sessions,
+                to: scenario.to,
+                sources: Vec::new(),
+                gather: Duration::ZERO,
+            },
             memory_before: None,
             scenario,
         };
@@ -268,6 +273,28 @@ fn a_storm_resets_all_and_they_return_past_the_queue() {
     assert_eq!((stage.world.gauges.up, stage.world.tally.counters.logins), (50, 100));
     stage.pass(1000);
     assert!(stage.driver.closes.is_empty(), "there is one storm");
+}
+
+/// RFC 6120 3.3: clients come back after an unpredictable time, not all at once.
+#[test]
+fn a_storm_with_a_spread_returns_over_that_time() {
+    let scenario =
+        Scenario { sessions: 400, storm_share: 1.0, storm_at_s: 1.0, storm_spread_s: 4.0, ..Scenario::default() };
+    let mut stage = Stage::up(scenario);
+    stage.phase = Phase::Hold;
+    stage.pass(1100);
+    for (client, _) in std::mem::take(&mut stage.driver.closes) {
+        stage.event(Event::Closed(client));
+    }
+    let mut returned = vec![stage.driver.connects.len()];
+    for _ in 0..4 {
+        stage.pass(1000);
+        returned.push(stage.driver.connects.len());
+    }
+    let in_each: Vec<usize> = returned.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(in_each.iter().all(|count| (60..=140).contains(count)), "{in_each:?}");
+    stage.pass(200);
+    assert_eq!(stage.driver.connects.len(), 400, "past the ramp's queue, all of them");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::peer::{Door, arrivals, take_room};
 use super::sends::{NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer,
-    Settings, sys,
+    Settings,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -17,8 +17,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throng_engine::slots::Slots;
+use throng_ring::{Gather, sys};
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -92,6 +93,7 @@ pub(super) struct Epoll {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
+    gather: Gather,
     peer: Peer,
 }
 
@@ -118,6 +120,7 @@ impl Epoll {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
+            gather: Gather::new(settings.gather),
             peer,
         })
     }
@@ -228,6 +231,28 @@ impl Epoll {
         if self.room().fetch_add(1, Ordering::AcqRel) >= self.room_again {
             self.wake_listeners(Exhausted::Slots);
         }
+    }
+
+    /// Waits until something happens. In a rest the peers need no system call to tell something: it is over soon.
+    fn idle(&mut self, timeout: Option<Duration>, events: &mut Vec<libc::epoll_event>) -> io::Result<()> {
+        if let Some(time) = self.gather.rest(timeout) {
+            std::thread::sleep(time);
+            sys::epoll_wait(&self.epoll, events, 0)?;
+            let any = !events.is_empty() || self.peer.is_told();
+            self.gather.rested(any);
+            if any {
+                return Ok(());
+            }
+        }
+        if !self.peer.falls_asleep() {
+            return sys::epoll_wait(&self.epoll, events, 0);
+        }
+        let since = self.gather.is_on().then(Instant::now);
+        let waited = sys::epoll_wait(&self.epoll, events, milliseconds(timeout));
+        if let Some(since) = since {
+            self.gather.waited(since.elapsed());
+        }
+        waited
     }
 
     /// What comes after the last byte of a send.
@@ -497,13 +522,12 @@ impl Driver for Epoll {
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let busy = self.deliver(on_event) || timeout == Some(Duration::ZERO);
-        let timeout = if !busy && self.peer.falls_asleep() {
-            next.into_iter().chain(timeout).min()
-        } else {
-            Some(Duration::ZERO)
-        };
         let mut events = std::mem::take(&mut self.events);
-        let waited = sys::epoll_wait(&self.epoll, &mut events, milliseconds(timeout));
+        let waited = if busy {
+            sys::epoll_wait(&self.epoll, &mut events, 0)
+        } else {
+            self.idle(next.into_iter().chain(timeout).min(), &mut events)
+        };
         let woken = self.peer.wakes_up();
         for event in &events {
             let data = event.u64;

@@ -1,7 +1,7 @@
 //! One thread's network: sockets in, events out, the same over io_uring and over epoll.
 //!
 //! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between threads; it must never
-//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of Throng is in here.
+//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of the server is in here.
 //!
 //! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...), [`Driver::wait`] takes events out.
 //! Orders never call back and never fail towards the caller: what goes wrong comes out as an event. They leave the process
@@ -48,7 +48,6 @@ mod epoll;
 mod listen;
 mod peer;
 mod sends;
-mod sys;
 #[cfg(test)]
 mod tests;
 mod uring;
@@ -58,6 +57,7 @@ pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
+pub use throng_ring::{Gather, KEY_MAX};
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -182,6 +182,9 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
     pub linger: Duration,
+    /// How long a busy thread rests before it looks for events again, so that it finds more than one ([`Gather`]); zero for
+    /// not at all.
+    pub gather: Duration,
 }
 
 impl Default for Settings {
@@ -191,6 +194,7 @@ impl Default for Settings {
             descriptors: u32::MAX,
             receive_buffer_bytes: 256 << 10,
             linger: Duration::from_secs(3),
+            gather: Duration::ZERO,
         }
     }
 }
@@ -212,9 +216,6 @@ impl std::fmt::Display for Kind {
         })
     }
 }
-
-/// Largest key of [`Driver::depart`]: it shares a word with the kind of the message.
-pub const KEY_MAX: u64 = (1 << 56) - 1;
 
 /// One thread's network; see the module for the life of a connection. To be used on the thread that made it.
 pub trait Driver {

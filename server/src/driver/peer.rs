@@ -1,10 +1,10 @@
 //! A driver's address for other threads: wakes it, and is where departing sockets go.
 
-use super::sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use throng_ring::sys;
 
 /// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
 #[derive(Clone)]
@@ -52,6 +52,11 @@ impl Peer {
     /// The driver is about to wait; false when it was told meanwhile and must not sleep.
     pub(super) fn falls_asleep(&self) -> bool {
         self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the driver was told since the last time.
+    pub(super) fn is_told(&self) -> bool {
+        self.0.state.load(Ordering::Acquire) == NOTIFIED
     }
 
     /// The driver has waited; true when it was told since the last time.

@@ -1,8 +1,11 @@
 //! Which password an account has shown before, as a keyed hash, so that a storm of PLAIN logins costs no PBKDF2.
 //!
 //! An entry is HMAC-SHA-256 of the name, the password and the account's StoredKey, under a key that lives and dies with
-//! the process. The StoredKey is in it so that a changed password is never served from memory, whichever shard changed
-//! it: the account's record is read at every login anyway.
+//! the process, the same for all its shards. The StoredKey is in it so that a changed password is never served from
+//! memory: the account's record is read at every login anyway.
+//!
+//! An account's entry is kept by its home. The shard that has the connection gets it with the account's record, compares it
+//! with the hash of what the client has shown, and tells the home of a password that was right: no password travels.
 
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -54,28 +57,28 @@ impl PlainCache {
         }
     }
 
-    /// What the password of a login is known by.
-    pub(super) fn tag(&self, localpart: &str, password: &str, stored: &Tag) -> Tag {
+    /// What the password of a login is known by, at every shard of the process.
+    pub fn tag(&self, localpart: &str, password: &str, stored: &Tag) -> Tag {
         self.key.tag(&[b"password", localpart.as_bytes(), stored.as_bytes(), password.as_bytes()])
     }
 
-    /// Whether this password was verified against this StoredKey before.
-    pub(super) fn knows(&mut self, localpart: &str, password: &str, stored: &Tag) -> bool {
-        let Some(&place) = self.places.get(&self.user(localpart)) else { return false };
-        let seen = self.tag(localpart, password, stored);
-        let entry = &mut self.entries[place as usize];
-        let known = entry.seen == seen;
-        entry.used |= known;
-        known
+    /// What [`PlainCache::tag`] made of the password that this account has shown before.
+    pub fn seen(&self, localpart: &str) -> Option<Tag> {
+        self.places.get(&self.user(localpart)).map(|&place| self.entries[place as usize].seen)
     }
 
-    /// Remembers what [`PlainCache::tag`] made of a password that was right.
-    pub(super) fn remember(&mut self, localpart: &str, seen: Tag) {
+    /// Remembers what [`PlainCache::tag`] made of a password that was right, for the first time or again.
+    pub fn remember(&mut self, localpart: &str, seen: Tag) {
         let user = self.user(localpart);
         // Not used yet: what is shown once in a while gives way to what is shown often.
         let entry = Entry { user, seen, used: false };
         if let Some(&place) = self.places.get(&user) {
-            self.entries[place as usize] = entry;
+            let known = &mut self.entries[place as usize];
+            if known.seen == seen {
+                known.used = true;
+            } else {
+                *known = entry;
+            }
         } else if self.entries.len() < self.entries_max {
             self.places.insert(user, self.entries.len() as u32);
             self.entries.push(entry);
@@ -143,8 +146,17 @@ mod tests {
         cache.remember(name, seen);
     }
 
+    /// Whether the password is known; one that is shown is used.
     fn knows(cache: &mut PlainCache, name: &str) -> bool {
-        cache.knows(name, "pencil", &stored(name))
+        let known = shows(cache, name, "pencil", &stored(name));
+        if known {
+            remember(cache, name);
+        }
+        known
+    }
+
+    fn shows(cache: &PlainCache, name: &str, password: &str, stored: &Tag) -> bool {
+        cache.seen(name) == Some(cache.tag(name, password, stored))
     }
 
     #[test]
@@ -152,9 +164,14 @@ mod tests {
         let mut cache = PlainCache::new(&[1; 32], 4);
         remember(&mut cache, "romeo");
         assert!(knows(&mut cache, "romeo"));
-        assert!(!cache.knows("romeo", "pencils", &stored("romeo")));
-        assert!(!cache.knows("romeo", "pencil", &stored("after a change")));
-        assert!(!cache.knows("juliet", "pencil", &stored("romeo")));
+        assert!(!shows(&cache, "romeo", "pencils", &stored("romeo")));
+        assert!(!shows(&cache, "romeo", "pencil", &stored("after a change")));
+        assert!(!shows(&cache, "juliet", "pencil", &stored("romeo")));
+        // Another shard of the process makes the same of a password, another process does not.
+        let other = PlainCache::new(&[1; 32], 4);
+        assert!(cache.seen("romeo") == Some(other.tag("romeo", "pencil", &stored("romeo"))));
+        let stranger = PlainCache::new(&[2; 32], 4);
+        assert!(cache.seen("romeo") != Some(stranger.tag("romeo", "pencil", &stored("romeo"))));
         cache.forget("romeo");
         assert!(!knows(&mut cache, "romeo") && cache.is_empty());
         let mut none = PlainCache::new(&[1; 32], 0);

@@ -25,8 +25,8 @@ pub struct PlainAttempt {
 /// What comes of a PLAIN login once the account is known.
 #[derive(Debug)]
 pub enum PlainStep {
-    /// The password was checked before, against the same keys.
-    Done(Authenticated),
+    /// The password was checked before, against the same keys; and what the account's home knows it by.
+    Done(Authenticated, Tag),
     /// The password was checked before, but the account is out of use.
     Refused(Failure),
     /// Run the job off the shard, then bring its result to the state.
@@ -59,14 +59,22 @@ impl PlainAttempt {
         &self.localpart
     }
 
-    /// Takes the account's record, or none if there is no such account; that one goes the whole way, too.
-    pub fn account(self, found: Option<&Credentials>, decoy: &Decoy, cache: &mut PlainCache) -> PlainStep {
+    /// Takes the account's record, or none if there is no such account; that one goes the whole way, too. `seen` is what the
+    /// account's home knows a password by, `cache` any shard's.
+    pub fn account(
+        self,
+        found: Option<&Credentials>,
+        seen: Option<&Tag>,
+        decoy: &Decoy,
+        cache: &PlainCache,
+    ) -> PlainStep {
         let made_up;
         let credentials = match found {
             Some(credentials) => {
-                if cache.knows(&self.localpart, &self.password, &credentials.keys(HASH).stored) {
+                let shown = seen.map(|_| cache.tag(&self.localpart, &self.password, &credentials.keys(HASH).stored));
+                if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
                     return match finish(self.localpart, credentials.is_disabled()) {
-                        Ok(authenticated) => PlainStep::Done(authenticated),
+                        Ok(authenticated) => PlainStep::Done(authenticated, shown),
                         Err(failure) => PlainStep::Refused(failure),
                     };
                 }
@@ -145,7 +153,7 @@ pub struct ExpectDerived {
     stored: Tag,
     exists: bool,
     disabled: bool,
-    /// What the cache will know the password by.
+    /// What the account's home will know the password by.
     seen: Tag,
 }
 
@@ -155,16 +163,15 @@ impl ExpectDerived {
         &self.localpart
     }
 
-    /// Verifies the password; a right one is remembered.
+    /// Verifies the password. What comes with it is for the account's home to remember.
     ///
     /// # Errors
     /// If it is wrong, or the account does not exist or is out of use.
-    pub fn verify(self, derived: Derived, cache: &mut PlainCache) -> Result<Authenticated, Failure> {
+    pub fn verify(self, derived: Derived) -> Result<(Authenticated, Tag), Failure> {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));
         }
-        cache.remember(&self.localpart, self.seen);
-        finish(self.localpart, self.disabled)
+        finish(self.localpart, self.disabled).map(|authenticated| (authenticated, self.seen))
     }
 }
 

@@ -23,12 +23,17 @@ fn login(
     found: Option<&Credentials>,
     cache: &mut PlainCache,
 ) -> (Result<Authenticated, SaslCondition>, bool) {
-    match plain(message).unwrap().account(found, &decoy(), cache) {
-        PlainStep::Done(authenticated) => (Ok(authenticated), false),
+    let seen = cache.seen("juliet");
+    let mut remember = |(authenticated, seen)| {
+        cache.remember("juliet", seen);
+        authenticated
+    };
+    match plain(message).unwrap().account(found, seen.as_ref(), &decoy(), &PlainCache::new(&[2; 32], 0)) {
+        PlainStep::Done(authenticated, seen) => (Ok(remember((authenticated, seen))), false),
         PlainStep::Refused(failure) => (Err(failure.condition), false),
         PlainStep::Derive(job, state) => {
             assert_eq!(job.iterations(), 4096);
-            (state.verify(job.run(), cache).map_err(|failure| failure.condition), true)
+            (state.verify(job.run()).map(remember).map_err(|failure| failure.condition), true)
         }
     }
 }
@@ -185,7 +190,7 @@ fn rfc6120_6_4_elements() {
 fn no_secret_is_in_the_debug_form() {
     let attempt = plain("\0juliet\0r0m30myr0m30").unwrap();
     assert!(!format!("{attempt:?}").contains("r0m30"));
-    let step = attempt.account(None, &decoy(), &mut PlainCache::new(&[1; 32], 1));
+    let step = attempt.account(None, None, &decoy(), &PlainCache::new(&[1; 32], 1));
     assert!(!format!("{step:?}").contains("r0m30"));
 }
 
@@ -218,9 +223,9 @@ proptest! {
                 prop_assert!(state.response(&encode(&last)).is_err());
             }
             Ok(Begun::Plain(attempt)) => {
-                let mut cache = PlainCache::new(&[0; 32], 1);
-                match attempt.account(Some(&credentials), &decoy(), &mut cache) {
-                    PlainStep::Derive(job, state) => prop_assert!(state.verify(job.run(), &mut cache).is_err()),
+                let cache = PlainCache::new(&[0; 32], 1);
+                match attempt.account(Some(&credentials), None, &decoy(), &cache) {
+                    PlainStep::Derive(job, state) => prop_assert!(state.verify(job.run()).is_err()),
                     other => prop_assert!(false, "{other:?}"),
                 }
             }

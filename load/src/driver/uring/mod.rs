@@ -4,16 +4,13 @@
 //! not wait goes into slices of the shared buffer; those are done when the submitting call returns. A place in the table
 //! is given back only when no operation of its connection is pending, so no completion can be of an earlier one.
 
-mod ring;
-
 use super::{BUFFER_BYTES, Driver, Event, Settings};
-use io_uring::cqueue;
-use ring::{Op, Ring, Word};
 use socket2::SockAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use throng_ring::{Gather, Op, Ring, Use, Word, cqueue};
 
 /// The multishot poll is in the kernel.
 const POLLING: u8 = 1;
@@ -86,11 +83,17 @@ pub(super) struct Uring {
     receiving: usize,
     to: Box<SockAddr>,
     sources: Box<[SockAddr]>,
+    gather: Gather,
 }
 
 /// Whether a ring with all operations can be made.
 pub(super) fn probe() -> io::Result<()> {
-    Ring::new(2).map(drop)
+    Ring::new(2, Use::Connecting).map(drop)
+}
+
+/// A place has one operation of a kind at a time, and is not given back before it is done.
+fn word(op: Op, index: u32) -> Word {
+    Word::new(op, index, 0)
 }
 
 impl Uring {
@@ -100,7 +103,7 @@ impl Uring {
         let mut slots = Vec::new();
         slots.resize_with(settings.clients as usize, || Slot { sending: NONE, state: State::Free, flags: 0 });
         Ok(Uring {
-            ring: Ring::new(settings.clients.max(2))?,
+            ring: Ring::new(settings.clients.max(2), Use::Connecting)?,
             done: Vec::new(),
             fired: 0,
             slots,
@@ -113,6 +116,7 @@ impl Uring {
             receiving: 0,
             to: Box::new(settings.to.into()),
             sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
+            gather: Gather::new(settings.gather),
         })
     }
 
@@ -124,7 +128,7 @@ impl Uring {
         let slot = self.slot(index);
         if !slot.has(POLLING) {
             slot.flags |= POLLING;
-            self.ring.watch(index);
+            self.ring.watch(index, word(Op::Poll, index));
         }
     }
 
@@ -132,7 +136,7 @@ impl Uring {
         let slot = self.slot(index);
         if slot.has(POLLING) && !slot.has(CANCELLING) {
             slot.flags |= CANCELLING;
-            self.ring.cancel(Op::Poll, index);
+            self.ring.cancel(word(Op::Poll, index));
         }
     }
 
@@ -142,6 +146,22 @@ impl Uring {
             slot.flags |= QUEUED;
             self.ready.push_back(index);
         }
+    }
+
+    fn idle(&mut self, timeout: Duration) -> io::Result<()> {
+        if let Some(time) = self.gather.rest(Some(timeout)) {
+            let any = self.ring.rest(time)?;
+            self.gather.rested(any);
+            if any || time == timeout {
+                return Ok(());
+            }
+        }
+        let since = self.gather.is_on().then(Instant::now);
+        self.ring.sleep(Some(timeout))?;
+        if let Some(since) = since {
+            self.gather.waited(since.elapsed());
+        }
+        Ok(())
     }
 
     /// Takes the completions there are and handles each.
@@ -164,7 +184,8 @@ impl Uring {
                     self.slot(index).state = State::Free;
                     on_event(Event::Closed(index));
                 }
-                Op::None => {}
+                // Nobody waits for it, or it is a server's.
+                _ => {}
             }
         }
         done.clear();
@@ -230,7 +251,7 @@ impl Uring {
             self.receiving += 1;
             // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
             // submitted before all of these are done.
-            unsafe { self.ring.receive(index, buffer, self.chunk as u32, place as u32) };
+            unsafe { self.ring.receive(index, buffer, self.chunk as u32, Word::new(Op::Receive, index, place as u32)) };
         }
     }
 
@@ -267,7 +288,7 @@ impl Uring {
     fn submit_send(&mut self, index: u32) {
         let (bytes, taken) = &self.sends[self.slots[index as usize].sending as usize];
         // SAFETY: the bytes are on the heap and stay there until `sent` has seen the completion.
-        unsafe { self.ring.send(index, &bytes[*taken..]) };
+        unsafe { self.ring.send(index, &bytes[*taken..], word(Op::Send, index)) };
     }
 
     fn sent(&mut self, index: u32, result: i32, on_event: &mut dyn FnMut(Event<'_>)) {
@@ -303,7 +324,7 @@ impl Uring {
         }
         slot.state = State::Freeing;
         let abort = slot.has(ABORT);
-        self.ring.close(index, abort);
+        self.ring.close(index, abort, word(Op::Close, index));
     }
 
     /// Receives from all that have something.
@@ -319,7 +340,7 @@ impl Uring {
             self.reap(on_event);
             while self.receiving > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
-                self.ring.sleep(Duration::from_millis(1))?;
+                self.ring.sleep(Some(Duration::from_millis(1)))?;
                 self.reap(on_event);
             }
         }
@@ -364,10 +385,10 @@ impl Driver for Uring {
         }
         let (connecting, sending) = (slot.has(CONNECTING), slot.sending != NONE);
         if connecting {
-            self.ring.cancel(Op::Connect, client);
+            self.ring.cancel(word(Op::Connect, client));
         }
         if sending {
-            self.ring.cancel(Op::Send, client);
+            self.ring.cancel(word(Op::Send, client));
         }
         self.settle(client);
     }
@@ -396,7 +417,7 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         if self.ready.is_empty() && !timeout.is_zero() {
-            self.ring.sleep(timeout)?;
+            self.idle(timeout)?;
         } else {
             self.ring.poll()?;
         }

@@ -6,12 +6,12 @@
 
 use super::Uring;
 use super::conn::State;
-use super::ring::{Op, Word};
-use crate::driver::sys::NameRoom;
 use crate::driver::{Event, Exhausted, ListenerTag, Notice};
-use io_uring::cqueue;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
+use throng_ring::cqueue;
+use throng_ring::sys::NameRoom;
+use throng_ring::{Op, Word};
 
 pub(super) struct Listener {
     pub(super) socket: TcpListener,

@@ -1,11 +1,12 @@
 //! The life of a connection: receiving, sending, closing, departing.
 
 use super::Uring;
-use super::ring::{Op, Word, door};
+use crate::driver::peer::Door;
 use crate::driver::sends::NONE;
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice};
-use io_uring::cqueue;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use throng_ring::{Op, Word, cqueue};
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u8 = 1;
@@ -427,5 +428,13 @@ impl Uring {
             self.watch(index);
             self.enqueue(index);
         }
+    }
+}
+
+/// The descriptor to send departing sockets to.
+fn door(door: &Door) -> Option<BorrowedFd<'_>> {
+    match door {
+        Door::Uring(fd) => Some(fd.as_fd()),
+        Door::Epoll { .. } => None,
     }
 }

@@ -16,7 +16,6 @@
 mod accept;
 mod conn;
 mod names;
-mod ring;
 #[cfg(test)]
 mod tests;
 
@@ -25,18 +24,16 @@ use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
-    sys,
 };
 use accept::Listener;
 use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
-use io_uring::cqueue;
-use ring::{Op, Ring, Word};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throng_engine::slots::Slots;
+use throng_ring::{Gather, Op, Ring, Use, Word, cqueue, sys};
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -72,6 +69,7 @@ pub(super) struct Uring {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
+    gather: Gather,
     peer: Peer,
 }
 
@@ -81,7 +79,7 @@ impl Uring {
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
         let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
         let capacity = settings.slots.min(limit).clamp(2, 1 << 24);
-        let ring = Ring::new(capacity)?;
+        let ring = Ring::new(capacity, Use::Accepting)?;
         let peer = Peer::new(Door::Uring(ring.duplicate()?))?;
         let mut driver = Uring {
             ring,
@@ -103,6 +101,7 @@ impl Uring {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
+            gather: Gather::new(settings.gather),
             peer,
         };
         driver.watch_peer();
@@ -142,7 +141,7 @@ impl Uring {
                     self.rest_if_full();
                 }
                 Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
-                Op::Arrive | Op::Wake | Op::PeerName | Op::None => {}
+                Op::Arrive | Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect => {}
             }
         }
         done.clear();
@@ -200,6 +199,26 @@ impl Uring {
         self.alarms.next(now)
     }
 
+    /// Waits until something happens. In a rest the peers need no system call to tell something: it is over soon.
+    fn idle(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if let Some(time) = self.gather.rest(timeout) {
+            let any = self.ring.rest(time)? || self.peer.is_told();
+            self.gather.rested(any);
+            if any {
+                return Ok(());
+            }
+        }
+        if !self.peer.falls_asleep() {
+            return self.ring.poll();
+        }
+        let since = self.gather.is_on().then(Instant::now);
+        self.ring.sleep(timeout)?;
+        if let Some(since) = since {
+            self.gather.waited(since.elapsed());
+        }
+        Ok(())
+    }
+
     /// An open connection.
     fn open(&self, conn: ConnId) -> Option<u32> {
         self.find(conn).filter(|index| self.slots[*index as usize].state == State::Open)
@@ -229,10 +248,10 @@ impl Driver for Uring {
         let next = self.expire();
         let told = self.deliver(on_event);
         let busy = told || !self.ready.is_empty() || timeout == Some(Duration::ZERO);
-        if !busy && self.peer.falls_asleep() {
-            self.ring.sleep(next.into_iter().chain(timeout).min())?;
-        } else {
+        if busy {
             self.ring.poll()?;
+        } else {
+            self.idle(next.into_iter().chain(timeout).min())?;
         }
         let woken = self.peer.wakes_up();
         self.reap(on_event);

@@ -1,10 +1,10 @@
 //! Who is at the other end: asked for when somebody wants to know, and kept nowhere.
 
 use super::Uring;
-use super::ring::{Op, Word};
 use crate::driver::ConnId;
-use crate::driver::sys::{NAME_BYTES_BY_FAMILY, Name};
 use std::net::SocketAddr;
+use throng_ring::sys::{NAME_BYTES_BY_FAMILY, Name};
+use throng_ring::{Op, Word};
 
 /// Addresses asked for at a time.
 pub(super) const NAMES: usize = 64;

@@ -1,4 +1,4 @@
-//! The system calls of the epoll driver and a few that both need, each as a safe function.
+//! The system calls that the drivers make beside a ring, each as a safe function.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,10 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// A counter that wakes whoever waits for it; never read, so it only grows.
-pub(super) fn eventfd() -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// The kernel's.
+pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
     // SAFETY: the descriptor is new and nobody else's.
@@ -17,35 +20,46 @@ pub(super) fn eventfd() -> io::Result<OwnedFd> {
 }
 
 /// Adds one to an eventfd. Cannot fail before 2^64 - 1 calls.
-pub(super) fn eventfd_signal(fd: BorrowedFd<'_>) {
+pub fn eventfd_signal(fd: BorrowedFd<'_>) {
     let one = 1u64;
     // SAFETY: eight readable bytes, as an eventfd wants them.
     let _ = unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
 }
 
 /// The soft limit of open descriptors.
-pub(super) fn descriptor_limit() -> u64 {
+pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid structure to write into.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     if result < 0 { 1024 } else { limit.rlim_cur }
 }
 
-pub(super) fn epoll_create() -> io::Result<OwnedFd> {
+/// A new epoll.
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     // SAFETY: the descriptor is new and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-pub(super) fn epoll_ctl(epoll: &OwnedFd, op: libc::c_int, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
+/// Adds, changes or takes away the interest in `fd`; `data` comes with its events.
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_ctl(epoll: &OwnedFd, op: libc::c_int, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: a valid event structure, read by the kernel during the call only.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
 }
 
 /// Waits `timeout_ms` (-1: for ever) and fills `events` up to its capacity. Empty when interrupted.
-pub(super) fn epoll_wait(epoll: &OwnedFd, events: &mut Vec<libc::epoll_event>, timeout_ms: i32) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_wait(epoll: &OwnedFd, events: &mut Vec<libc::epoll_event>, timeout_ms: i32) -> io::Result<()> {
     events.clear();
     let most = i32::try_from(events.capacity()).unwrap_or(i32::MAX);
     // SAFETY: the vector has room for `most` events.
@@ -60,7 +74,10 @@ pub(super) fn epoll_wait(epoll: &OwnedFd, events: &mut Vec<libc::epoll_event>, t
 }
 
 /// Accepts one connection, non-blocking, with its address.
-pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
+///
+/// # Errors
+/// The kernel's.
+pub fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let mut name = Name::default();
     let mut length = NAME_BYTES;
     // SAFETY: `name` has room for `length` bytes.
@@ -72,7 +89,7 @@ pub(super) fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>
 }
 
 /// The address of the other end, if the socket has one.
-pub(super) fn peer_address(fd: RawFd) -> Option<SocketAddr> {
+pub fn peer_address(fd: RawFd) -> Option<SocketAddr> {
     let mut name = Name::default();
     let mut length = NAME_BYTES;
     // SAFETY: `name` has room for `length` bytes.
@@ -81,52 +98,66 @@ pub(super) fn peer_address(fd: RawFd) -> Option<SocketAddr> {
 }
 
 /// Receives what is there; `WouldBlock` if nothing is.
-pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+///
+/// # Errors
+/// The kernel's.
+pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: a writable buffer of that length.
     let count = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
     if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
 /// Sends what the kernel takes now; `WouldBlock` if nothing.
-pub(super) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+///
+/// # Errors
+/// The kernel's.
+pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: a readable buffer of that length.
     let count = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
     if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
 /// Ends our direction with a FIN.
-pub(super) fn shutdown_write(fd: RawFd) {
+pub fn shutdown_write(fd: RawFd) {
     // SAFETY: no memory is passed. It fails only if the connection is gone, which shows on reading.
     let _ = unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
 /// The value of `SO_LINGER` that makes a close a reset.
-pub(super) static ABORT: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
+pub static ABORT: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
 
-/// Makes the close of `fd` a reset.
-pub(super) fn set_abort(fd: RawFd) {
-    // SAFETY: a readable `linger` of that size. It fails only on a socket that is no more.
-    let _ = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const ABORT).cast(),
-            size_of::<libc::linger>() as libc::socklen_t,
-        )
-    };
+/// The value of a switched-on option.
+pub static ON: libc::c_int = 1;
+
+fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &'static T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: a readable value of that size.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), length) }).map(drop)
+}
+
+/// Makes the close of `fd` a reset. It fails only on a socket that is no more.
+pub fn set_abort(fd: RawFd) {
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &ABORT);
+}
+
+/// Leaves the choice of the port to `connect`, so that one port serves many peers (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
+///
+/// # Errors
+/// The kernel's.
+pub fn set_port_late(fd: RawFd) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &ON)
 }
 
 /// Room for a socket address of any family.
 #[derive(Clone, Copy)]
-pub(super) struct Name(libc::sockaddr_storage);
+pub struct Name(libc::sockaddr_storage);
 
 /// Its size, in bytes.
-pub(super) const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+pub const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 /// The sizes of addresses by family, in bytes, the longer one first: `SO_PEERNAME` gives no name to who asks for more than
 /// it has, and a part of it to who asks for less.
-pub(super) const NAME_BYTES_BY_FAMILY: [u32; 2] =
+pub const NAME_BYTES_BY_FAMILY: [u32; 2] =
     [size_of::<libc::sockaddr_in6>() as u32, size_of::<libc::sockaddr_in>() as u32];
 
 impl Default for Name {
@@ -137,12 +168,13 @@ impl Default for Name {
 }
 
 impl Name {
-    pub(super) fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
+    /// Where the kernel writes it.
+    pub fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
         (&raw mut self.0).cast()
     }
 
     /// The address, if it is of the internet; IPv4 in IPv6 is given as IPv4.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         match libc::c_int::from(self.0.ss_family) {
             libc::AF_INET => {
                 // SAFETY: the family says which structure it is; the storage is large enough and aligned for it.
@@ -162,9 +194,11 @@ impl Name {
 }
 
 /// Where the kernel writes an address, and how long it is.
-pub(super) struct NameRoom {
-    pub(super) name: Name,
-    pub(super) length: libc::socklen_t,
+pub struct NameRoom {
+    /// The address.
+    pub name: Name,
+    /// Bytes: room before, and how many there are after.
+    pub length: libc::socklen_t,
 }
 
 impl Default for NameRoom {

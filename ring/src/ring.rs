@@ -1,14 +1,16 @@
 //! The ring itself: each operation as a method, the word that names its completion, entering the kernel.
 
-use crate::driver::sys;
+use crate::gather;
+use crate::sys;
+use crate::word::{Op, Word};
 use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use socket2::SockAddr;
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-const SUBMISSIONS: u32 = 256;
 /// The kernel makes its table of pending operations by this, too: at 8,192 it has 256 lists, the most it makes. A poll is
 /// looked for in one of them whenever a connection moves or ends, and 20,000 connections have one each.
 const COMPLETIONS: u32 = 8192;
@@ -17,70 +19,56 @@ const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
 
-/// What a completion is of: the top byte of its word.
+/// What a ring is for: who only accepts runs on older kernels than who connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Op {
-    /// Nobody waits for it.
-    None = 0,
-    Accept = 1,
-    Poll = 3,
-    Receive = 4,
-    Send = 5,
-    Close = 6,
-    Depart = 7,
-    /// Another ring's departure; the rest of the word is the key.
-    Arrive = 8,
-    Wake = 9,
-    Shutdown = 10,
-    PeerName = 11,
+pub enum Use {
+    /// Connections are accepted, and moved between rings (Linux 6.7).
+    Accepting,
+    /// Connections are made (Linux 6.11).
+    Connecting,
 }
 
-/// The word of an operation: kind, slot (24 bits), generation or index (32 bits).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Word(pub(super) u64);
-
-impl Word {
-    pub(super) fn new(op: Op, slot: u32, low: u32) -> Word {
-        debug_assert!(slot < 1 << 24);
-        Word((op as u64) << 56 | u64::from(slot) << 32 | u64::from(low))
-    }
-
-    pub(super) fn arrive(key: u64) -> Word {
-        Word((Op::Arrive as u64) << 56 | key)
-    }
-
-    pub(super) fn op(self) -> Op {
-        match (self.0 >> 56) as u8 {
-            1 => Op::Accept,
-            3 => Op::Poll,
-            4 => Op::Receive,
-            5 => Op::Send,
-            6 => Op::Close,
-            7 => Op::Depart,
-            8 => Op::Arrive,
-            9 => Op::Wake,
-            10 => Op::Shutdown,
-            11 => Op::PeerName,
-            _ => Op::None,
+impl Use {
+    /// Entries of the submission queue: what does not fit is submitted early.
+    fn submissions(self) -> u32 {
+        match self {
+            Use::Accepting => 256,
+            // A connection takes up to five.
+            Use::Connecting => 1024,
         }
     }
 
-    pub(super) fn slot(self) -> u32 {
-        (self.0 >> 32) as u32 & 0x00ff_ffff
-    }
-
-    pub(super) fn low(self) -> u32 {
-        self.0 as u32
-    }
-
-    pub(super) fn key(self) -> u64 {
-        self.0 & crate::driver::KEY_MAX
+    /// Operations beside those that both need, and the first Linux that has all.
+    fn needs(self) -> (&'static [(u8, &'static str)], &'static str) {
+        match self {
+            Use::Accepting => (
+                &[
+                    (opcode::Accept::CODE, "accept"),
+                    (opcode::Shutdown::CODE, "shutdown"),
+                    (opcode::MsgRingSendFd::CODE, "msg_ring"),
+                ],
+                "6.7",
+            ),
+            Use::Connecting => (
+                &[(opcode::Socket::CODE, "socket"), (opcode::Bind::CODE, "bind"), (opcode::Connect::CODE, "connect")],
+                "6.11",
+            ),
+        }
     }
 }
 
+/// Operations that both uses need.
+const NEEDED: [(u8, &str); 6] = [
+    (opcode::PollAdd::CODE, "poll"),
+    (opcode::Recv::CODE, "recv"),
+    (opcode::Send::CODE, "send"),
+    (opcode::Close::CODE, "close"),
+    (opcode::AsyncCancel::CODE, "cancel"),
+    (opcode::SetSockOpt::CODE, "uring_cmd"),
+];
+
 /// A ring of one thread.
-pub(super) struct Ring {
+pub struct Ring {
     ring: IoUring,
     /// Completions taken early, because the kernel would not submit before.
     early: Vec<cqueue::Entry>,
@@ -92,16 +80,16 @@ impl Ring {
     ///
     /// # Errors
     /// A sentence saying what this kernel refuses.
-    pub(super) fn new(slots: u32) -> io::Result<Ring> {
+    pub fn new(slots: u32, purpose: Use) -> io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_coop_taskrun()
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
-            .build(SUBMISSIONS)
+            .build(purpose.submissions())
             .map_err(|error| explain("a ring cannot be made", error))?;
-        check_operations(&ring)?;
+        check_operations(&ring, purpose)?;
         ring.submitter()
             .register_files_sparse(slots)
             .map_err(|error| explain("a table of direct descriptors cannot be made", error))?;
@@ -112,7 +100,7 @@ impl Ring {
     }
 
     /// A second descriptor of the ring, for other threads to send to.
-    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
         // SAFETY: the ring keeps its descriptor open for as long as it lives, which covers this call.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
     }
@@ -180,17 +168,33 @@ impl Ring {
     }
 
     /// Submits what is pending; operations that need not wait are done afterwards.
-    pub(super) fn submit(&mut self) -> io::Result<()> {
+    pub fn submit(&mut self) -> io::Result<()> {
         self.enter(0, 0, None)
     }
 
     /// Submits what is pending and lets the kernel post what has happened.
-    pub(super) fn poll(&mut self) -> io::Result<()> {
+    pub fn poll(&mut self) -> io::Result<()> {
         busy_is_fine(self.enter(0, ENTER_GETEVENTS, None))
     }
 
     /// Submits what is pending and waits for one completion.
-    pub(super) fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait_for(1, timeout)
+    }
+
+    /// Submits what is pending and rests so long, or until there are very many completions. Whether there are any.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn rest(&mut self, time: Duration) -> io::Result<bool> {
+        self.wait_for(gather::EVENTS, Some(time))?;
+        Ok(!self.early.is_empty() || !self.ring.completion().is_empty())
+    }
+
+    fn wait_for(&mut self, count: u32, timeout: Option<Duration>) -> io::Result<()> {
         if !self.early.is_empty() {
             return self.poll();
         }
@@ -199,11 +203,11 @@ impl Ring {
             Some(time) => SubmitArgs::new().timespec(time),
             None => SubmitArgs::new(),
         };
-        busy_is_fine(self.enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
+        busy_is_fine(self.enter(count, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
     }
 
     /// Moves the completions there are to the end of `into`.
-    pub(super) fn collect(&mut self, into: &mut Vec<cqueue::Entry>) {
+    pub fn collect(&mut self, into: &mut Vec<cqueue::Entry>) {
         into.append(&mut self.early);
         into.extend(self.ring.completion());
     }
@@ -212,7 +216,7 @@ impl Ring {
     ///
     /// # Safety
     /// `room` must stay until the completion.
-    pub(super) unsafe fn accept(&mut self, listener: RawFd, room: *mut sys::NameRoom, word: Word) {
+    pub unsafe fn accept(&mut self, listener: RawFd, room: *mut sys::NameRoom, word: Word) {
         // SAFETY: the caller's promise; no reference is made.
         let (name, length) = unsafe { (&raw mut (*room).name, &raw mut (*room).length) };
         let entry = opcode::Accept::new(Fd(listener), name.cast(), length)
@@ -222,8 +226,38 @@ impl Ring {
         unsafe { self.push(entry.user_data(word.0)) };
     }
 
+    /// Makes a socket in the slot and connects it: one chain, of which one completion comes, a link's if it fails and
+    /// that of the connect else.
+    ///
+    /// # Safety
+    /// The addresses must stay as long as the ring.
+    pub unsafe fn connect(&mut self, slot: u32, from: Option<&SockAddr>, to: &SockAddr) {
+        let on = (&raw const sys::ON).cast();
+        let option = |level: libc::c_int, option: libc::c_int| {
+            opcode::SetSockOpt::new(Fixed(slot), level as u32, option as u32, on, size_of::<libc::c_int>() as u32)
+                .build()
+        };
+        let there = DestinationSlot::try_from_slot_target(slot).ok();
+        let family = libc::c_int::from(to.family());
+        let socket = opcode::Socket::new(family, libc::SOCK_STREAM, 0).file_index(there).build();
+        let mut links = vec![socket, option(libc::IPPROTO_TCP, libc::TCP_NODELAY)];
+        if let Some(from) = from {
+            links.push(option(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT));
+            links.push(opcode::Bind::new(Fixed(slot), from.as_ptr().cast(), from.len()).build());
+        }
+        self.reserve(links.len() + 1);
+        for link in links {
+            let link = link.flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
+            // SAFETY: the options' value is static; the address stays by the caller's promise.
+            unsafe { self.push(link.user_data(Word::new(Op::Link, slot, 0).0)) };
+        }
+        let connect = opcode::Connect::new(Fixed(slot), to.as_ptr().cast(), to.len()).build();
+        // SAFETY: the address stays by the caller's promise.
+        unsafe { self.push(connect.user_data(Word::new(Op::Connect, slot, 0).0)) };
+    }
+
     /// Puts completions back that were taken too early, for the next [`Ring::collect`].
-    pub(super) fn put_back(&mut self, entries: impl IntoIterator<Item = cqueue::Entry>) {
+    pub fn put_back(&mut self, entries: impl IntoIterator<Item = cqueue::Entry>) {
         self.early.extend(entries);
     }
 
@@ -231,7 +265,7 @@ impl Ring {
     ///
     /// # Safety
     /// `name` must stay until the completion.
-    pub(super) unsafe fn peer_name(&mut self, slot: u32, name: *mut sys::Name, length: u32, word: Word) {
+    pub unsafe fn peer_name(&mut self, slot: u32, name: *mut sys::Name, length: u32, word: Word) {
         let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_PEERNAME as u32);
         let entry = opcode::SetSockOpt::new(Fixed(slot), level, option, name.cast(), length).build();
         // SAFETY: the caller's promise.
@@ -239,14 +273,14 @@ impl Ring {
     }
 
     /// Tells each time that bytes have arrived, or an end or an error.
-    pub(super) fn watch(&mut self, slot: u32, word: Word) {
+    pub fn watch(&mut self, slot: u32, word: Word) {
         let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
         // SAFETY: points to no memory.
         unsafe { self.push(opcode::PollAdd::new(Fixed(slot), events).multi(true).build().user_data(word.0)) };
     }
 
     /// The same for a descriptor of the process.
-    pub(super) fn watch_descriptor(&mut self, fd: RawFd, word: Word) {
+    pub fn watch_descriptor(&mut self, fd: RawFd, word: Word) {
         let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true).build();
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(word.0)) };
@@ -256,7 +290,7 @@ impl Ring {
     ///
     /// # Safety
     /// `length` writable bytes at `buffer` must stay until the completion.
-    pub(super) unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
+    pub unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
         let entry = opcode::Recv::new(Fixed(slot), buffer, length).flags(libc::MSG_DONTWAIT).build();
         // SAFETY: the caller's promise.
         unsafe { self.push(entry.user_data(word.0)) };
@@ -266,7 +300,7 @@ impl Ring {
     ///
     /// # Safety
     /// The bytes must stay until the completion.
-    pub(super) unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
+    pub unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
         let length = u32::try_from(bytes.len()).unwrap_or(1 << 30);
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length).flags(flags).build();
@@ -275,7 +309,7 @@ impl Ring {
     }
 
     /// Ends the operation named `word`, which then completes with `ECANCELED`.
-    pub(super) fn cancel(&mut self, word: Word) {
+    pub fn cancel(&mut self, word: Word) {
         let entry = opcode::AsyncCancel::new(word.0).build().flags(squeue::Flags::SKIP_SUCCESS);
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(Word::new(Op::None, 0, 0).0)) };
@@ -283,14 +317,14 @@ impl Ring {
 
     /// Ends our direction with a FIN. A worker of the kernel does it, some time later, to whatever is in the slot then: the
     /// slot must not be given up before the completion.
-    pub(super) fn shutdown_write(&mut self, slot: u32, word: Word) {
+    pub fn shutdown_write(&mut self, slot: u32, word: Word) {
         let entry = opcode::Shutdown::new(Fixed(slot), libc::SHUT_WR).build();
         // SAFETY: points to no memory.
         unsafe { self.push(entry.user_data(word.0)) };
     }
 
     /// Takes the socket out of the table, which closes it; with a RST if `abort`.
-    pub(super) fn close(&mut self, slot: u32, abort: bool, word: Word) {
+    pub fn close(&mut self, slot: u32, abort: bool, word: Word) {
         if abort {
             self.reserve(2);
             let (level, name, value, size) = abort_option();
@@ -305,7 +339,7 @@ impl Ring {
 
     /// Puts the socket into another ring's table, and then takes it out of this one. If the first fails, the second is
     /// cancelled.
-    pub(super) fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, key: u64, moved: Word, closed: Word) {
+    pub fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, key: u64, moved: Word, closed: Word) {
         self.reserve(2);
         let there = DestinationSlot::auto_target();
         let entry = opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(slot), there, Word::arrive(key).0)
@@ -319,7 +353,7 @@ impl Ring {
     }
 
     /// Ends all operations and closes all sockets of the table; false if the kernel may still be reading from sends.
-    pub(super) fn shut(&mut self) -> bool {
+    pub fn shut(&mut self) -> bool {
         let submitter = self.ring.submitter();
         let cancelled = match submitter.register_sync_cancel(None, CancelBuilder::any()) {
             Ok(()) => true,
@@ -358,24 +392,15 @@ fn abort_option() -> (u32, u32, *const libc::c_void, u32) {
     (libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, size_of::<libc::linger>() as u32)
 }
 
-fn check_operations(ring: &IoUring) -> io::Result<()> {
+fn check_operations(ring: &IoUring, purpose: Use) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).map_err(|error| explain("operations cannot be probed", error))?;
-    let needed: [(u8, &str); 9] = [
-        (opcode::Accept::CODE, "accept"),
-        (opcode::PollAdd::CODE, "poll"),
-        (opcode::Recv::CODE, "recv"),
-        (opcode::Send::CODE, "send"),
-        (opcode::Close::CODE, "close"),
-        (opcode::Shutdown::CODE, "shutdown"),
-        (opcode::AsyncCancel::CODE, "cancel"),
-        (opcode::MsgRingSendFd::CODE, "msg_ring"),
-        (opcode::SetSockOpt::CODE, "uring_cmd"),
-    ];
-    match needed.iter().find(|(code, _)| !probe.is_supported(*code)) {
-        Some((_, name)) => {
-            Err(io::Error::new(io::ErrorKind::Unsupported, format!("this kernel's io_uring has no {name} (Linux 6.7)")))
-        }
+    let (more, version) = purpose.needs();
+    match NEEDED.iter().chain(more).find(|(code, _)| !probe.is_supported(*code)) {
+        Some((_, name)) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("this kernel's io_uring has no {name} (Linux {version})"),
+        )),
         None => Ok(()),
     }
 }
@@ -395,12 +420,4 @@ fn explain(what: &str, error: io::Error) -> io::Error {
         _ => error.to_string(),
     };
     io::Error::new(error.kind(), format!("{what}: {why}"))
-}
-
-/// The descriptor to send departing sockets to.
-pub(super) fn door(door: &crate::driver::peer::Door) -> Option<BorrowedFd<'_>> {
-    match door {
-        crate::driver::peer::Door::Uring(fd) => Some(fd.as_fd()),
-        crate::driver::peer::Door::Epoll { .. } => None,
-    }
 }

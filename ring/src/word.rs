@@ -1,0 +1,104 @@
+//! The word that names an operation's completion.
+
+/// Greatest key of a departing connection: it shares a word with the kind.
+pub const KEY_MAX: u64 = (1 << 56) - 1;
+
+/// What a completion is of: the top byte of its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Op {
+    /// Nobody waits for it.
+    None = 0,
+    /// A connection was accepted into the table.
+    Accept = 1,
+    /// A link of the chain that makes a connection has failed.
+    Link = 2,
+    /// A connection stands, or could not be made.
+    Connect = 3,
+    /// Bytes are there, or an end, or an error.
+    Poll = 4,
+    /// Bytes are in the buffer.
+    Receive = 5,
+    /// The kernel has taken bytes.
+    Send = 6,
+    /// A place of the table is free.
+    Close = 7,
+    /// A socket has been put into another ring's table.
+    Depart = 8,
+    /// Another ring's departure; the rest of the word is the key.
+    Arrive = 9,
+    /// Another thread wants this one to look.
+    Wake = 10,
+    /// Our direction has ended.
+    Shutdown = 11,
+    /// The peer's address is in its room.
+    PeerName = 12,
+}
+
+/// The word of an operation: kind (8 bits), slot (24 bits), generation or index (32 bits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word(pub u64);
+
+impl Word {
+    /// The word of an operation in `slot`, which is below 2^24.
+    pub fn new(op: Op, slot: u32, low: u32) -> Word {
+        debug_assert!(slot < 1 << 24);
+        Word((op as u64) << 56 | u64::from(slot) << 32 | u64::from(low))
+    }
+
+    /// The word by which another ring hears of a departure with this key, at most [`KEY_MAX`].
+    pub fn arrive(key: u64) -> Word {
+        Word((Op::Arrive as u64) << 56 | key)
+    }
+
+    /// The kind.
+    pub fn op(self) -> Op {
+        const OPS: [Op; 13] = [
+            Op::None,
+            Op::Accept,
+            Op::Link,
+            Op::Connect,
+            Op::Poll,
+            Op::Receive,
+            Op::Send,
+            Op::Close,
+            Op::Depart,
+            Op::Arrive,
+            Op::Wake,
+            Op::Shutdown,
+            Op::PeerName,
+        ];
+        OPS.get((self.0 >> 56) as usize).copied().unwrap_or(Op::None)
+    }
+
+    /// The slot.
+    pub fn slot(self) -> u32 {
+        (self.0 >> 32) as u32 & 0x00ff_ffff
+    }
+
+    /// The generation or index.
+    pub fn low(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The key of an arrival.
+    pub fn key(self) -> u64 {
+        self.0 & KEY_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_was_put_into_it() {
+        for number in 0..=12u8 {
+            let word = Word::new(Word(u64::from(number) << 56).op(), 0x00ab_cdef, 0x8765_4321);
+            assert_eq!((word.op() as u8, word.slot(), word.low()), (number, 0x00ab_cdef, 0x8765_4321));
+        }
+        assert_eq!(Word(13 << 56).op(), Op::None);
+        let word = Word::arrive(KEY_MAX);
+        assert_eq!((word.op(), word.key()), (Op::Arrive, KEY_MAX));
+    }
+}
