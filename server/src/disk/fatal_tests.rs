@@ -18,7 +18,6 @@ use super::*;
 enum Fails {
     Commit { after: usize },
     Read,
-    Sweep,
 }
 
 /// A store in memory on a device that breaks.
@@ -59,12 +58,6 @@ impl Engine for Breaking {
     }
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         self.inner.scan(visit)
-    }
-    fn sweep(&self) -> Result<bool, DiskError> {
-        if self.fails == Fails::Sweep { Err(input_output_error()) } else { Ok(false) }
-    }
-    fn reopen(&self) -> Result<(), DiskError> {
-        panic!("there is space: nothing is opened again");
     }
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         self.inner.copy_to(dir, progress)
@@ -109,14 +102,6 @@ fn a_commit_that_fails_is_final_and_acknowledged_to_nobody() {
     std::thread::sleep(Duration::from_millis(50));
     assert!(second < third && submitter.durable() == first, "durable up to {:?}", submitter.durable());
     assert_eq!(engine.commits.load(Ordering::SeqCst), 2, "a failed sync is not tried again");
-}
-
-#[test]
-fn a_removal_that_fails_is_final() {
-    let (fatal, told) = told();
-    let engine = Breaking::new(Fails::Sweep);
-    let (_committer, _submitters) = Committer::start(engine, None, 1, no_wakes(1), &Options::default(), fatal).unwrap();
-    expect_sentence(&told);
 }
 
 #[test]
