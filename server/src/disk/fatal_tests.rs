@@ -120,7 +120,7 @@ fn a_read_that_fails_is_final_and_answered_with_nothing() {
     assert!(ports[0].poll().is_none());
 }
 
-/// Runs in a child process: commits until the file system takes no more, which ends it. Files of a megabyte at most stand
+/// Runs in a child process: commits until the file system takes no more, which ends it. Files of 64 KiB at most, half a segment, stand
 /// for whatever a device may have.
 #[test]
 #[ignore = "the child process of the test below"]
@@ -129,7 +129,7 @@ fn fatal_child() {
     let store = open(Path::new(&dir), &small()).unwrap();
     let (_committer, mut submitters) =
         Committer::start(store.engine(), Some(dir.into()), 1, no_wakes(1), &small(), commit::stop_process()).unwrap();
-    let limit = ["--fsize=1048576", "--pid", &std::process::id().to_string()].map(str::to_owned);
+    let limit = ["--fsize=65536", "--pid", &std::process::id().to_string()].map(str::to_owned);
     assert!(Command::new("prlimit").args(limit).status().unwrap().success());
     println!("begins");
     let start = Instant::now();

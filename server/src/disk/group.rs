@@ -11,6 +11,8 @@ use throng_engine::store::{Batch, OpView, Table};
 /// Bytes before the keys of an operation.
 const HEAD_BYTES: usize = 9;
 
+const _: () = assert!(Table::ALL.len() <= 16, "a table's number has four bits");
+
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 const DELETE_RANGE: u8 = 2;
@@ -66,9 +68,9 @@ fn operation(bytes: &[u8], at: usize) -> Option<Placed<'_>> {
     let value = rest.get(..u32::from_le_bytes([head[5], head[6], head[7], head[8]]) as usize)?;
     let op = match head[0] >> 4 {
         PUT => OpView::Put { table, partition, sort, value },
-        DELETE => OpView::Delete { table, partition, sort },
+        DELETE if value.is_empty() => OpView::Delete { table, partition, sort },
         DELETE_RANGE => OpView::DeleteRange { table, partition, from: sort, until: value },
-        DELETE_PARTITION => OpView::DeletePartition { table, partition },
+        DELETE_PARTITION if sort.is_empty() && value.is_empty() => OpView::DeletePartition { table, partition },
         _ => return None,
     };
     let start = at + HEAD_BYTES;
@@ -78,6 +80,41 @@ fn operation(bytes: &[u8], at: usize) -> Option<Placed<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_operations_that_encode_to_them_or_none(
+            heads in prop::collection::vec((0_u8..70, 0_u16..4, 0_u16..4, 0_u32..4, any::<[u8; 9]>()), 0..6),
+            odd in prop::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let mut bytes = Vec::new();
+            for (kind, partition, sort, value, parts) in heads {
+                bytes.push(kind);
+                bytes.extend_from_slice(&partition.to_le_bytes());
+                bytes.extend_from_slice(&sort.to_le_bytes());
+                bytes.extend_from_slice(&value.to_le_bytes());
+                bytes.extend_from_slice(&parts[..usize::from(partition + sort) + value as usize]);
+            }
+            bytes.extend_from_slice(&odd);
+            let (mut batch, mut whole) = (Batch::new(), true);
+            for placed in operations(&bytes) {
+                match placed.map(|placed| placed.op) {
+                    Some(OpView::Put { table, partition, sort, value }) => batch.put(table, partition, sort, &[value]),
+                    Some(OpView::Delete { table, partition, sort }) => batch.delete(table, partition, sort),
+                    Some(OpView::DeleteRange { table, partition, from, until }) => {
+                        batch.delete_range(table, partition, from, until);
+                    }
+                    Some(OpView::DeletePartition { table, partition }) => batch.delete_partition(table, partition),
+                    None => whole = false,
+                }
+            }
+            let mut again = Vec::new();
+            encode(&mut again, &batch);
+            prop_assert!(bytes.starts_with(&again));
+            prop_assert_eq!(whole, again.len() == bytes.len());
+        }
+    }
 
     #[test]
     fn a_group_reads_back_as_written_and_cut_nowhere_else_than_between_operations() {

@@ -31,8 +31,6 @@ pub(super) struct Journal {
     next: u64,
     /// The group on its way.
     buffer: Vec<u8>,
-    /// Length of the last group that was written; the memory it took may be needed again.
-    expects: usize,
 }
 
 /// A segment that has been read back.
@@ -101,13 +99,13 @@ impl Journal {
                 // The last group may be in the kernel's memory only: it is read from now on, and must not be lost then.
                 file.sync_all().map_err(DiskError::at(&path))?;
                 let dir = dir.to_owned();
-                Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new(), expects: 0 })
+                Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new() })
             }
             _ => {
                 // A number that no segment had, so that what is read back of it is its own.
                 let (file, head) = begin(dir, last + 1, next, random)?;
                 let (dir, end) = (dir.to_owned(), HEAD_BYTES as u64);
-                Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new(), expects: 0 })
+                Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new() })
             }
         }
     }
@@ -123,14 +121,13 @@ impl Journal {
     /// [`DiskError::OutOfSpace`] if there was no space: it is as if nothing had been asked, and may be asked again.
     /// Otherwise the file system's, after which the journal must not be written to any more.
     pub(super) fn append(&mut self, batches: &[Batch]) -> Result<&[u8], DiskError> {
-        // A group may be a thousand times as large as most: its memory is given back with the next one.
         self.buffer.clear();
-        self.buffer.shrink_to(self.expects.max(BUFFER_BYTES));
+        // Some group may have been much larger than most.
+        self.buffer.shrink_to(BUFFER_BYTES_MAX);
         self.buffer.resize(GROUP_HEAD_BYTES, 0);
         for batch in batches {
             group::encode(&mut self.buffer, batch);
         }
-        self.expects = self.buffer.len();
         segment::seal(&mut self.buffer, self.head.salt, self.next);
         let written = self.file.write_all_at(&self.buffer, self.end).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -159,8 +156,8 @@ impl Journal {
     }
 }
 
-/// The memory kept for the group on its way, bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+/// The most memory that is kept from one group to the next, bytes.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// Makes a segment. Its name is on the disk on return, its head with its first group.
 fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -> Result<(File, Head), DiskError> {

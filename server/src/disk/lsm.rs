@@ -13,7 +13,7 @@
 //! the committer; so is a table by the thread that writes it, and its rows stay in memory and in the journal meanwhile.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,18 +22,16 @@ use throng_engine::store::{Batch, Found, Query, Table, key};
 
 use super::journal::{self, Journal};
 use super::memory::{flat, partition_end};
-use super::memtable::{Known, Memtable, Rows};
+use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{FIRST_LEVEL_MAX, Pace};
-use super::space::free_bytes;
+use super::partitions::NextPartition;
+use super::stored::{Layers, Stored};
 use super::tables::Tables;
-use super::view::{self, Asked};
+use super::view::Asked;
 use super::worker::Worker;
 use super::{DiskError, Engine, Figures, Options, Visit};
 use crate::entropy::Entropy;
-
-/// Rows of one partition passed one by one before the iterator seeks to the next partition.
-const ROWS_BEFORE_SEEK: u32 = 16;
 
 /// A part of the buffer from which on rows become a table when nothing is committed for a while.
 const REST_PART: usize = 4;
@@ -55,36 +53,6 @@ pub struct LsmEngine {
 struct Writer {
     journal: Journal,
     pace: Pace,
-}
-
-/// What the threads share.
-struct Stored {
-    layers: ArcSwap<Layers>,
-    tables: Tables,
-    space: Arc<MergeSpace>,
-    /// Where the journal is.
-    journal: PathBuf,
-    /// Memory for the next memory table.
-    spare: Mutex<Option<Rows>>,
-    /// Nothing has been committed for a while: memory is not kept.
-    resting: AtomicBool,
-    give_back: fn(),
-}
-
-/// The memory tables. Replaced as a whole, so that who reads sees whether they changed meanwhile.
-#[derive(Clone)]
-struct Layers {
-    /// The one that is written.
-    active: Arc<Memtable>,
-    /// Those on their way to tables, newest first.
-    sealed: Vec<Arc<Memtable>>,
-}
-
-impl Layers {
-    /// All of them, newest first.
-    fn newest_first(&self) -> impl DoubleEndedIterator<Item = &Arc<Memtable>> {
-        std::iter::once(&self.active).chain(&self.sealed)
-    }
 }
 
 impl LsmEngine {
@@ -193,144 +161,6 @@ fn random() -> io::Result<u64> {
 impl Drop for LsmEngine {
     fn drop(&mut self) {
         self.store.space.close();
-    }
-}
-
-impl Stored {
-    fn spare(&self) -> MutexGuard<'_, Option<Rows>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none. `retiring` is
-    /// the segment that is to go before the next table is written: an older one must never outlive a newer one.
-    fn flush(&self, retiring: &mut Option<u64>, merger: &Worker) -> Result<bool, DiskError> {
-        if let Some(number) = *retiring {
-            journal::retire(&self.journal, number)?;
-            *retiring = None;
-        }
-        let Some(oldest) = self.layers.load().sealed.last().cloned() else { return Ok(false) };
-        {
-            let rows = oldest.read();
-            let expected = rows.size() as u64 * 5 / 4;
-            if free_bytes(&self.journal)? < expected {
-                return Err(DiskError::OutOfSpace("a table would not fit".into()));
-            }
-            let order = rows.order();
-            self.tables.write(oldest.number, view::to_write(&rows, &order, &self.tables))?;
-            self.space.set_table_bytes(self.tables.disk_bytes() + expected);
-        }
-        self.layers.rcu(|layers| {
-            let sealed = layers.sealed.iter().filter(|layer| layer.number != oldest.number).cloned().collect();
-            Layers { active: layers.active.clone(), sealed }
-        });
-        *retiring = Some(oldest.number);
-        merger.wake();
-        // Whoever still reads it gives its memory back later.
-        if let Some(memtable) = Arc::into_inner(oldest)
-            && !self.resting.load(Ordering::Relaxed)
-        {
-            *self.spare() = Some(memtable.into_spare());
-        } else {
-            (self.give_back)();
-        }
-        Ok(true)
-    }
-
-    fn merge(&self) -> Result<bool, DiskError> {
-        let merged = self.tables.merge();
-        self.space.set_table_bytes(self.tables.disk_bytes());
-        if !matches!(merged, Ok(false)) {
-            (self.give_back)();
-        }
-        merged
-    }
-
-    /// Runs `read` on the memory tables and tables of one moment. Rows that become a table meanwhile could be missed, or
-    /// newer ones be seen: so what begins while memory tables change begins again.
-    fn at_one_moment<T>(&self, mut read: impl FnMut(&Layers) -> Result<T, DiskError>) -> Result<T, DiskError> {
-        loop {
-            let layers = self.layers.load_full();
-            let found = read(&layers)?;
-            if Arc::ptr_eq(&layers, &self.layers.load()) {
-                return Ok(found);
-            }
-        }
-    }
-
-    fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Found, DiskError> {
-        self.at_one_moment(|layers| {
-            for layer in layers.newest_first() {
-                match layer.read().get(table, partition, sort) {
-                    Known::Value(value) => return Ok(Found::Value(Some(value.into()))),
-                    Known::Gone => return Ok(Found::Value(None)),
-                    Known::Nothing => {}
-                }
-            }
-            let value = self.tables.get(&flat(table, partition, sort))?;
-            Ok(Found::Value(value.map(|value| value[..].into())))
-        })
-    }
-
-    fn range(&self, asked: &Asked<'_>) -> Result<Found, DiskError> {
-        let answer = self.at_one_moment(|layers| {
-            let rows: Vec<_> = layers.newest_first().map(|layer| layer.read()).collect();
-            let overlay = asked.overlay(&rows.iter().map(|rows| &**rows).collect::<Vec<_>>());
-            // Nobody waits while tables are looked for.
-            drop(rows);
-            Ok(overlay.over(asked, &self.tables))
-        })?;
-        answer()
-    }
-
-    /// Hands all rows of one moment to `take`, in order of their flat keys.
-    fn all<T>(
-        &self,
-        take: impl FnOnce(&mut dyn Iterator<Item = view::Row>) -> Result<T, DiskError>,
-    ) -> Result<T, DiskError> {
-        // What is being written is copied, so that writing goes on.
-        let (active, sealed, tables) = self.at_one_moment(|layers| {
-            let active = layers.active.read().clone();
-            Ok((active, layers.sealed.clone(), self.tables.range(&[], &[u8::MAX])))
-        })?;
-        let sealed: Vec<_> = sealed.iter().map(|layer| layer.read()).collect();
-        let layers: Vec<&Rows> = std::iter::once(&active).chain(sealed.iter().map(|rows| &**rows)).collect();
-        let orders: Vec<Vec<u32>> = layers.iter().map(|rows| rows.order()).collect();
-        let layers = layers.iter().copied().zip(orders.iter().map(Vec::as_slice));
-        take(&mut view::all(layers.collect::<Vec<_>>().into_iter(), tables))
-    }
-}
-
-/// Goes over the partitions of a table that stand in tables.
-struct NextPartition<'a> {
-    tables: &'a Tables,
-    until: Vec<u8>,
-    rows: Option<(Vec<u8>, Box<dyn Iterator<Item = view::Row> + 'a>)>,
-}
-
-impl<'a> NextPartition<'a> {
-    fn new(tables: &'a Tables, table: Table) -> NextPartition<'a> {
-        NextPartition { tables, until: vec![table as u8 + 1], rows: None }
-    }
-
-    /// The beginning of the first partition at or behind a key.
-    fn from(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>, DiskError> {
-        let mut passed = 0;
-        while let Some((row, rows)) = self.rows.as_mut().filter(|(row, _)| row.as_slice() < from) {
-            let next = if passed < ROWS_BEFORE_SEEK { rows.next() } else { None };
-            passed += 1;
-            match next {
-                Some(next) => *row = next?.0.to_vec(),
-                None => self.rows = None,
-            }
-        }
-        if self.rows.is_none() {
-            let mut rows = self.tables.range(from, &self.until);
-            let Some(first) = rows.next() else { return Ok(None) };
-            self.rows = Some((first?.0.to_vec(), Box::new(rows)));
-        }
-        let (row, _) = self.rows.as_ref().expect("just seen");
-        let begins = |(table, partition, _): (Table, &[u8], &[u8])| flat(table, partition, b"");
-        key::decode(row).map(begins).map(Some).ok_or_else(|| DiskError::Corrupt("a key is none of a table".into()))
     }
 }
 

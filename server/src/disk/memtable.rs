@@ -8,6 +8,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::HashTable;
+use lsm_tree::Slice;
 use smallvec::SmallVec;
 use throng_engine::store::{OpView, Table, key};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -295,12 +296,17 @@ impl Rows {
     }
 
     /// All rows in the order of their flat keys, which is `order`'s; no value for a row that is gone.
-    pub(super) fn flat<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = (Vec<u8>, Option<&'a [u8]>)> {
+    pub(super) fn flat<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = (Slice, Option<&'a [u8]>)> {
         order.iter().flat_map(move |number| {
             let partition = &self.partitions[*number as usize];
-            let mut prefix = Vec::new();
-            key::encode(&mut prefix, partition.table, self.name(partition), b"");
-            partition.rows.iter().map(move |row| ([&prefix, self.sort(row)].concat(), self.value(row)))
+            let mut key = Vec::new();
+            key::encode(&mut key, partition.table, self.name(partition), b"");
+            let prefix = key.len();
+            partition.rows.iter().map(move |row| {
+                key.truncate(prefix);
+                key.extend_from_slice(self.sort(row));
+                (Slice::from(&key[..]), self.value(row))
+            })
         })
     }
 }

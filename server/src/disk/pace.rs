@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 /// Runs of the first level above which commits wait.
-pub(super) const FIRST_LEVEL_MAX: usize = 18;
+pub(super) const FIRST_LEVEL_MAX: usize = 36;
 
 /// Runs of the first level from which on commits slow down.
-const FIRST_LEVEL_SLOW: usize = 14;
+const FIRST_LEVEL_SLOW: usize = 28;
 
 /// Bytes a second that may be committed with [`FIRST_LEVEL_SLOW`] runs in the first level.
 const PACE_BYTES_S: f64 = (64 << 20) as f64;

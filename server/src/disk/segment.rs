@@ -150,6 +150,29 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_behind_whole_groups_are_read_without_a_fault(
+            lengths in prop::collection::vec(0_usize..60, 0..4),
+            odd in prop::collection::vec(any::<u8>(), 0..200),
+            number in 6_u64..9,
+        ) {
+            let (mut bytes, ends) = written(&lengths);
+            bytes.extend_from_slice(&odd);
+            match read(&bytes, number) {
+                Ok(Some(segment)) => {
+                    prop_assert_eq!(number, 7);
+                    prop_assert_eq!(segment.groups.len(), lengths.len());
+                    prop_assert_eq!(segment.end, ends.last().copied().unwrap_or(HEAD_BYTES));
+                }
+                Ok(None) => prop_assert_eq!(number, 8),
+                Err(_) => prop_assert_eq!(number, 6),
+            }
+        }
+    }
+
     const HEAD: Head = Head { number: 7, salt: 0x1234_5678_9abc_def0, first: 100 };
 
     /// A segment with groups of some lengths, and where each ends.

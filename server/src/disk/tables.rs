@@ -35,7 +35,7 @@ const BLOCK_BYTES: u32 = 8 << 10;
 const FILES_MAX: usize = 256;
 
 /// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
-const FIRST_LEVEL_MERGE: u8 = 12;
+const FIRST_LEVEL_MERGE: u8 = 24;
 
 /// The tables of one store.
 pub(super) struct Tables {

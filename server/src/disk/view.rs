@@ -68,9 +68,9 @@ pub(super) fn to_write<'a>(
     rows: &'a Rows,
     order: &'a [u32],
     tables: &'a Tables,
-) -> impl Iterator<Item = Seen<Vec<u8>, &'a [u8]>> {
+) -> impl Iterator<Item = Seen<Slice, &'a [u8]>> {
     let gone = rows.ranges().iter().flat_map(|(from, until)| tables.range(from, until));
-    merge(rows.flat(order).map(Ok), gone.map(|row| Ok((row?.0.to_vec(), None))), false)
+    merge(rows.flat(order).map(Ok), gone.map(|row| Ok((row?.0, None))), false)
 }
 
 /// All rows of memory tables, newest first and each with its order, before those of `tables`.
@@ -80,7 +80,7 @@ pub(super) fn all<'a>(
 ) -> impl Iterator<Item = Row> + 'a {
     let mut seen: Boxed<'a, Slice, Slice> = Box::new(tables.map(|row| row.map(|(key, value)| (key, Some(value)))));
     for (rows, order) in layers.rev() {
-        let own = rows.flat(order).map(|(key, value)| Ok((Slice::from(key), value.map(Slice::from))));
+        let own = rows.flat(order).map(|(key, value)| Ok((key, value.map(Slice::from))));
         seen = Box::new(merge(own, outside(seen, rows.ranges()), false));
     }
     seen.filter_map(present)
