@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::fjall::FjallEngine;
 use super::folder::{RESTORING, engine_folder};
+use super::lsm::LsmEngine;
 use super::{DiskError, Engine, FolderLock, Options, lock};
 
 const COMPLETE: &str = "backup.complete";
@@ -23,7 +23,7 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     refuse_full(to, "")?;
     let store = engine_folder(to);
     let rows = engine.copy_to(&store, progress)?;
-    let copy = FjallEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
+    let copy = LsmEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
     let mut found = 0;
     copy.scan(&mut |_, _| {
         found += 1;

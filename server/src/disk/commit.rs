@@ -10,9 +10,9 @@
 //! A's increment of the counter happens before B's, and one counter's changes have one order. So what B wrote because
 //! of A can never survive a crash that A's write did not survive.
 //!
-//! **Nothing fails.** When the device is full the group waits: the reserve is released, the engine is opened anew if it
-//! has to be, and the group is tried again until it is through; meanwhile all are told [`StorageState::Full`]. Any other
-//! error ends the process, because after a failed sync nobody knows what is on the disk.
+//! **Nothing fails.** When the device is full the group waits: the reserve is released, and the group is tried again until
+//! it is through; meanwhile all are told [`StorageState::Full`]. Any other error ends the process, because after a failed
+//! sync nobody knows what is on the disk.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -195,7 +195,6 @@ impl Committer {
             min_free_bytes: options.min_free_bytes,
             interval: options.space_interval,
             looked: None,
-            sweeping: true,
             rested: false,
             tidied: Instant::now(),
             give_back: options.give_back,
@@ -282,8 +281,6 @@ struct Worker {
     min_free_bytes: u64,
     interval: Duration,
     looked: Option<Instant>,
-    /// Whether the engine may have large ranges to remove.
-    sweeping: bool,
     /// Whether the engine has rested since the last commit.
     rested: bool,
     /// When memory was last given back.
@@ -330,9 +327,6 @@ impl Worker {
             if self.tickets.stopping.load(Ordering::SeqCst) && self.is_drained() {
                 return Ok(());
             }
-            if self.sweeping && self.sweep()? {
-                continue;
-            }
             self.look_at_space(false)?;
             self.sleep();
         }
@@ -374,7 +368,6 @@ impl Worker {
                 Err(error) => return Err(error),
             }
         }
-        self.sweeping = true;
         self.rested = false;
         self.next += self.group.len() as u64;
         for (mut batch, owner) in self.group.drain(..).zip(self.owners.drain(..)) {
@@ -391,18 +384,14 @@ impl Worker {
         Ok(())
     }
 
-    /// The device is full in the middle of a commit: gives it the reserve, or waits; then opens the engine anew.
+    /// The device is full in the middle of a commit: gives it the reserve, or waits.
     fn make_room(&mut self, what: &str) -> Result<(), DiskError> {
         self.become_full(what);
         match &mut self.reserve {
             Some(reserve) if reserve.is_held() => reserve.release()?,
             _ => thread::sleep(self.interval),
         }
-        match self.engine.reopen() {
-            // Still no space: the next commit says so, and this is tried again.
-            Err(error) if !error.is_out_of_space() => Err(error),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn become_full(&mut self, what: &str) {
@@ -446,21 +435,6 @@ impl Worker {
         self.reserve.as_mut().is_none_or(|reserve| reserve.make().is_ok())
     }
 
-    /// One step of removing large ranges.
-    fn sweep(&mut self) -> Result<bool, DiskError> {
-        match self.engine.sweep() {
-            Ok(more) => {
-                self.sweeping = more;
-                Ok(more)
-            }
-            Err(DiskError::OutOfSpace(what)) => {
-                self.make_room(&what)?;
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Whether every ticket that was ever taken has been committed.
     fn is_drained(&self) -> bool {
         self.window.is_empty() && self.tickets.taken.load(Ordering::SeqCst) == self.next - 1
@@ -473,7 +447,7 @@ impl Worker {
         fence(Ordering::SeqCst);
         let nothing = self.lanes.iter().all(|lane| lane.ring.is_empty());
         if nothing && !self.tickets.stopping.load(Ordering::SeqCst) {
-            if self.shared.state() == StorageState::Full || self.sweeping {
+            if self.shared.state() == StorageState::Full {
                 thread::park_timeout(self.interval);
             } else if self.rested {
                 thread::park();

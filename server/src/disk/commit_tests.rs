@@ -47,12 +47,6 @@ impl Engine for Noting {
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         self.inner.scan(visit)
     }
-    fn sweep(&self) -> Result<bool, DiskError> {
-        Ok(false)
-    }
-    fn reopen(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
     fn copy_to(&self, dir: &std::path::Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         self.inner.copy_to(dir, progress)
     }

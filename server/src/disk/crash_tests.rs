@@ -152,7 +152,7 @@ fn what_was_acknowledged_survives_kill_9() {
 }
 
 /// Runs in a child process: archives a million rows as messages come, goes on until as many rows as can be are in memory
-/// only and the journals are as long as they get, and ends as abruptly as a kill.
+/// only, and ends as abruptly as a kill.
 #[test]
 #[ignore = "the child process of the recovery test"]
 fn million_child() {
@@ -175,7 +175,7 @@ fn million_child() {
             .collect();
         engine.commit(&batches).unwrap();
         let figures = engine.figures().unwrap();
-        let full = figures.buffer_bytes >= options.buffer_bytes * 19 / 10 && figures.journal_bytes >= 100 << 20;
+        let full = figures.buffer_bytes >= options.buffer_bytes * 19 / 10;
         if group * 128 >= 1_000_000 && full {
             break;
         }
@@ -207,14 +207,12 @@ fn a_store_with_a_million_archived_rows_recovers_in_two_seconds() {
 
 /// A store with some groups in its journal only, and how long the journal was after each of them.
 fn journaled(dir: &Path) -> (std::path::PathBuf, Vec<u64>) {
-    let engine = fjall::FjallEngine::open(dir, &Options { buffer_bytes: 8 << 20, ..small() }).unwrap();
-    let path = dir.join("0.jnl");
+    let engine = lsm::LsmEngine::open(dir, &Options { buffer_bytes: 8 << 20, ..small() }).unwrap();
+    let path = dir.join("journal/0000000001.journal");
     let mut ends = Vec::new();
     for number in 0..30 {
         engine.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
-        // The journal is preallocated: its content ends where the zeros begin.
-        let bytes = std::fs::read(&path).unwrap();
-        ends.push(bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1);
+        ends.push(std::fs::metadata(&path).unwrap().len());
     }
     (path, ends)
 }
@@ -222,9 +220,13 @@ fn journaled(dir: &Path) -> (std::path::PathBuf, Vec<u64>) {
 #[test]
 fn a_journal_cut_anywhere_gives_the_groups_before() {
     let made = tempfile::tempdir().unwrap();
-    let (journal, ends) = journaled(&made.path().join("store"));
+    let dir = made.path().join("store");
+    let (journal, ends) = journaled(&dir);
     let bytes = std::fs::read(&journal).unwrap();
-    for at in (ends[0]..*ends.last().unwrap()).step_by(997) {
+    let last = *ends.last().unwrap();
+    // Some places of every group, and every byte of the last one (which `segment` tries without an engine, too).
+    let places = (ends[0]..last).step_by(1511).chain((ends[28]..last).step_by(17));
+    for at in places {
         // Torn as by a power cut: nothing behind `at`; or a page of zeros, and what stands behind it.
         for hole in [false, true] {
             let group = ends.iter().position(|end| at < *end).unwrap();
@@ -237,71 +239,131 @@ fn a_journal_cut_anywhere_gives_the_groups_before() {
             } else {
                 torn.truncate(at as usize);
             }
+            let whole = hole && torn.starts_with(&bytes[..ends[group] as usize]);
+            let group = group as u64 + u64::from(whole);
             std::fs::write(&journal, &torn).unwrap();
-            let engine = fjall::FjallEngine::open(&made.path().join("store"), &small()).unwrap();
-            let whole = last_batch(&engine, 0);
-            assert_eq!((whole, whole), (last_batch(&engine, 1), Some(group as u64 - 1)), "cut at {at}, hole {hole}");
-            // It can be written again, and what is written then stays.
-            engine.commit(&[numbered(0, group as u64), numbered(1, group as u64)]).unwrap();
-            engine.reopen().unwrap();
-            assert_eq!(last_batch(&engine, 1), Some(group as u64));
+            let options = Options { buffer_bytes: 8 << 20, ..small() };
+            let engine = lsm::LsmEngine::open(&dir, &options).unwrap();
+            let found = last_batch(&engine, 0);
+            assert_eq!((found, found), (last_batch(&engine, 1), Some(group - 1)), "cut at {at}, hole {hole}");
+            // It can be written again, and what is written then stays, however often it is opened.
+            engine.commit(&[numbered(0, group), numbered(1, group)]).unwrap();
+            drop(engine);
+            for _ in 0..2 {
+                let engine = lsm::LsmEngine::open(&dir, &options).unwrap();
+                assert_eq!((last_batch(&engine, 0), last_batch(&engine, 1)), (Some(group), Some(group)));
+            }
         }
-        std::fs::write(&journal, &bytes).unwrap();
     }
 }
 
-/// Length and content of the journals of a store.
-fn journals(dir: &Path) -> Vec<u8> {
-    let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|end| end == "jnl"));
-    paths.iter().flat_map(|path| std::fs::read(path).unwrap()).filter(|byte| *byte != 0).collect()
+/// Copies a folder as a crash at this moment would leave it.
+fn copied(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(done.success());
 }
 
-/// As [`numbered`], with rows that stay and that no compression makes smaller: tables grow with what is written.
+/// The segments of a store's journal.
+fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir.join("journal")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "journal"));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn a_segment_whose_rows_are_in_tables_is_passed_over_and_its_file_used_again() {
+    let made = tempfile::tempdir().unwrap();
+    let dir = made.path().join("store");
+    let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
+    for number in 0..10 {
+        engine.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
+    }
+    let old = made.path().join("old");
+    copied(&dir.join("journal"), &old);
+    engine.compact().unwrap();
+    testing::wait_until("the segment goes", || segments(&dir).len() == 1);
+    assert!(dir.join("journal/spare").exists());
+    for number in 10..20 {
+        engine.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
+    }
+    drop(engine);
+    // A crash between the registration of the table and the end of its segment.
+    std::fs::copy(old.join("0000000001.journal"), dir.join("journal/0000000001.journal")).unwrap();
+    for _ in 0..2 {
+        let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
+        assert_eq!((last_batch(&engine, 0), last_batch(&engine, 1)), (Some(19), Some(19)));
+        assert_eq!(segments(&dir).len(), 1);
+    }
+    // The file is used again, with what it held behind the new groups.
+    let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
+    engine.compact().unwrap();
+    for number in 20..23 {
+        engine.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
+    }
+    drop(engine);
+    let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
+    assert_eq!((last_batch(&engine, 0), last_batch(&engine, 1)), (Some(22), Some(22)));
+}
+
+#[test]
+fn a_crash_while_a_segment_is_begun_loses_nothing_and_a_missing_segment_is_noticed() {
+    let made = tempfile::tempdir().unwrap();
+    let dir = made.path().join("store");
+    // Rows of two segments, none in tables: their tables cannot be written.
+    let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
+    std::fs::remove_dir_all(dir.join("tree/tables")).unwrap();
+    std::fs::write(dir.join("tree/tables"), b"").unwrap();
+    let mut number = 0;
+    while segments(&dir).len() < 2 {
+        engine.commit(&[lasting(0, number), lasting(1, number)]).unwrap();
+        number += 1;
+    }
+    let rows = all(&engine);
+    drop(engine);
+    std::fs::remove_file(dir.join("tree/tables")).unwrap();
+    std::fs::create_dir(dir.join("tree/tables")).unwrap();
+    let again = |change: &dyn Fn(&Path)| {
+        let crashed = tempfile::tempdir().unwrap();
+        let store = crashed.path().join("store");
+        copied(&dir, &store);
+        change(&store);
+        lsm::LsmEngine::open(&store, &small()).map(|engine| all(&engine))
+    };
+    assert!(again(&|_| ()).unwrap() == rows);
+    let third = |store: &Path| store.join("journal/0000000003.journal");
+    let second = |store: &Path| store.join("journal/0000000002.journal");
+    let first = |store: &Path| store.join("journal/0000000001.journal");
+    // The next segment has a name, and nothing in it, or what its file held before.
+    assert!(again(&|store| std::fs::write(third(store), b"").unwrap()).unwrap() == rows);
+    assert!(again(&|store| std::fs::write(third(store), [0; 8192]).unwrap()).unwrap() == rows);
+    let used_before = |store: &Path| {
+        std::fs::copy(first(store), third(store)).unwrap();
+    };
+    assert!(again(&used_before).unwrap() == rows);
+    // Groups that were acknowledged are gone: the last one of a segment that is not the newest, or a whole segment.
+    let refused = again(&|store| {
+        let bytes = std::fs::read(first(store)).unwrap();
+        std::fs::write(first(store), &bytes[..bytes.len() - 1]).unwrap();
+    });
+    assert!(matches!(refused, Err(DiskError::Corrupt(_))), "{refused:?}");
+    let refused = again(&|store| {
+        std::fs::copy(first(store), third(store)).unwrap();
+        std::fs::copy(second(store), first(store)).unwrap();
+    });
+    assert!(matches!(refused, Err(DiskError::Corrupt(_))), "{refused:?}");
+}
+
+/// As [`numbered`], with rows that stay.
 fn lasting(shard: usize, number: u64) -> Batch {
     let partition = format!("shard{shard}@x").into_bytes();
     let mut batch = Batch::new();
     for row in number * ROWS..(number + 1) * ROWS {
-        let mut word = row * 2 + shard as u64 + 1;
-        let mut next = || {
-            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (word >> 56) as u8
-        };
-        let value: Vec<u8> = (0..400).map(|_| next()).collect();
-        batch.put(Table::Archive, &partition, &row.to_be_bytes(), &[&value]);
+        batch.put(Table::Archive, &partition, &row.to_be_bytes(), &[&[row as u8; 400]]);
     }
     batch.put(Table::Mailbox, &partition, b"", &[&number.to_be_bytes()]);
     batch
-}
-
-#[test]
-fn what_is_in_tables_is_left_out_of_the_journal_and_nothing_else_is() {
-    let made = tempfile::tempdir().unwrap();
-    let dir = made.path().join("store");
-    let options = Options { buffer_bytes: 1 << 20, ..small() };
-    let engine = fjall::FjallEngine::open(&dir, &options).unwrap();
-    let mut number = 0;
-    while engine.figures().unwrap().table_bytes < 3 << 20 {
-        let group: Vec<Batch> = (number..number + 20).flat_map(|n| [lasting(0, n), lasting(1, n)]).collect();
-        engine.commit(&group).unwrap();
-        number += 20;
-    }
-    let rows = all(&engine);
-    // The end of an engine writes nothing that a crash would not have left, too.
-    drop(engine);
-    let crashed = made.path().join("crashed");
-    let copied = Command::new("cp").arg("-a").arg(&dir).arg(&crashed).status().unwrap();
-    assert!(copied.success());
-    let before = journals(&crashed).len();
-    let opened = fjall::FjallEngine::open(&crashed, &options).unwrap();
-    assert!(journals(&crashed).len() + (2 << 20) < before, "{} of {before}", journals(&crashed).len());
-    assert!(all(&opened) == rows, "the rows are others");
-    // What is written afterwards stays, too.
-    opened.commit(&[lasting(0, number), lasting(1, number)]).unwrap();
-    let rows = all(&opened);
-    drop(opened);
-    let opened = fjall::FjallEngine::open(&crashed, &options).unwrap();
-    assert!(all(&opened) == rows, "the rows are others");
 }
 
 #[test]
@@ -313,12 +375,12 @@ fn damage_before_the_last_group_is_refused() {
     let at = ends[3] as usize + 200;
     bytes[at] ^= 0x55;
     std::fs::write(&journal, &bytes).unwrap();
-    let refused = fjall::FjallEngine::open(&dir, &small());
+    let refused = lsm::LsmEngine::open(&dir, &small());
     assert!(matches!(refused, Err(DiskError::Corrupt(_))), "{refused:?}");
-    assert_eq!(std::fs::read(&journal).unwrap().len(), bytes.len(), "nothing was cut");
+    assert_eq!(std::fs::read(&journal).unwrap(), bytes, "nothing was cut");
     bytes[at] ^= 0x55;
     std::fs::write(&journal, &bytes).unwrap();
-    let engine = fjall::FjallEngine::open(&dir, &small()).unwrap();
+    let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
     assert_eq!(last_batch(&engine, 0), Some(29));
     assert!(!all(&engine).is_empty());
 }

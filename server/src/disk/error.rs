@@ -88,11 +88,10 @@ impl std::error::Error for DiskError {
     }
 }
 
-impl From<fjall::Error> for DiskError {
-    fn from(error: fjall::Error) -> DiskError {
+impl From<lsm_tree::Error> for DiskError {
+    fn from(error: lsm_tree::Error) -> DiskError {
         match error {
-            fjall::Error::Io(source) => DiskError::from_io("storage engine", source),
-            fjall::Error::Storage(fjall::LsmError::Io(source)) => DiskError::from_io("storage engine", source),
+            lsm_tree::Error::Io(source) => DiskError::from_io("tables", source),
             other => DiskError::Corrupt(other.to_string()),
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! DIR/throng.lock   locked by the process that uses the folder
 //! DIR/reserve       keeps space for commits in flight when the disk is full
-//! DIR/store/        the engine's files
+//! DIR/store/journal/ what was committed last
+//! DIR/store/tree/    tables
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use std::sync::Arc;
 
 use throng_engine::store::{Batch, Found, Query, Table};
 
-use super::fjall::FjallEngine;
+use super::lsm::LsmEngine;
 use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";
@@ -27,7 +28,7 @@ pub(super) const RESTORING: &str = "restore.unfinished";
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    engine: Arc<FjallEngine>,
+    engine: Arc<LsmEngine>,
 }
 
 impl Store {
@@ -39,7 +40,8 @@ impl Store {
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
         let folder = lock.folder();
         refuse_unfinished(folder)?;
-        let engine = FjallEngine::open(&engine_folder(folder), options)?;
+        refuse_older(folder)?;
+        let engine = LsmEngine::open(&engine_folder(folder), options)?;
         check_format(&engine)?;
         Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine) })
     }
@@ -74,6 +76,14 @@ fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
         )));
     }
     Ok(())
+}
+
+/// Up to format 2 the rows stood in another form, which is not read any more.
+fn refuse_older(folder: &Path) -> Result<(), DiskError> {
+    match engine_folder(folder).join("keyspaces").exists() {
+        true => Err(DiskError::Older { found: 2, known: FORMAT_VERSION }),
+        false => Ok(()),
+    }
 }
 
 /// Reads the format version, writes it into a new store, refuses what is of another.

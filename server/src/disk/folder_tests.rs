@@ -19,9 +19,17 @@ fn another_format_is_refused() {
         open(dir.path(), &small()).unwrap_err()
     };
     let refused = with_version(folder::FORMAT_VERSION + 1);
-    assert!(matches!(refused, DiskError::Newer { found: 3, known: 2 }), "{refused}");
+    assert!(matches!(refused, DiskError::Newer { found: 4, known: 3 }), "{refused}");
     let refused = with_version(folder::FORMAT_VERSION - 1);
-    assert!(matches!(refused, DiskError::Older { found: 1, known: 2 }), "{refused}");
+    assert!(matches!(refused, DiskError::Older { found: 2, known: 3 }), "{refused}");
+
+    // The form that rows had up to format 2.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("store/keyspaces/1")).unwrap();
+    std::fs::write(dir.path().join("store/0.jnl"), [0; 4096]).unwrap();
+    let refused = open(dir.path(), &small()).unwrap_err();
+    assert!(matches!(refused, DiskError::Older { found: 2, known: 3 }), "{refused}");
+    assert!(!dir.path().join("store/journal").exists(), "nothing is made in it");
 }
 
 #[test]
@@ -56,7 +64,7 @@ fn check_counts_rows_and_finds_damage() {
     drop((engine, store));
 
     // A flipped bit in a table is found by its checksum.
-    let tables = dir.path().join("store/keyspaces/1/tables");
+    let tables = dir.path().join("store/tree/tables");
     let table = std::fs::read_dir(&tables).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&table).unwrap();
     let at = bytes.len() / 3;

@@ -165,14 +165,6 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn sweep(&self) -> Result<bool, DiskError> {
-        Ok(false)
-    }
-
-    fn reopen(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
-
     fn copy_to(&self, dir: &Path, _progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         Err(DiskError::from_io(
             format!("{}: the store in memory cannot be copied to a folder", dir.display()),

@@ -1,29 +1,26 @@
-//! Keeps the merging of tables from eating the space that commits need.
+//! The thread that merges tables, and what keeps merging from eating the space that commits need.
 //!
 //! A merge writes its result before it drops what it read, so on a device that is nearly full it would take the rest of
-//! the space, fail, and begin again, for ever. It is stopped before: a merge begins only when its result fits, and
-//! pauses when space runs low on the way. Meanwhile the engine is *starved*, which the committer takes for a full disk.
-//! fjall has no switch for this; a compaction filter, which keeps every row, is called at the right places.
+//! the space, fail, and begin again, for ever. So a merge begins only when its result fits, and is given up when space runs
+//! low on the way. While one waits the engine is *starved*, which the committer takes for a full disk. `lsm_tree` has no
+//! switch for this; a compaction filter, which keeps every row, is called at the right places.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fjall::compaction::filter::{CompactionFilter, CompactionFilterResult, Context, Factory, ItemAccessor, Verdict};
+use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
 
 use super::space::free_bytes;
 
 /// Rows between two looks at the free space: below a megabyte even of large messages.
 const ROWS_PER_LOOK: u32 = 128;
 
-/// How long a merge waits before it looks again.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// No merge is expected to need more than this at once, bytes.
 const MERGE_BYTES_MAX: u64 = 1 << 30;
 
-/// What merges and the engine know of each other.
+/// What merges know of the space that they may take.
 #[derive(Debug)]
 pub(super) struct MergeSpace {
     dir: PathBuf,
@@ -31,21 +28,13 @@ pub(super) struct MergeSpace {
     floor_bytes: u64,
     /// All tables, bytes: no merge writes more.
     table_bytes: AtomicU64,
-    starved: AtomicU32,
     closing: AtomicBool,
-    give_back: fn(),
 }
 
 impl MergeSpace {
-    pub(super) fn new(dir: PathBuf, floor_bytes: u64, give_back: fn()) -> Arc<MergeSpace> {
-        Arc::new(MergeSpace {
-            dir,
-            floor_bytes,
-            table_bytes: AtomicU64::new(0),
-            starved: AtomicU32::new(0),
-            closing: AtomicBool::new(false),
-            give_back,
-        })
+    pub(super) fn new(dir: PathBuf, floor_bytes: u64) -> Arc<MergeSpace> {
+        let (table_bytes, closing) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(MergeSpace { dir, floor_bytes, table_bytes, closing })
     }
 
     /// Tells the size of all tables.
@@ -53,28 +42,19 @@ impl MergeSpace {
         self.table_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a merge waits for space.
-    pub(super) fn is_starved(&self) -> bool {
-        self.starved.load(Ordering::Acquire) > 0
-    }
-
-    /// Lets waiting merges go, because the database is being closed and waits for them.
+    /// A merge on its way is given up: the store is being closed.
     pub(super) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when `bytes` are free above the floor.
-    fn wait_for(&self, bytes: u64) {
+    /// Whether a merge may begin.
+    pub(super) fn may_begin(&self) -> bool {
+        self.fits(self.table_bytes.load(Ordering::Relaxed).min(MERGE_BYTES_MAX))
+    }
+
+    fn fits(&self, bytes: u64) -> bool {
         // If the free space cannot be known, the merge finds out by itself.
-        let short = || free_bytes(&self.dir).is_ok_and(|free| free < self.floor_bytes + bytes);
-        if self.floor_bytes == 0 || !short() {
-            return;
-        }
-        self.starved.fetch_add(1, Ordering::AcqRel);
-        while !self.closing.load(Ordering::Acquire) && short() {
-            std::thread::sleep(PAUSE);
-        }
-        self.starved.fetch_sub(1, Ordering::AcqRel);
+        self.floor_bytes == 0 || free_bytes(&self.dir).map_or(true, |free| free >= self.floor_bytes + bytes)
     }
 }
 
@@ -87,7 +67,6 @@ impl Factory for MergeFilters {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        // Not here: the tree is locked while filters are made.
         Box::new(MergeFilter { space: self.0.clone(), rows: 0 })
     }
 }
@@ -98,20 +77,17 @@ struct MergeFilter {
 }
 
 impl CompactionFilter for MergeFilter {
-    fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> CompactionFilterResult {
-        if self.rows == 0 {
-            self.space.wait_for(self.space.table_bytes.load(Ordering::Relaxed).min(MERGE_BYTES_MAX));
-        } else if self.rows.is_multiple_of(ROWS_PER_LOOK) {
-            self.space.wait_for(0);
+    fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        if self.rows.is_multiple_of(ROWS_PER_LOOK) {
+            let fits = if self.rows == 0 { self.space.may_begin() } else { self.space.fits(0) };
+            if !fits {
+                return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+            }
+            if self.space.closing.load(Ordering::Relaxed) {
+                return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+            }
         }
         self.rows = self.rows.wrapping_add(1).max(1);
         Ok(Verdict::Keep)
-    }
-}
-
-impl Drop for MergeFilter {
-    fn drop(&mut self) {
-        // The merge is over, and its thread may have nothing to do for long.
-        (self.space.give_back)();
     }
 }

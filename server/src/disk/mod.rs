@@ -19,17 +19,25 @@ pub mod bulk;
 pub mod check;
 pub mod commit;
 mod error;
-pub mod fjall;
-mod flush;
 pub mod folder;
-pub mod journal;
+pub mod group;
+mod journal;
 mod lock;
+pub mod lsm;
 pub mod memory;
+mod memtable;
 mod merge;
+mod pace;
+mod partitions;
+mod ranges;
 pub mod read;
+pub mod segment;
 pub mod space;
-mod sweep;
+mod stored;
+mod tables;
+mod view;
 pub mod watch;
+mod worker;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -56,14 +64,14 @@ pub trait Engine: Send + Sync {
     /// Applies the batches in order, all or none, durable on return.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] if nothing was promised and the same call may be made again after [`Engine::reopen`];
-    /// any other error means that the engine must not be written to any more.
+    /// [`DiskError::OutOfSpace`] if nothing was promised and the same call may be made again; any other error means that
+    /// the engine must not be written to any more.
     fn commit(&self, batches: &[Batch]) -> Result<(), DiskError>;
 
     /// Answers one query from what is durable.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] while the engine waits to be reopened; otherwise the file system's or a checksum's.
+    /// The file system's or a checksum's.
     fn read(&self, query: &Query) -> Result<Found, DiskError>;
 
     /// Visits the partition keys of a table in order, beginning with the first one after `after`.
@@ -83,22 +91,9 @@ pub trait Engine: Send + Sync {
     /// As [`Engine::read`].
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError>;
 
-    /// Carries on one bounded step of the removal of large ranges; `true` if there is more to remove. Called by the
-    /// committer's thread only.
-    ///
-    /// # Errors
-    /// As [`Engine::commit`].
-    fn sweep(&self) -> Result<bool, DiskError>;
-
     /// Nothing has been committed for a while: the engine may write what it keeps in memory to tables. Called by the
     /// committer's thread only; what fails shows itself at the next commit.
     fn rest(&self) {}
-
-    /// Brings an engine that ran out of space back: what was acknowledged is there again, what was not is not promised.
-    ///
-    /// # Errors
-    /// [`DiskError::OutOfSpace`] to try again later; otherwise final.
-    fn reopen(&self) -> Result<(), DiskError>;
 
     /// Writes a consistent copy into an empty folder while commits go on; durable on return.
     ///
@@ -129,14 +124,12 @@ pub trait Engine: Send + Sync {
 pub struct Figures {
     /// Tables on disk.
     pub table_bytes: u64,
-    /// Journals on disk.
+    /// The journal on disk.
     pub journal_bytes: u64,
     /// Rows in memory that wait to be written to tables.
     pub buffer_bytes: u64,
     /// Blocks kept in memory.
     pub cache_bytes: u64,
-    /// Large ranges whose rows are hidden and being removed.
-    pub pending_ranges: u64,
 }
 
 /// What an operator may turn. Defaults are the measured ones (docs/decisions/0001-storage-engine.md).
@@ -146,8 +139,6 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Rows kept in memory before they go to a table, bytes; twice this while one is being written.
     pub buffer_bytes: u64,
-    /// All journals, bytes; bounds the time that recovery takes. At least 64 MiB.
-    pub journal_bytes_max: u64,
     /// Size of the reserve file that is released when the disk is full, bytes; zero for none.
     pub reserve_bytes: u64,
     /// Free space below which new messages are refused, bytes.
@@ -173,7 +164,6 @@ impl Default for Options {
         Options {
             cache_bytes: 8 << 20,
             buffer_bytes: 8 << 20,
-            journal_bytes_max: 192 << 20,
             reserve_bytes: 64 << 20,
             min_free_bytes: 256 << 20,
             shard_queue_bytes_max: 8 << 20,

@@ -4,16 +4,15 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use throng_engine::store::{Batch, OpView, Query, Table};
 
-use super::fjall::FjallEngine;
-use super::sweep::ROWS_PER_STEP;
-use super::testing::{all, get, put, rows, small};
-use super::{Engine, MemoryEngine, Visit};
+use super::lsm::LsmEngine;
+use super::testing::{all, get, put, rows, small, wait_until};
+use super::{Engine, MemoryEngine, Options, Visit};
 
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<Batch>),
     Read(Query),
-    Sweep,
+    Rest,
     Reopen,
     Compact,
 }
@@ -75,7 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => prop::collection::vec(batch(), 1..5).prop_map(Step::Commit),
         10 => query().prop_map(Step::Read),
-        1 => Just(Step::Sweep),
+        1 => Just(Step::Rest),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
     ]
@@ -92,13 +91,22 @@ fn partitions(engine: &dyn Engine, table: Table, after: Option<&[u8]>) -> Vec<Ve
     found
 }
 
+/// Buffers so small that rows become tables, and tables are merged, all the time.
+fn tiny(buffer_bytes: u64) -> Options {
+    Options { buffer_bytes, min_free_bytes: 0, ..small() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_engine_does_what_the_sorted_map_does(steps in prop::collection::vec(step(), 1..40)) {
+    fn the_engine_does_what_the_sorted_map_does(
+        steps in prop::collection::vec(step(), 1..60),
+        buffer_bytes in prop::sample::select(vec![1_u64, 2_000, 20_000, 1 << 20]),
+    ) {
         let dir = tempfile::tempdir().unwrap();
-        let engine = FjallEngine::open(&dir.path().join("store"), &small()).unwrap();
+        let opened = || LsmEngine::open(&dir.path().join("store"), &tiny(buffer_bytes)).unwrap();
+        let mut engine = opened();
         let model = MemoryEngine::new();
         for step in steps {
             match step {
@@ -107,10 +115,11 @@ proptest! {
                     model.commit(&batches).unwrap();
                 }
                 Step::Read(query) => prop_assert_eq!(engine.read(&query).unwrap(), model.read(&query).unwrap()),
-                Step::Sweep => {
-                    engine.sweep().unwrap();
+                Step::Rest => engine.rest(),
+                Step::Reopen => {
+                    drop(engine);
+                    engine = opened();
                 }
-                Step::Reopen => engine.reopen().unwrap(),
                 Step::Compact => engine.compact().unwrap(),
             }
         }
@@ -119,14 +128,17 @@ proptest! {
             prop_assert_eq!(partitions(&engine, table, None), partitions(&model, table, None));
             prop_assert_eq!(partitions(&engine, table, Some(b"a@x")), partitions(&model, table, Some(b"a@x")));
         }
-        engine.reopen().unwrap();
+        drop(engine);
+        let engine = opened();
+        prop_assert_eq!(all(&engine), all(&model));
+        engine.compact().unwrap();
         prop_assert_eq!(all(&engine), all(&model));
     }
 }
 
 /// Both engines with `count` rows of one partition, and one row of its neighbours.
-fn with_rows(dir: &std::path::Path, count: u64) -> (FjallEngine, MemoryEngine) {
-    let engine = FjallEngine::open(&dir.join("store"), &small()).unwrap();
+fn with_rows(dir: &std::path::Path, count: u64) -> (LsmEngine, MemoryEngine) {
+    let engine = LsmEngine::open(&dir.join("store"), &small()).unwrap();
     let model = MemoryEngine::new();
     let mut batch = Batch::new();
     for id in 0..count {
@@ -141,60 +153,106 @@ fn with_rows(dir: &std::path::Path, count: u64) -> (FjallEngine, MemoryEngine) {
 }
 
 #[test]
-fn a_large_range_is_hidden_at_once_and_removed_in_steps() {
-    let dir = tempfile::tempdir().unwrap();
-    let count = 3 * ROWS_PER_STEP as u64 + 10;
-    let (engine, model) = with_rows(dir.path(), count);
-    let mut delete = Batch::new();
-    delete.delete_range(Table::Archive, b"b@x", &1_u64.to_be_bytes(), &(count - 1).to_be_bytes());
-    engine.commit(std::slice::from_ref(&delete)).unwrap();
-    model.commit(&[delete]).unwrap();
-    assert_eq!(engine.figures().unwrap().pending_ranges, 1);
-    assert_eq!(all(&engine), all(&model));
-    assert_eq!(rows(&engine, Table::Archive, "b@x").len(), 2);
-    assert_eq!(get(&engine, Table::Archive, "b@x", &(count - 2).to_be_bytes()), None);
+fn a_large_range_is_gone_at_once_wherever_its_rows_stand() {
+    for in_tables in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let count = 10_000;
+        let (engine, model) = with_rows(dir.path(), count);
+        if in_tables {
+            engine.compact().unwrap();
+        }
+        let mut delete = Batch::new();
+        delete.delete_range(Table::Archive, b"b@x", &1_u64.to_be_bytes(), &(count - 1).to_be_bytes());
+        let again = put(Table::Archive, "b@x", &77_u64.to_be_bytes(), b"new");
+        for engine in [&engine as &dyn Engine, &model] {
+            engine.commit(std::slice::from_ref(&delete)).unwrap();
+            engine.commit(std::slice::from_ref(&again)).unwrap();
+        }
+        let check = |engine: &LsmEngine| {
+            assert!(all(engine) == all(&model), "other rows; in tables: {in_tables}");
+            assert_eq!(rows(engine, Table::Archive, "b@x"), rows(&model, Table::Archive, "b@x"));
+            assert_eq!(get(engine, Table::Archive, "b@x", &(count - 2).to_be_bytes()), None);
+            assert_eq!(get(engine, Table::Archive, "b@x", &77_u64.to_be_bytes()).unwrap(), b"new");
+            assert_eq!(partitions(engine, Table::Archive, None), partitions(&model, Table::Archive, None));
+        };
+        check(&engine);
+        drop(engine);
+        let engine = LsmEngine::open(&dir.path().join("store"), &small()).unwrap();
+        check(&engine);
+        engine.compact().unwrap();
+        check(&engine);
+        drop(engine);
+        check(&LsmEngine::open(&dir.path().join("store"), &small()).unwrap());
+    }
+}
 
-    // It stays hidden over a restart, and goes on.
-    assert!(engine.sweep().unwrap());
-    engine.reopen().unwrap();
-    assert_eq!(engine.figures().unwrap().pending_ranges, 1);
+#[test]
+fn the_order_of_writes_within_a_group_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, model) = with_rows(dir.path(), 300);
+    engine.compact().unwrap();
+    let (first, last) = (put(Table::Archive, "b@x", b"early", b"gone"), put(Table::Archive, "b@x", b"\xffx", b"stays"));
+    let mut delete = Batch::new();
+    delete.delete_partition(Table::Archive, b"b@x");
+    for engine in [&engine as &dyn Engine, &model] {
+        engine.commit(&[first.clone(), delete.clone(), last.clone()]).unwrap();
+    }
     assert_eq!(all(&engine), all(&model));
-    while engine.sweep().unwrap() {}
-    assert_eq!(engine.figures().unwrap().pending_ranges, 0);
-    assert_eq!(all(&engine), all(&model));
-    engine.reopen().unwrap();
+    assert_eq!(rows(&engine, Table::Archive, "b@x").len(), 1);
+    engine.compact().unwrap();
     assert_eq!(all(&engine), all(&model));
 }
 
 #[test]
-fn a_row_put_into_a_range_on_its_way_out_stays() {
+fn reads_see_groups_whole_while_rows_become_tables() {
     let dir = tempfile::tempdir().unwrap();
-    let count = 3 * ROWS_PER_STEP as u64;
-    let (engine, model) = with_rows(dir.path(), count);
-    let mut delete = Batch::new();
-    delete.delete_partition(Table::Archive, b"b@x");
-    let again = put(Table::Archive, "b@x", &(count - 1).to_be_bytes(), b"new");
-    for engine in [&engine as &dyn Engine, &model] {
-        engine.commit(std::slice::from_ref(&delete)).unwrap();
-        engine.commit(std::slice::from_ref(&again)).unwrap();
-    }
-    assert_eq!(all(&engine), all(&model));
-    engine.reopen().unwrap();
-    assert_eq!(all(&engine), all(&model));
-
-    // The same within one group.
-    let (first, last) = (put(Table::Archive, "b@x", b"early", b"gone"), put(Table::Archive, "b@x", b"\xffx", b"stays"));
-    let mut many = Batch::new();
-    for id in 0..count {
-        many.put(Table::Archive, b"b@x", &id.to_be_bytes(), &[b"old"]);
-    }
-    for engine in [&engine as &dyn Engine, &model] {
-        engine.commit(std::slice::from_ref(&many)).unwrap();
-        engine.commit(&[first.clone(), delete.clone(), last.clone()]).unwrap();
-    }
-    while engine.sweep().unwrap() {}
-    assert_eq!(all(&engine), all(&model));
-    assert_eq!(rows(&engine, Table::Archive, "b@x").len(), 1);
+    let engine = LsmEngine::open(&dir.path().join("store"), &tiny(4_000)).unwrap();
+    let rounds = 3_000_u64;
+    let written = std::sync::atomic::AtomicU64::new(0);
+    let read_all = || {
+        let known = written.load(std::sync::atomic::Ordering::SeqCst);
+        let found = all(&engine);
+        // One group writes both; rows of old groups are removed in the group that writes the cursors.
+        let numbers: Vec<u64> =
+            found.iter().map(|(_, value)| u64::from_be_bytes(value[..8].try_into().unwrap())).collect();
+        let newest = numbers.iter().copied().max().unwrap_or(0);
+        assert!(newest >= known, "{known} was written, {newest} is the newest");
+        let expected = if newest == 0 { 0 } else { 2 + newest.min(10) as usize };
+        assert_eq!(found.len(), expected, "at {newest}");
+    };
+    let read_one = || {
+        let known = written.load(std::sync::atomic::Ordering::SeqCst);
+        let cursor =
+            get(&engine, Table::Mailbox, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
+        assert!(cursor >= known);
+        let rows = rows(&engine, Table::Archive, "m@x");
+        let ids: Vec<u64> = rows.iter().map(|row| u64::from_be_bytes(row.sort[..].try_into().unwrap())).collect();
+        let newest = ids.last().copied().unwrap_or(0);
+        assert!(
+            newest >= known
+                && ids == (newest.saturating_sub(9).max(1)..=newest).skip(usize::from(newest == 0)).collect::<Vec<_>>(),
+            "{ids:?}"
+        );
+    };
+    let done = |read: &dyn Fn()| {
+        while written.load(std::sync::atomic::Ordering::SeqCst) < rounds {
+            read();
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [scope.spawn(|| done(&read_all)), scope.spawn(|| done(&read_one))];
+        for number in 1..=rounds {
+            let mut batch = put(Table::Mailbox, "a@x", b"", &number.to_be_bytes());
+            batch.put(Table::Mailbox, b"z@x", b"", &[&number.to_be_bytes()]);
+            batch.put(Table::Archive, b"m@x", &number.to_be_bytes(), &[&number.to_be_bytes(), &[7; 90]]);
+            let until = number.saturating_sub(9).to_be_bytes();
+            batch.delete_range(Table::Archive, b"m@x", &[0; 8], &until);
+            engine.commit(&[batch]).unwrap();
+            written.store(number, std::sync::atomic::Ordering::SeqCst);
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    wait_until("tables", || engine.figures().unwrap().table_bytes > 0);
 }
 
 #[test]

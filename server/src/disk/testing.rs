@@ -13,7 +13,6 @@ pub(super) fn small() -> Options {
     Options {
         cache_bytes: 1 << 20,
         buffer_bytes: 128 << 10,
-        journal_bytes_max: 64 << 20,
         reserve_bytes: 1 << 20,
         min_free_bytes: 1 << 20,
         space_interval: Duration::from_millis(100),

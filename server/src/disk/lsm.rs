@@ -1,0 +1,310 @@
+//! The durable engine: a journal that is synced once a group, memory tables, and tables on disk (log-structured).
+//!
+//! ```text
+//! commit ──> journal: one write, one sync ──> memory table ──full──> sealed ──flush──> tables ──merge──> tables
+//!            segment n                        n                      n                 the segment goes
+//! ```
+//!
+//! A memory table and its segment of the journal have one number, and so have its rows in tables. One memory table is
+//! being filled and one is on its way to a table; when there are two, commits wait. Reads ask the memory tables, newest
+//! first, and then the tables: they never wait for a commit, and a commit waits for them no longer than they copy rows.
+//!
+//! **A full disk** stops nothing for good: a group that the journal has no space for leaves no trace and is tried again by
+//! the committer; so is a table by the thread that writes it, and its rows stay in memory and in the journal meanwhile.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use throng_engine::store::{Batch, Found, Query, Table, key};
+
+use super::journal::{self, Journal};
+use super::memory::{flat, partition_end};
+use super::memtable::{Memtable, Rows};
+use super::merge::MergeSpace;
+use super::pace::{FIRST_LEVEL_MAX, Pace};
+use super::partitions::NextPartition;
+use super::stored::{Layers, Stored};
+use super::tables::Tables;
+use super::view::Asked;
+use super::worker::Worker;
+use super::{DiskError, Engine, Figures, Options, Visit};
+use crate::entropy::Entropy;
+
+/// A part of the buffer from which on rows become a table when nothing is committed for a while.
+const REST_PART: usize = 4;
+
+/// Pause while commits wait for a table to be written.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The durable engine.
+pub struct LsmEngine {
+    // Threads end first.
+    flusher: Worker,
+    merger: Arc<Worker>,
+    store: Arc<Stored>,
+    /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
+    writer: Mutex<Writer>,
+    buffer_bytes: usize,
+}
+
+struct Writer {
+    journal: Journal,
+    pace: Pace,
+}
+
+impl LsmEngine {
+    /// Opens the engine in its own folder, or makes it; recovers what was acknowledged.
+    ///
+    /// # Errors
+    /// The file system's; [`DiskError::Corrupt`] if the journal is damaged elsewhere than at its end.
+    pub fn open(dir: &Path, options: &Options) -> Result<LsmEngine, DiskError> {
+        std::fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
+        let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2);
+        let tables = Tables::open(&dir.join("tree"), options.cache_bytes, &space)?;
+        space.set_table_bytes(tables.disk_bytes());
+        let buffer_bytes = usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX).min(BUFFER_BYTES_MAX);
+        let seed = random().map_err(DiskError::at(dir))?;
+        let rows = || Rows::with_capacity(buffer_bytes, seed);
+        let folder = dir.join("journal");
+        let mut recovered: Vec<Arc<Memtable>> = Vec::new();
+        let journal = Journal::open(&folder, tables.newest(), random, &mut |segment| {
+            let memtable = Memtable::new(segment.number, rows());
+            if !segment.groups().all(|group| memtable.apply(group)) {
+                return Err(DiskError::Corrupt(format!(
+                    "segment {} of the journal holds no operations",
+                    segment.number
+                )));
+            }
+            recovered.insert(0, Arc::new(memtable));
+            Ok(())
+        })?;
+        // The newest segment is written on, unless nothing of it could be read.
+        let active = match recovered.first().is_some_and(|newest| newest.number == journal.number()) {
+            true => recovered.remove(0),
+            false => Arc::new(Memtable::new(journal.number(), rows())),
+        };
+        let store = Arc::new(Stored {
+            layers: ArcSwap::from_pointee(Layers { active, sealed: recovered }),
+            tables,
+            space,
+            journal: folder,
+            spare: Mutex::new(None),
+            resting: AtomicBool::new(false),
+            give_back: options.give_back,
+        });
+        let own = store.clone();
+        let merger = Arc::new(Worker::start("throng-merge", move || own.merge())?);
+        let (own, wakes) = (store.clone(), merger.clone());
+        let mut retiring = None;
+        let flusher = Worker::start("throng-flush", move || own.flush(&mut retiring, &wakes))?;
+        merger.wake();
+        flusher.wake();
+        let writer = Mutex::new(Writer { journal, pace: Pace::start() });
+        Ok(LsmEngine { flusher, merger, store, writer, buffer_bytes })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while rows come faster than they are written to tables and merged, and makes room for a group. Memory is
+    /// bounded by this, and so is what an opening has to read again.
+    fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<(), DiskError> {
+        std::thread::sleep(writer.pace.due());
+        loop {
+            self.look_for_failure()?;
+            let layers = self.store.layers.load();
+            let size = layers.active.read().size();
+            let full = size > 0 && size + bytes > self.buffer_bytes;
+            if !full {
+                return Ok(());
+            }
+            if layers.sealed.is_empty() && self.store.tables.first_level_runs() < FIRST_LEVEL_MAX {
+                return self.seal(writer);
+            }
+            if self.is_starved() {
+                return Err(DiskError::OutOfSpace("rows wait for space to become tables".into()));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn look_for_failure(&self) -> Result<(), DiskError> {
+        self.flusher.failure().or_else(|| self.merger.failure()).map_or(Ok(()), Err)
+    }
+
+    /// Hands the rows in memory on to become a table.
+    fn seal(&self, writer: &mut Writer) -> Result<(), DiskError> {
+        writer.journal.rotate()?;
+        let spare = self.store.spare().take();
+        let rows = spare.unwrap_or_else(|| self.store.layers.load().active.read().sibling(self.buffer_bytes));
+        let active = Arc::new(Memtable::new(writer.journal.number(), rows));
+        self.store.layers.rcu(|layers| {
+            let sealed = layers.newest_first().cloned().collect();
+            Layers { active: active.clone(), sealed }
+        });
+        self.flusher.wake();
+        Ok(())
+    }
+}
+
+/// No memory table is larger than this and a group: offsets in it have 32 bits.
+const BUFFER_BYTES_MAX: usize = 1 << 30;
+
+fn random() -> io::Result<u64> {
+    Ok(u64::from_le_bytes(Entropy::open()?.fresh()?))
+}
+
+impl Drop for LsmEngine {
+    fn drop(&mut self) {
+        self.store.space.close();
+    }
+}
+
+impl Engine for LsmEngine {
+    fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
+        let mut writer = self.writer();
+        let bytes = batches.iter().map(Batch::bytes).sum();
+        self.make_room(&mut writer, bytes)?;
+        let group = writer.journal.append(batches)?;
+        let applied = self.store.layers.load().active.apply(group);
+        assert!(applied, "a group reads as it was written");
+        writer.pace.committed(bytes, self.store.tables.first_level_runs());
+        self.store.resting.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read(&self, query: &Query) -> Result<Found, DiskError> {
+        match query {
+            Query::Get { table, partition, sort } => self.store.get(*table, partition, sort),
+            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => self.store.range(&Asked {
+                table: *table,
+                partition,
+                from,
+                until: until.as_deref(),
+                reverse: *reverse,
+                rows_max: *rows_max,
+                bytes_max: *bytes_max,
+            }),
+        }
+    }
+
+    fn for_each_partition(
+        &self,
+        table: Table,
+        after: Option<&[u8]>,
+        visit: &mut dyn FnMut(&[u8]) -> Visit,
+    ) -> Result<(), DiskError> {
+        let mut from = after.map_or_else(|| vec![table as u8], |after| partition_end(table, after));
+        let layers = self.store.layers.load_full();
+        // Those with a row in memory, by their flat keys; what is in memory may also hide all rows of any other.
+        let mut in_memory: Vec<Vec<u8>> = Vec::new();
+        for layer in layers.newest_first() {
+            in_memory.extend(layer.read().names(table).map(|name| flat(table, name, b"")).filter(|key| *key >= from));
+        }
+        in_memory.sort_unstable();
+        in_memory.dedup();
+        let mut in_memory = in_memory.into_iter().peekable();
+        let mut in_tables = NextPartition::new(&self.store.tables, table);
+        loop {
+            let stored = in_tables.from(&from)?;
+            while in_memory.next_if(|key| *key < from).is_some() {}
+            let next = match (stored, in_memory.peek()) {
+                (Some(stored), Some(memory)) => stored.min(memory.clone()),
+                (Some(next), None) => next,
+                (None, Some(next)) => next.clone(),
+                (None, None) => return Ok(()),
+            };
+            let Some((_, partition, _)) = key::decode(&next) else {
+                return Err(DiskError::Corrupt("a key is none of a table".into()));
+            };
+            let first = Asked { table, partition, from: b"", until: None, reverse: false, rows_max: 1, bytes_max: 1 };
+            let found = self.store.range(&first)?;
+            if matches!(found, Found::Rows { rows, .. } if !rows.is_empty()) && visit(partition).is_break() {
+                return Ok(());
+            }
+            from = partition_end(table, partition);
+        }
+    }
+
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        self.store.all(|rows| {
+            for row in rows {
+                let (key, value) = row?;
+                if visit(&key, &value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn rest(&self) {
+        let mut writer = self.writer();
+        self.store.resting.store(true, Ordering::Relaxed);
+        drop(self.store.spare().take());
+        writer.journal.rest();
+        let layers = self.store.layers.load();
+        let many = layers.active.read().size() >= self.buffer_bytes / REST_PART;
+        if !many || !layers.sealed.is_empty() {
+            layers.active.shrink();
+        } else if let Err(error) = self.seal(&mut writer) {
+            // Nothing is lost by it. If the engine is broken, the next commit says so.
+            tracing::warn!(%error, "rows in memory could not be handed on");
+        }
+    }
+
+    fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+        let space = MergeSpace::new(dir.to_owned(), 0);
+        let copy = Tables::open(&dir.join("tree"), 1 << 20, &space)?;
+        let mut count = 0;
+        self.store.all(|rows| {
+            let counted = rows.map(|row| {
+                count += 1;
+                if count % 4096 == 0 {
+                    progress(count);
+                }
+                row.map(|(key, value)| (key, Some(value)))
+            });
+            copy.write(1, counted)
+        })?;
+        progress(count);
+        Ok(count)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.flusher.is_starved() || self.merger.is_starved()
+    }
+
+    fn figures(&self) -> Result<Figures, DiskError> {
+        let layers = self.store.layers.load();
+        Ok(Figures {
+            table_bytes: self.store.tables.disk_bytes(),
+            journal_bytes: journal::disk_bytes(&self.store.journal)?,
+            buffer_bytes: layers.newest_first().map(|layer| layer.read().size() as u64).sum(),
+            cache_bytes: self.store.tables.cache_bytes(),
+        })
+    }
+
+    fn compact(&self) -> Result<(), DiskError> {
+        let mut writer = self.writer();
+        if !self.store.layers.load().active.read().is_empty() {
+            self.seal(&mut writer)?;
+        }
+        drop(writer);
+        while !self.store.layers.load().sealed.is_empty() {
+            self.look_for_failure()?;
+            std::thread::sleep(PAUSE);
+        }
+        self.store.tables.merge_all()
+    }
+}
+
+impl std::fmt::Debug for LsmEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LsmEngine").field("tables", &self.store.tables).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,317 @@
+//! The memory table: what has been committed and does not stand in tables yet.
+//!
+//! It is the journal's segment kept in memory, as it was written, with an index: a hash from table and partition key to the
+//! partition, and in each partition its rows in the order of their sort keys, the last word on each key only. A put costs
+//! one look-up and, since most keys come in order, one comparison. Partitions are sorted among each other only when they
+//! become a table. Memory is taken in few large pieces, and these are used again for the next memory table.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use hashbrown::HashTable;
+use lsm_tree::Slice;
+use smallvec::SmallVec;
+use throng_engine::store::{OpView, Table, key};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::group::{self, Placed};
+use super::memory::delete_bounds;
+use super::ranges::Ranges;
+
+/// Bytes that a partition and its place in the index take beside its rows.
+const PARTITION_BYTES: usize = 80;
+
+/// Bytes that a row's entry takes.
+const ROW_BYTES: usize = size_of::<Row>();
+
+/// Length of the value of a row that is gone.
+const GONE: u32 = u32::MAX;
+
+/// One memory table. One thread writes it, any number read it meanwhile.
+#[derive(Debug)]
+pub(super) struct Memtable {
+    /// Number of its segment of the journal; rows of a higher number are newer.
+    pub(super) number: u64,
+    rows: RwLock<Rows>,
+}
+
+/// What a memory table holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    /// Groups as they were written.
+    bytes: Vec<u8>,
+    partitions: Vec<Partition>,
+    /// Numbers of partitions by table and key.
+    index: HashTable<u32>,
+    /// What else is gone: rows of older memory tables and of tables. Rows of this one are newer than its ranges.
+    ranges: Ranges,
+    rows: usize,
+    /// Nobody outside can choose names that fall together.
+    seed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Partition {
+    hash: u64,
+    at: u32,
+    length: u16,
+    table: Table,
+    rows: SmallVec<[Row; 2]>,
+}
+
+/// A row, by where its sort key begins; the value follows.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    at: u32,
+    value: u32,
+    sort: u16,
+}
+
+/// What a memory table knows of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Known<T> {
+    /// It is there.
+    Value(T),
+    /// It has been removed, whatever is older says.
+    Gone,
+    /// Nothing: ask what is older.
+    Nothing,
+}
+
+impl Memtable {
+    /// An empty one for the segment `number`, in the memory of `rows`.
+    pub(super) fn new(number: u64, rows: Rows) -> Memtable {
+        Memtable { number, rows: RwLock::new(rows) }
+    }
+
+    /// Takes in a group; `false` if these bytes are none, and then it is not to be used any more.
+    #[must_use]
+    pub(super) fn apply(&self, group: &[u8]) -> bool {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).apply(group)
+    }
+
+    /// The rows, for a short while: who writes waits meanwhile.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back memory that is not used.
+    pub(super) fn shrink(&self) {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).bytes.shrink_to_fit();
+    }
+
+    /// The memory of one that nobody uses any more, emptied.
+    pub(super) fn into_spare(self) -> Rows {
+        let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        rows.bytes.clear();
+        rows.partitions.clear();
+        rows.index.clear();
+        rows.ranges.clear();
+        rows.rows = 0;
+        rows
+    }
+}
+
+impl Rows {
+    /// No rows, and room for `bytes` of groups. Names are hashed with `seed`.
+    pub(super) fn with_capacity(bytes: usize, seed: u64) -> Rows {
+        Rows { bytes: Vec::with_capacity(bytes), seed, ..Rows::default() }
+    }
+
+    /// No rows, as [`Rows::with_capacity`], for the next memory table of a store.
+    pub(super) fn sibling(&self, bytes: usize) -> Rows {
+        Rows::with_capacity(bytes, self.seed)
+    }
+
+    /// Whether nothing has been written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Memory that is used, bytes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + self.partitions.len() * PARTITION_BYTES + self.rows * ROW_BYTES + self.ranges.bytes()
+    }
+
+    /// Ranges whose older rows are gone.
+    pub(super) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    fn apply(&mut self, group: &[u8]) -> bool {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(group);
+        for placed in group::operations(group) {
+            let Some(Placed { op, at }) = placed else { return false };
+            let at = base + at.start;
+            match op {
+                OpView::Put { table, partition, sort, value } => {
+                    let value = u32::try_from(value.len()).expect("a value has a u32 as length");
+                    self.put(table, partition, at, sort, value);
+                }
+                OpView::Delete { table, partition, sort } => self.put(table, partition, at, sort, GONE),
+                OpView::DeleteRange { table, partition, from, until } => {
+                    self.remove(table, partition, from, Some(until));
+                }
+                OpView::DeletePartition { table, partition } => self.remove(table, partition, b"", None),
+            }
+            if let Some((from, until)) = delete_bounds(&op) {
+                self.ranges.add(from, until);
+            }
+        }
+        true
+    }
+
+    /// Puts a row, the partition key of which stands at `at` and the sort key behind it, in its place.
+    fn put(&mut self, table: Table, name: &[u8], at: usize, sort: &[u8], value: u32) {
+        let partition = self.partition(table, name, at);
+        let row = Row { at: small(at + name.len()), value, sort: sort.len() as u16 };
+        let rows = &mut self.partitions[partition].rows;
+        let key = |row: &Row| &self.bytes[row.at as usize..][..usize::from(row.sort)];
+        match rows.last().map(|last| key(last).cmp(sort)) {
+            None | Some(std::cmp::Ordering::Less) => rows.push(row),
+            Some(std::cmp::Ordering::Equal) => {
+                *rows.last_mut().expect("just seen") = row;
+                return;
+            }
+            Some(std::cmp::Ordering::Greater) => match rows.binary_search_by(|row| key(row).cmp(sort)) {
+                Ok(found) => {
+                    rows[found] = row;
+                    return;
+                }
+                Err(place) => rows.insert(place, row),
+            },
+        }
+        self.rows += 1;
+    }
+
+    /// Forgets the rows of a range that are here.
+    fn remove(&mut self, table: Table, name: &[u8], from: &[u8], until: Option<&[u8]>) {
+        let Some(at) = self.find(table, name) else { return };
+        let (first, last) = self.span(at, from, until);
+        self.partitions[at].rows.drain(first..last);
+        self.rows -= last - first;
+    }
+
+    /// The rows of a partition in `from..until`, as numbers.
+    fn span(&self, partition: usize, from: &[u8], until: Option<&[u8]>) -> (usize, usize) {
+        let rows = &self.partitions[partition].rows;
+        let first = rows.partition_point(|row| self.sort(row) < from);
+        let last = until.map_or(rows.len(), |until| rows.partition_point(|row| self.sort(row) < until));
+        (first, last.max(first))
+    }
+
+    fn sort(&self, row: &Row) -> &[u8] {
+        &self.bytes[row.at as usize..][..usize::from(row.sort)]
+    }
+
+    fn value(&self, row: &Row) -> Option<&[u8]> {
+        let start = row.at as usize + usize::from(row.sort);
+        (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
+    }
+
+    fn name(&self, partition: &Partition) -> &[u8] {
+        &self.bytes[partition.at as usize..][..usize::from(partition.length)]
+    }
+
+    fn hash(&self, table: Table, name: &[u8]) -> u64 {
+        xxh3_64_with_seed(name, self.seed ^ table as u64)
+    }
+
+    fn find(&self, table: Table, name: &[u8]) -> Option<usize> {
+        let same = |at: &u32| {
+            let partition = &self.partitions[*at as usize];
+            partition.table == table && self.name(partition) == name
+        };
+        self.index.find(self.hash(table, name), same).map(|at| *at as usize)
+    }
+
+    /// Number of a partition; a new one's name stands at `at`.
+    fn partition(&mut self, table: Table, name: &[u8], at: usize) -> usize {
+        if let Some(found) = self.find(table, name) {
+            return found;
+        }
+        let (hash, number) = (self.hash(table, name), self.partitions.len());
+        self.partitions.push(Partition {
+            hash,
+            at: small(at),
+            length: name.len() as u16,
+            table,
+            rows: SmallVec::new(),
+        });
+        self.index.insert_unique(hash, small(number), |at| self.partitions[*at as usize].hash);
+        number
+    }
+
+    /// What is known of one row.
+    pub(super) fn get(&self, table: Table, name: &[u8], sort: &[u8]) -> Known<&[u8]> {
+        let found = self.find(table, name).and_then(|at| {
+            let rows = &self.partitions[at].rows;
+            rows.binary_search_by(|row| self.sort(row).cmp(sort)).ok().map(|found| &rows[found])
+        });
+        match found {
+            Some(row) => self.value(row).map_or(Known::Gone, Known::Value),
+            None if !self.ranges.is_empty() && self.ranges.holds(&super::memory::flat(table, name, sort)) => {
+                Known::Gone
+            }
+            None => Known::Nothing,
+        }
+    }
+
+    /// Sort keys and values of a partition in `from..until`, in order; no value for a row that is gone.
+    pub(super) fn range<'a>(
+        &'a self,
+        table: Table,
+        name: &[u8],
+        from: &[u8],
+        until: Option<&[u8]>,
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        let found = self.find(table, name).map(|at| (at, self.span(at, from, until)));
+        let rows = found.map_or(&[][..], |(at, (first, last))| &self.partitions[at].rows[first..last]);
+        rows.iter().map(|row| (self.sort(row), self.value(row)))
+    }
+
+    /// Partition keys of a table that have a row, in no order.
+    pub(super) fn names(&self, table: Table) -> impl Iterator<Item = &[u8]> {
+        let of_table = self.partitions.iter().filter(move |partition| partition.table == table);
+        of_table.filter(|partition| !partition.rows.is_empty()).map(|partition| self.name(partition))
+    }
+
+    /// Numbers of the partitions in the order of their flat keys, for [`Rows::flat`].
+    pub(super) fn order(&self) -> Vec<u32> {
+        let mut prefixes = Vec::new();
+        let mut order: Vec<([u8; 8], u32, u32)> = Vec::with_capacity(self.partitions.len());
+        for (number, partition) in self.partitions.iter().enumerate() {
+            let start = prefixes.len();
+            key::encode(&mut prefixes, partition.table, self.name(partition), b"");
+            // Most are told apart by the table and the place, without a look at the name.
+            let mut first = [0; 8];
+            let length = (prefixes.len() - start).min(8);
+            first[..length].copy_from_slice(&prefixes[start..start + length]);
+            order.push((first, small(start), small(number)));
+        }
+        // A prefix ends in a NUL, which no name holds: none is the beginning of another.
+        let rest = |at: u32| &prefixes[at as usize..];
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| rest(a.1).cmp(rest(b.1))));
+        order.into_iter().map(|(_, _, number)| number).collect()
+    }
+
+    /// All rows in the order of their flat keys, which is `order`'s; no value for a row that is gone.
+    pub(super) fn flat<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = (Slice, Option<&'a [u8]>)> {
+        order.iter().flat_map(move |number| {
+            let partition = &self.partitions[*number as usize];
+            let mut key = Vec::new();
+            key::encode(&mut key, partition.table, self.name(partition), b"");
+            let prefix = key.len();
+            partition.rows.iter().map(move |row| {
+                key.truncate(prefix);
+                key.extend_from_slice(self.sort(row));
+                (Slice::from(&key[..]), self.value(row))
+            })
+        })
+    }
+}
+
+/// Offsets and numbers stay below 4 GiB: a memory table is as large as a buffer and a group.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).expect("a memory table stays below 4 GiB")
+}

@@ -1,0 +1,45 @@
+//! The partitions of a table that stand in tables, one after the other.
+
+use throng_engine::store::{Table, key};
+
+use super::DiskError;
+use super::memory::flat;
+use super::tables::Tables;
+use super::view::Row;
+
+/// Rows of one partition passed one by one before the iterator seeks to the next partition.
+const ROWS_BEFORE_SEEK: u32 = 16;
+
+/// Goes over the partitions of a table that stand in tables.
+pub(super) struct NextPartition<'a> {
+    tables: &'a Tables,
+    until: Vec<u8>,
+    rows: Option<(Vec<u8>, Box<dyn Iterator<Item = Row> + 'a>)>,
+}
+
+impl<'a> NextPartition<'a> {
+    pub(super) fn new(tables: &'a Tables, table: Table) -> NextPartition<'a> {
+        NextPartition { tables, until: vec![table as u8 + 1], rows: None }
+    }
+
+    /// The beginning of the first partition at or behind a key.
+    pub(super) fn from(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>, DiskError> {
+        let mut passed = 0;
+        while let Some((row, rows)) = self.rows.as_mut().filter(|(row, _)| row.as_slice() < from) {
+            let next = if passed < ROWS_BEFORE_SEEK { rows.next() } else { None };
+            passed += 1;
+            match next {
+                Some(next) => *row = next?.0.to_vec(),
+                None => self.rows = None,
+            }
+        }
+        if self.rows.is_none() {
+            let mut rows = self.tables.range(from, &self.until);
+            let Some(first) = rows.next() else { return Ok(None) };
+            self.rows = Some((first?.0.to_vec(), Box::new(rows)));
+        }
+        let (row, _) = self.rows.as_ref().expect("just seen");
+        let begins = |(table, partition, _): (Table, &[u8], &[u8])| flat(table, partition, b"");
+        key::decode(row).map(begins).map(Some).ok_or_else(|| DiskError::Corrupt("a key is none of a table".into()))
+    }
+}

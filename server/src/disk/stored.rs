@@ -1,0 +1,151 @@
+//! What the threads of the engine share: the memory tables, the tables behind them, and reads of both as of one moment.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use throng_engine::store::{Found, Table};
+
+use super::memory::flat;
+use super::memtable::{Known, Memtable, Rows};
+use super::merge::MergeSpace;
+use super::space::free_bytes;
+use super::tables::Tables;
+use super::view::{self, Asked};
+use super::worker::Worker;
+use super::{DiskError, journal};
+
+/// What the threads share.
+pub(super) struct Stored {
+    pub(super) layers: ArcSwap<Layers>,
+    pub(super) tables: Tables,
+    pub(super) space: Arc<MergeSpace>,
+    /// Where the journal is.
+    pub(super) journal: PathBuf,
+    /// Memory for the next memory table.
+    pub(super) spare: Mutex<Option<Rows>>,
+    /// Nothing has been committed for a while: memory is not kept.
+    pub(super) resting: AtomicBool,
+    pub(super) give_back: fn(),
+}
+
+/// The memory tables. Replaced as a whole, so that who reads sees whether they changed meanwhile.
+#[derive(Clone)]
+pub(super) struct Layers {
+    /// The one that is written.
+    pub(super) active: Arc<Memtable>,
+    /// Those on their way to tables, newest first.
+    pub(super) sealed: Vec<Arc<Memtable>>,
+}
+
+impl Layers {
+    /// All of them, newest first.
+    pub(super) fn newest_first(&self) -> impl DoubleEndedIterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+}
+
+impl Stored {
+    pub(super) fn spare(&self) -> MutexGuard<'_, Option<Rows>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none. `retiring` is
+    /// the segment that is to go before the next table is written: an older one must never outlive a newer one.
+    pub(super) fn flush(&self, retiring: &mut Option<u64>, merger: &Worker) -> Result<bool, DiskError> {
+        if let Some(number) = *retiring {
+            journal::retire(&self.journal, number)?;
+            *retiring = None;
+        }
+        let Some(oldest) = self.layers.load().sealed.last().cloned() else { return Ok(false) };
+        {
+            let rows = oldest.read();
+            let expected = rows.size() as u64 * 5 / 4;
+            if free_bytes(&self.journal)? < expected {
+                return Err(DiskError::OutOfSpace("a table would not fit".into()));
+            }
+            let order = rows.order();
+            self.tables.write(oldest.number, view::to_write(&rows, &order, &self.tables))?;
+            self.space.set_table_bytes(self.tables.disk_bytes() + expected);
+        }
+        self.layers.rcu(|layers| {
+            let sealed = layers.sealed.iter().filter(|layer| layer.number != oldest.number).cloned().collect();
+            Layers { active: layers.active.clone(), sealed }
+        });
+        *retiring = Some(oldest.number);
+        merger.wake();
+        // Whoever still reads it gives its memory back later.
+        if let Some(memtable) = Arc::into_inner(oldest)
+            && !self.resting.load(Ordering::Relaxed)
+        {
+            *self.spare() = Some(memtable.into_spare());
+        } else {
+            (self.give_back)();
+        }
+        Ok(true)
+    }
+
+    pub(super) fn merge(&self) -> Result<bool, DiskError> {
+        let merged = self.tables.merge();
+        self.space.set_table_bytes(self.tables.disk_bytes());
+        if !matches!(merged, Ok(false)) {
+            (self.give_back)();
+        }
+        merged
+    }
+
+    /// Runs `read` on the memory tables and tables of one moment. Rows that become a table meanwhile could be missed, or
+    /// newer ones be seen: so what begins while memory tables change begins again.
+    fn at_one_moment<T>(&self, mut read: impl FnMut(&Layers) -> Result<T, DiskError>) -> Result<T, DiskError> {
+        loop {
+            let layers = self.layers.load_full();
+            let found = read(&layers)?;
+            if Arc::ptr_eq(&layers, &self.layers.load()) {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Found, DiskError> {
+        self.at_one_moment(|layers| {
+            for layer in layers.newest_first() {
+                match layer.read().get(table, partition, sort) {
+                    Known::Value(value) => return Ok(Found::Value(Some(value.into()))),
+                    Known::Gone => return Ok(Found::Value(None)),
+                    Known::Nothing => {}
+                }
+            }
+            let value = self.tables.get(&flat(table, partition, sort))?;
+            Ok(Found::Value(value.map(|value| value[..].into())))
+        })
+    }
+
+    pub(super) fn range(&self, asked: &Asked<'_>) -> Result<Found, DiskError> {
+        let answer = self.at_one_moment(|layers| {
+            let rows: Vec<_> = layers.newest_first().map(|layer| layer.read()).collect();
+            let overlay = asked.overlay(&rows.iter().map(|rows| &**rows).collect::<Vec<_>>());
+            // Nobody waits while tables are looked for.
+            drop(rows);
+            Ok(overlay.over(asked, &self.tables))
+        })?;
+        answer()
+    }
+
+    /// Hands all rows of one moment to `take`, in order of their flat keys.
+    pub(super) fn all<T>(
+        &self,
+        take: impl FnOnce(&mut dyn Iterator<Item = view::Row>) -> Result<T, DiskError>,
+    ) -> Result<T, DiskError> {
+        // What is being written is copied, so that writing goes on.
+        let (active, sealed, tables) = self.at_one_moment(|layers| {
+            let active = layers.active.read().clone();
+            Ok((active, layers.sealed.clone(), self.tables.range(&[], &[u8::MAX])))
+        })?;
+        let sealed: Vec<_> = sealed.iter().map(|layer| layer.read()).collect();
+        let layers: Vec<&Rows> = std::iter::once(&active).chain(sealed.iter().map(|rows| &**rows)).collect();
+        let orders: Vec<Vec<u32>> = layers.iter().map(|rows| rows.order()).collect();
+        let layers = layers.iter().copied().zip(orders.iter().map(Vec::as_slice));
+        take(&mut view::all(layers.collect::<Vec<_>>().into_iter(), tables))
+    }
+}

@@ -1,0 +1,188 @@
+//! The tables on disk: `lsm_tree` with its own memory left empty. Sorted rows go in, and are read and merged.
+//!
+//! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
+//! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
+//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PartitioningPolicy,
+    PinningPolicy,
+};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo, Slice,
+    TableId, ValueType,
+};
+
+use super::DiskError;
+use super::merge::{MergeFilters, MergeSpace};
+
+/// All rows are visible, and no older row is kept for anybody.
+const ALL: SeqNo = SeqNo::MAX;
+
+/// Bytes of a table, about.
+const TABLE_BYTES: u64 = 64 << 20;
+
+/// Bytes of a block of rows.
+const BLOCK_BYTES: u32 = 8 << 10;
+
+/// Descriptors kept open.
+const FILES_MAX: usize = 256;
+
+/// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
+const FIRST_LEVEL_MERGE: u8 = 24;
+
+/// The tables of one store.
+pub(super) struct Tables {
+    tree: AnyTree,
+    /// Where the files of tables are.
+    files: PathBuf,
+    cache: Arc<Cache>,
+    /// Held for reading by whoever writes tables.
+    writing: RwLock<()>,
+    /// Numbers that were given to tables while one could not be written.
+    litter: Mutex<Vec<Range<TableId>>>,
+}
+
+/// A row in tables: flat key and value.
+pub(super) type TableRow = (Slice, Slice);
+
+impl Tables {
+    /// Opens the tables in a folder of their own, or makes it. Merges keep to `space`.
+    ///
+    /// # Errors
+    /// The file system's; [`DiskError::Corrupt`].
+    pub(super) fn open(dir: &Path, cache_bytes: u64, space: &Arc<MergeSpace>) -> Result<Tables, DiskError> {
+        let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0));
+        let tree = Config::new(dir, Default::default(), Default::default())
+            .use_cache(cache.clone())
+            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(FILES_MAX))))
+            .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+            .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+            .filter_policy(FilterPolicy::all(bloom))
+            .filter_block_pinning_policy(PinningPolicy::all(false))
+            .index_block_pinning_policy(PinningPolicy::all(false))
+            // The index of a table being written refers to a key in each block that was read for it and so keeps the
+            // block: all 64 MB of a merge, unless the index is written in parts.
+            .index_block_partitioning_policy(PartitioningPolicy::all(true))
+            .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
+            .open()?;
+        Ok(Tables { tree, files: dir.join("tables"), cache, writing: RwLock::new(()), litter: Mutex::default() })
+    }
+
+    /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
+    pub(super) fn newest(&self) -> u64 {
+        self.tree.get_highest_persisted_seqno().unwrap_or(0)
+    }
+
+    /// The value of a flat key.
+    ///
+    /// # Errors
+    /// The file system's; [`DiskError::Corrupt`].
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>, DiskError> {
+        Ok(self.tree.get(key, ALL)?)
+    }
+
+    /// The rows of `from..until` as of now, in order of their flat keys.
+    pub(super) fn range(
+        &self,
+        from: &[u8],
+        until: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
+        self.tree.range(from..until, ALL, None).map(|row| row.into_inner().map_err(DiskError::from))
+    }
+
+    /// Writes rows, in order of their flat keys and without a value where one is gone, as those of the memory table
+    /// `number`. They are durable, and seen, on return.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfSpace`] if there was no space: nothing was changed. Otherwise the file system's.
+    pub(super) fn write<K: Into<Slice>, V: Into<Slice>>(
+        &self,
+        number: u64,
+        rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
+    ) -> Result<(), DiskError> {
+        let rows = rows.map(|row| match row {
+            Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
+            Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
+            Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
+        });
+        self.writing(|| {
+            let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
+            if !tables.is_empty() {
+                self.tree.register_tables(&tables, None, None, &[], ALL)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Merges tables where there are enough of them; `false` if there were not.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub(super) fn merge(&self) -> Result<bool, DiskError> {
+        let strategy = Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(FIRST_LEVEL_MERGE);
+        let before = self.tree.current_version().id();
+        self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?))?;
+        Ok(self.tree.current_version().id() != before)
+    }
+
+    /// Merges all tables into one run.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub(super) fn merge_all(&self) -> Result<(), DiskError> {
+        self.writing(|| Ok(self.tree.major_compact(TABLE_BYTES, ALL)?))
+    }
+
+    /// Runs of tables that may overlap: each may have to be asked for each read.
+    pub(super) fn first_level_runs(&self) -> usize {
+        self.tree.l0_run_count()
+    }
+
+    /// Bytes of all tables.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.tree.disk_space()
+    }
+
+    /// Bytes of blocks kept in memory.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        self.cache.size()
+    }
+
+    /// Runs what writes tables. What it leaves half written is removed, then or by the next one, once nobody writes.
+    fn writing<T>(&self, write: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
+        let first = self.tree.next_table_id();
+        let written = {
+            let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            write()
+        };
+        let mut litter = self.litter.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.is_err() {
+            litter.push(first..self.tree.next_table_id());
+        }
+        if !litter.is_empty()
+            && let Ok(_nobody) = self.writing.try_write()
+        {
+            let version = self.tree.current_version();
+            let kept: Vec<TableId> = version.iter_tables().map(|table| table.id()).collect();
+            for number in litter.drain(..).flatten().filter(|number| !kept.contains(number)) {
+                // Most of these numbers have no file.
+                let _ = std::fs::remove_file(self.files.join(number.to_string()));
+            }
+        }
+        written
+    }
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("files", &self.files).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! A thread of the engine that does one kind of work when it is told that there is some.
+//!
+//! There are two: one writes memory tables to tables, one merges tables. A merge may take seconds, and memory tables that
+//! are full must not wait for it, because commits would wait for them.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::DiskError;
+
+/// Pause before work that found no space is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The thread. Ends when dropped, after the piece of work that it is at.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: bool,
+    closing: bool,
+    starved: bool,
+    failed: Option<DiskError>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Worker {
+    /// Starts the thread. `work` does a piece of work and says whether there may be more.
+    pub(super) fn start(
+        name: &str,
+        mut work: impl FnMut() -> Result<bool, DiskError> + Send + 'static,
+    ) -> Result<Worker, DiskError> {
+        let shared = Arc::new(Shared::default());
+        let own = shared.clone();
+        let run = move || {
+            let _guard = super::commit::AbortOnPanic;
+            while wait(&own) {
+                let result = work();
+                let mut state = own.state();
+                state.starved = result.as_ref().is_err_and(DiskError::is_out_of_space);
+                match result {
+                    Ok(more) => state.wanted |= more,
+                    Err(DiskError::OutOfSpace(_)) => state.wanted = true,
+                    Err(error) => {
+                        state.failed = Some(error);
+                        return;
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+        let thread = thread.map_err(|e| DiskError::from_io(format!("the thread {name}"), e))?;
+        Ok(Worker { shared, thread: Some(thread) })
+    }
+
+    /// There is work.
+    pub(super) fn wake(&self) {
+        self.shared.state().wanted = true;
+        self.shared.changed.notify_one();
+    }
+
+    /// Whether the work waits for space on the device.
+    pub(super) fn is_starved(&self) -> bool {
+        self.shared.state().starved
+    }
+
+    /// Why the thread has ended, for whoever asks first.
+    pub(super) fn failure(&self) -> Option<DiskError> {
+        self.shared.state().failed.take()
+    }
+
+    /// Asks the thread to end.
+    pub(super) fn close(&self) {
+        self.shared.state().closing = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+/// Waits for work, or while there is no space for it; `false` at the end.
+fn wait(shared: &Shared) -> bool {
+    let mut state = shared.state();
+    if state.starved && !state.closing {
+        state = shared.changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    while !state.wanted && !state.closing {
+        state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state.wanted = false;
+    !state.closing
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take() {
+            // What it panicked with was said when it did, and nothing waits for it any more.
+            let _ = thread.join();
+        }
+    }
+}
