@@ -85,7 +85,7 @@ const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bo
         archive: false,
         stored: Stored::Clear,
         peers: true,
-        runs_max: if contacts { 1 } else { 2 },
+        runs_max: 1,
         floor: None,
         work,
     }
