@@ -239,7 +239,7 @@ mod tests {
         };
         // Accounts and rosters are made once a set-up, which takes some minutes more.
         assert!(all(&Size::FULL, 3) < 37.0 * 60.0, "{} s", all(&Size::FULL, 3));
-        assert!(all(&Size::BRIEF, 1) < 19.0 * 60.0, "{} s", all(&Size::BRIEF, 1));
+        assert!(all(&Size::BRIEF, 1) < 20.0 * 60.0, "{} s", all(&Size::BRIEF, 1));
     }
 
     #[test]

@@ -79,16 +79,7 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
 
 const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
     let work = Work::Memory { contacts, tls };
-    Scenario {
-        name,
-        title,
-        archive: false,
-        stored: Stored::Clear,
-        peers: true,
-        runs_max: if contacts { 1 } else { 2 },
-        floor: None,
-        work,
-    }
+    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: 1, floor: None, work }
 }
 
 const fn logins(name: &'static str, title: &'static str, mechanism: &'static str, stored: Stored) -> Scenario {

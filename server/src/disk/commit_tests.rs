@@ -247,3 +247,28 @@ fn a_read_sees_what_its_shard_wrote_before_and_answers_come_in_order() {
     committer.stop();
     assert!(get(&noting.inner, Table::Archive, "shard2@x", &0_u64.to_be_bytes()).is_some());
 }
+
+/// Answers are freed where they are read: a thread that has gone to sleep takes back its part of them once, and then sleeps on.
+#[test]
+fn a_reader_at_rest_gives_memory_back_once() {
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    let give_back = || {
+        GIVEN.fetch_add(1, Ordering::SeqCst);
+    };
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    let options = Options { read_threads: 1, give_back, ..Options::default() };
+    let sleepers = Readers::sleepers(&options);
+    let mut wakes = no_wakes(1);
+    wakes.extend(sleepers.iter().map(|sleeper| sleeper.clone() as Arc<dyn Wake>));
+    let (committer, _submitters) = Committer::start(engine.clone(), None, 1, wakes, &options, panics()).unwrap();
+    let (readers, mut ports) = Readers::start(&engine, &committer, sleepers, 1, &options, &panics()).unwrap();
+    let before = GIVEN.load(Ordering::SeqCst);
+    ports[0].submit(ReadRequest { token: 1, after: Gate(0), queries: Vec::new() }).unwrap();
+    wait_until("an answer", || ports[0].poll().is_some());
+    assert_eq!(GIVEN.load(Ordering::SeqCst), before, "not while more may come");
+    wait_until("memory to be given back", || GIVEN.load(Ordering::SeqCst) > before);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(GIVEN.load(Ordering::SeqCst), before + 1, "there was nothing more to give back");
+    drop(readers);
+    committer.stop();
+}

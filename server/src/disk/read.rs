@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use throng_engine::id::Gate;
 use throng_engine::store::{Found, Query};
@@ -106,6 +106,10 @@ impl Wake for Sleeper {
 /// Answers after which a thread without more to do gives memory back.
 const ANSWERS_A_TIDY: u32 = 16;
 
+/// A thread that has had nothing to do for so long gives back what others have freed of its answers: they are freed where
+/// they are read, most of them after this thread has gone to sleep.
+const TIDY_AFTER: Duration = Duration::from_secs(1);
+
 /// The threads that read. Stop when dropped.
 #[derive(Debug)]
 pub struct Readers {
@@ -153,6 +157,7 @@ impl Readers {
                 sleeper: sleeper.clone(),
                 fatal: fatal.clone(),
                 answers: 0,
+                untidy: false,
                 give_back: options.give_back,
             };
             let thread = thread::Builder::new()
@@ -194,6 +199,8 @@ struct Worker {
     fatal: Fatal,
     /// Answers since memory was given back.
     answers: u32,
+    /// There were answers since memory was given back by a thread at rest.
+    untidy: bool,
     give_back: fn(),
 }
 
@@ -226,8 +233,22 @@ impl Worker {
             self.shared.wake(lane.shard);
             answered = true;
             self.answers += 1;
+            self.untidy = true;
         }
         Ok(answered)
+    }
+
+    /// Sleeps until somebody wakes it.
+    fn rest(&mut self) {
+        if !self.untidy {
+            return thread::park();
+        }
+        let asleep = Instant::now();
+        thread::park_timeout(TIDY_AFTER);
+        if asleep.elapsed() >= TIDY_AFTER {
+            (self.answers, self.untidy) = (0, false);
+            (self.give_back)();
+        }
     }
 
     fn sleep(&mut self) {
@@ -245,7 +266,7 @@ impl Worker {
         }
         let ready = earliest.is_some_and(|gate| self.shared.wake_at(self.slot, gate));
         if !ready && !self.sleeper.stopping.load(Ordering::SeqCst) {
-            thread::park();
+            self.rest();
         }
         self.sleeper.parked.store(false, Ordering::Release);
     }
