@@ -4,14 +4,17 @@
 use super::{AT_ONCE, Command, State, World};
 use crate::random::Arrivals;
 
+/// Clients of a storm that are looked at in one turn: those who stay are served meanwhile.
+const RESETS_PER_TURN: u32 = 256;
+
 /// The times of what happens.
 #[derive(Debug)]
 pub(super) struct Disturbances {
     presence: Arrivals,
     offline: Arrivals,
     flap: Arrivals,
-    /// The storm has been.
-    stormed: bool,
+    /// Clients that the storm has passed over; none before it begins.
+    stormed: u32,
     /// Receivers that do not read: the first so many.
     stalled: u32,
 }
@@ -19,12 +22,12 @@ pub(super) struct Disturbances {
 impl Disturbances {
     /// Whether there has been a storm.
     pub(super) fn has_stormed(&self) -> bool {
-        self.stormed
+        self.stormed > 0
     }
 
     pub(super) fn new(seed: u64) -> Disturbances {
         let arrivals = |number| Arrivals::new(0, seed.wrapping_add(number));
-        Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: false, stalled: 0 }
+        Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: 0, stalled: 0 }
     }
 }
 
@@ -34,7 +37,7 @@ impl World {
         let arrivals = |number| Arrivals::new(now, seed.wrapping_add(number));
         let stalled = (f64::from(self.plan.pairs) * self.plan.scenario.stall_share).round() as u32;
         self.disturbances =
-            Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: false, stalled };
+            Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: 0, stalled };
         for pair in 0..stalled {
             if self.conn(pair * 2 + 1).state == State::Up {
                 self.commands.push(Command::Pause(pair * 2 + 1));
@@ -59,9 +62,10 @@ impl World {
             self.reset(client, scenario.flap_s.max(0.02));
         }
         let hold_s = (now - self.hold_ns) as f64 / 1e9;
-        if !self.disturbances.stormed && scenario.storm_share > 0.0 && hold_s >= scenario.storm_at_s {
-            self.disturbances.stormed = true;
-            for client in 0..self.plan.clients {
+        if scenario.storm_share > 0.0 && hold_s >= scenario.storm_at_s {
+            let first = self.disturbances.stormed;
+            self.disturbances.stormed = (first + RESETS_PER_TURN).min(self.plan.clients);
+            for client in first..self.disturbances.stormed {
                 if self.random.share() < scenario.storm_share {
                     let away_s = self.random.share() * scenario.storm_spread_s;
                     self.conn(client).flags |= AT_ONCE;
