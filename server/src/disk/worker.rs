@@ -1,13 +1,18 @@
 //! A thread of the engine that does one kind of work when it is told that there is some.
 //!
 //! There are two: one writes memory tables to tables, one merges tables. A merge may take seconds, and memory tables that
-//! are full must not wait for it, because commits would wait for them.
+//! are full must not wait for it, because commits would wait for them. Both give way to the threads that messages wait
+//! for: where cores are few, one of these would otherwise wait for a tick of the kernel's (4 ms at 250 Hz) behind a merge.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::DiskError;
+
+/// How nice the threads are: the kernel's lowest share, of a core that somebody else wants too. Commits that come faster
+/// than tables are merged slow down (`pace`), which leaves the core to the merge.
+const NICE: i32 = 19;
 
 /// Pause before work that found no space is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -48,6 +53,8 @@ impl Worker {
         let own = shared.clone();
         let run = move || {
             let _guard = super::commit::AbortOnPanic;
+            // Of this thread only. Where it is refused, the thread works as the others do.
+            let _ = rustix::process::setpriority_process(None, NICE);
             while wait(&own) {
                 let result = work();
                 let mut state = own.state();
