@@ -122,10 +122,13 @@ impl LsmEngine {
             if !full {
                 return Ok(());
             }
-            if layers.sealed.is_empty() && self.store.tables.first_level_runs() < FIRST_LEVEL_MAX {
+            // A merge that waits for space waits until somebody makes some. Until then new messages are refused, and what
+            // is committed all the same stands in tables that are not merged.
+            let merged = self.store.tables.first_level_runs() < FIRST_LEVEL_MAX || self.merger.is_starved();
+            if layers.sealed.is_empty() && merged {
                 return self.seal(writer);
             }
-            if self.is_starved() {
+            if self.flusher.is_starved() {
                 return Err(DiskError::OutOfSpace("rows wait for space to become tables".into()));
             }
             std::thread::sleep(PAUSE);
