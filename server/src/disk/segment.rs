@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! head   "THRONGJL", number u64, salt u64, sequence number of its first group u64, XXH3 of these u64
-//! group  XXH3 of what follows, seeded with the salt, u64; sequence number u64; bytes u32; operations (`group`)
+//! group  XXH3 of what follows, seeded with the salt, u64; sequence number, masked with the salt, u64; bytes u32;
+//!        operations (`group`)
 //! ...    whatever the file held before: files are used again
 //! ```
 //!
@@ -57,7 +58,7 @@ impl Head {
 /// Fills in the head of a group: `group` is room for it and the operations behind.
 pub fn seal(group: &mut [u8], salt: u64, sequence: u64) {
     let length = u32::try_from(group.len() - GROUP_HEAD_BYTES).expect("a group stays below 4 GiB");
-    group[8..16].copy_from_slice(&sequence.to_le_bytes());
+    group[8..16].copy_from_slice(&(sequence ^ salt).to_le_bytes());
     group[16..20].copy_from_slice(&length.to_le_bytes());
     let checksum = xxh3_64_with_seed(&group[8..], salt);
     group[..8].copy_from_slice(&checksum.to_le_bytes());
@@ -111,7 +112,7 @@ pub fn read(bytes: &[u8], number: u64) -> Result<Option<Segment>, Damage> {
     if rest.clone().any(|at| later_group_at(bytes, at, &segment)) {
         return Err(Damage { at: segment.end, what: "acknowledged groups follow" });
     }
-    segment.torn = u64_at(bytes, segment.end + 8) == Some(segment.next());
+    segment.torn = u64_at(bytes, segment.end + 8).is_some_and(|number| number ^ head.salt == segment.next());
     Ok(Some(segment))
 }
 
@@ -125,7 +126,7 @@ impl Segment {
 /// The operations of the group at `at`, if it is whole and the one with this number.
 fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Option<Range<usize>> {
     let start = at + GROUP_HEAD_BYTES;
-    if u64_at(bytes, at + 8)? != sequence {
+    if u64_at(bytes, at + 8)? ^ salt != sequence {
         return None;
     }
     let length = u32::from_le_bytes(bytes.get(at + 16..start)?.try_into().ok()?);
@@ -136,10 +137,16 @@ fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Option<Range<u
 
 /// Whether a whole group of this segment that is later than its last readable one stands at `at`.
 fn later_group_at(bytes: &[u8], at: usize, segment: &Segment) -> bool {
-    let Some(sequence) = u64_at(bytes, at + 8) else { return false };
-    // No more groups than bytes: nearly every place is passed without a checksum.
-    let behind = sequence.wrapping_sub(segment.next());
-    (1..=bytes.len() as u64).contains(&behind) && group_at(bytes, at, segment.head.salt, sequence).is_some()
+    later_number_at(bytes, at, segment)
+        .is_some_and(|sequence| group_at(bytes, at, segment.head.salt, sequence).is_some())
+}
+
+/// The sequence number at `at`, if it may be a later group's: there are no more groups than bytes. Nearly every place is
+/// passed so without a checksum. What users wrote into the file's earlier groups makes no exception: they can guess
+/// sequence numbers, and ask for checksums of megabytes, but do not know the mask.
+fn later_number_at(bytes: &[u8], at: usize, segment: &Segment) -> Option<u64> {
+    let sequence = u64_at(bytes, at + 8)? ^ segment.head.salt;
+    (1..=bytes.len() as u64).contains(&sequence.wrapping_sub(segment.next())).then_some(sequence)
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -246,5 +253,19 @@ mod tests {
         seal(&mut group, head.salt, 100);
         bytes[HEAD_BYTES..HEAD_BYTES + group.len()].copy_from_slice(&group);
         assert_eq!(read(&bytes, 8).unwrap().unwrap().groups.len(), 1);
+    }
+
+    #[test]
+    fn guessed_heads_in_what_a_file_held_before_cost_no_checksum() {
+        let (mut bytes, ends) = written(&[50, 300]);
+        let next = HEAD.first + ends.len() as u64;
+        for guess in next..next + 50_000 {
+            bytes.extend_from_slice(&[0; 8]);
+            bytes.extend_from_slice(&guess.to_le_bytes());
+            bytes.extend_from_slice(&400_000_u32.to_le_bytes());
+        }
+        let segment = read(&bytes, 7).unwrap().unwrap();
+        assert_eq!((segment.groups.len(), segment.torn), (2, false));
+        assert_eq!((segment.end..bytes.len()).find(|at| later_number_at(&bytes, *at, &segment).is_some()), None);
     }
 }
