@@ -102,7 +102,7 @@ impl Mailbox {
                 taken += 1;
                 on_envelope(envelope);
             }
-            more |= taken == most;
+            more |= taken == most && !ring.is_empty();
         }
         more
     }
