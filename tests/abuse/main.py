@@ -14,7 +14,7 @@ from pathlib import Path
 import kinds
 import siege
 import wave
-from server import Server
+from server import FILLERS, Server
 
 HERE = Path(__file__).parent
 # Caches, pools and the allocator give back what they hold within this time.
@@ -25,6 +25,9 @@ RESUME_S = 60
 # The control pair answers within this time: its own two waits, and a busy machine.
 CONTROL_S = 90
 STANZA_MAX = 262_144
+# Accounts that fill the store before memory is looked at, and for how long: some hundred MB of archive.
+FILLERS_COUNT = 40
+FILL_S = 6
 # In a quick run the server has so few descriptors that the half-open connections alone would take all of them.
 QUICK_DESCRIPTORS = 600
 
@@ -128,7 +131,10 @@ class Run:
         quick = self.arguments.quick
         before = self.memory["before"] = self.server.memory()
         if not quick:
-            await self.waves(self.arguments.connections // 3)
+            self.server.fill(FILLERS_COUNT, FILL_S)
+            # As many as later: how much the allocator keeps of large buffers (bounded by its pages' sizes times threads
+            # times classes, some 25 MiB, while what lives stays at 21) depends on how many stood at once.
+            await self.waves(self.arguments.connections)
             self.results.clear()
             await self.settle("after warm-up")
         made = await self.waves(self.arguments.connections)
@@ -174,6 +180,7 @@ def main():
     arguments.connections = arguments.connections or (800 if arguments.quick else 100_000)
     times = Times(arguments.quick)
     names = ["romeo", "juliet", "sluggard", "spammer"]
+    names += [f"{FILLERS}{n}" for n in range(FILLERS_COUNT)]
     names += [f"mallory{n}" for n in range(wave.MALLORIES)] + [f"trudy{n}" for n in range(64)]
     descriptors = QUICK_DESCRIPTORS if arguments.quick else None
     server = Server(os.environ["THRONG_BIN"], arguments.driver, names, options(times), descriptors)

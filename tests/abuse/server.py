@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 PASSWORD = "secret"
+# Accounts that fill the store are this and a number.
+FILLERS = "filler"
 
 
 class Server:
@@ -49,6 +51,14 @@ class Server:
                 return ports["STARTTLS"], ports["TLS"]
             time.sleep(0.02)
         raise RuntimeError(f"the server did not start: {self.log.read_text()}")
+
+    def fill(self, accounts, seconds):
+        """Lets accounts chat as fast as they can: what grows with use, as the store's memory tables, has grown then."""
+        self.call(
+            "load", "--quiet", "--to", f"127.0.0.1:{self.port}", "--auth", "plain", "--user-prefix", FILLERS,
+            "--password", PASSWORD, "--sessions", str(accounts), "--pairs", str(accounts // 2), "--in-flight", "50",
+            "--message-bytes", "600", "--hold-s", str(seconds), "--out", str(self.folder / "fill.json"),
+        )  # fmt: skip
 
     def alive(self):
         return self.process.poll() is None
