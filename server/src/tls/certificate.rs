@@ -22,8 +22,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::secrets::CapturedSecrets;
 use super::{TlsVersion, x509};
+use throng_tls::CapturedSecrets;
 
 /// XEP-0368 2 (8): the protocol of a client's stream.
 const ALPN_CLIENT: &[u8] = b"xmpp-client";
