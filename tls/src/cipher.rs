@@ -91,6 +91,15 @@ impl Keys {
         Self { secret: self.secret, key: self.key, iv: self.iv, seq: self.seq }
     }
 
+    /// Keys of TLS 1.3 from their secret, as many bytes as the suite's hash has.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn of_secret(suite: Suite, secret: &[u8]) -> Self {
+        let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq: 0 };
+        keys.secret[..secret.len()].copy_from_slice(secret);
+        keys.derive(suite);
+        keys
+    }
+
     /// Takes over the keys that the handshake left. In TLS 1.3 `secret` is
     /// checked to be the one that the key comes from, so that a later key
     /// update cannot go wrong.

@@ -6,18 +6,21 @@
 //! ```
 //!
 //! [`Handshake`] drives the library, either end of it, and exchanges it for a [`Traffic`] of 248 bytes, which seals, opens,
-//! follows key updates and answers alerts from then on. What only a server needs
+//! follows key updates and answers alerts from then on. [`client`] makes a whole client of the two; what only a server needs
 //! (certificates, tickets, what a handshake agreed on) stands in the server. The crate knows bytes and nothing of what they
 //! say: no socket, no clock, no thread. The figures are in `docs/decisions/0002-tls.md`.
 #![forbid(unsafe_code)]
 
 mod cipher;
+pub mod client;
 mod fault;
 mod handshake;
 mod record;
 mod secrets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 pub use fault::TlsFault;

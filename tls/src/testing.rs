@@ -18,6 +18,21 @@ pub const HANDSHAKE: u8 = record::HANDSHAKE;
 /// A content type.
 pub const APPLICATION_DATA: u8 = record::APPLICATION_DATA;
 
+/// Both ends of a connection over TLS 1.3 that never shook hands, the client first; the seed says which keys and cipher.
+pub fn joined(seed: u8) -> (Traffic, Traffic) {
+    use cipher::{Algorithm, Keys, Suite};
+    let (algorithm, length) = match seed % 3 {
+        0 => (Algorithm::Aes128Gcm, 32),
+        1 => (Algorithm::Aes256Gcm, 48),
+        _ => (Algorithm::Chacha20Poly1305, 32),
+    };
+    let suite = Suite { version: crate::TlsVersion::V1_3, algorithm };
+    let keys = |end: u8| Keys::of_secret(suite, &[&[seed, end], &[0; 46][..]].concat()[..length]);
+    let client = Traffic::new(Side::Client, suite, keys(1), keys(2));
+    let server = client.peer();
+    (client, server)
+}
+
 impl Traffic {
     /// The other end of this connection, as it is now.
     pub fn peer(&self) -> Traffic {
