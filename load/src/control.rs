@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use throng_tls::client::Terms;
 
 use crate::accounts::Accounts;
 use crate::client::{Profile, Security};
@@ -23,7 +24,6 @@ use crate::phases::{Director, Phase, Totals, part};
 use crate::sasl::Mechanism;
 use crate::scenario::{Auth, DriverChoice, Scenario, Tls};
 use crate::swarm::{self, Plan};
-use crate::tls::Terms;
 use crate::watch;
 
 /// Samples that wait for the control at most; workers wait when there are more.

@@ -3,7 +3,7 @@
 //! ```text
 //! cli -> scenario (one table of keys)
 //!     -> control ──phase──> workers (threads, or threads of other processes)
-//!            ^                 │ swarm: client (pure), sasl, tls, delivery, wheel, random
+//!            ^                 │ swarm: client (pure), sasl, delivery, wheel, random
 //!            └────samples──────┘ driver: io_uring or epoll, the only unsafe code
 //!     -> progress (seconds, the whole) -> report (JSON), html
 //! ```
@@ -27,7 +27,6 @@ mod report;
 mod sasl;
 mod scenario;
 mod swarm;
-mod tls;
 mod watch;
 mod wheel;
 

@@ -204,7 +204,7 @@ table! {
         domain: String = "localhost".into(), "NAME",
             "The server's domain";
         tls: Tls = Tls::Off, "WORD",
-            "When streams are secured: off, starttls or direct";
+            "When streams are secured: off, starttls or direct; 248 bytes more of memory a client";
         tls_insecure: bool = false, "",
             "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
         auth: Auth = Auth::Auto, "WORD",

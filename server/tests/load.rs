@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -68,6 +70,57 @@ fn every_way_in_and_every_disturbance_keeps_the_messages() {
     // nobody knows whether it had come; that is not for this test to judge.
     let result = server.disturbed(&["--storm-share", "1", "--storm-at-s", "0.5"]);
     assert_eq!(result["sessions"]["connects"], 100, "{result}");
+}
+
+/// Both ends keep only keys and sequence numbers of TLS; each driver at one end has to get along with each at the other.
+#[test]
+fn over_tls_every_message_comes_on_both_drivers_of_both_ends() {
+    for server_driver in ["uring", "epoll"] {
+        let server = Server::start_with(&["--driver", server_driver]);
+        for driver in ["uring", "epoll"] {
+            for (to, tls) in [(&server.direct, "direct"), (&server.plain, "starttls")] {
+                let further = ["--tls", tls, "--tls-insecure", "--driver", driver, "--in-flight", "5"];
+                let result = server.load(to, &further);
+                all_came(&result);
+                assert_eq!(result["errors"], serde_json::json!({}), "{server_driver} {driver} {tls}");
+            }
+        }
+    }
+}
+
+/// Hands one connection on to a server, and of what the server says alters the byte with this number.
+fn tamper(listener: TcpListener, to: String, number: usize) {
+    let (mut client, _) = listener.accept().expect("a client");
+    let mut server = TcpStream::connect(to).expect("the server");
+    let (mut from_client, mut to_server) = (client.try_clone().expect("a socket"), server.try_clone().expect("one"));
+    std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+    let (mut buffer, mut seen) = ([0; 4096], 0);
+    while let Ok(count @ 1..) = server.read(&mut buffer) {
+        if (seen..seen + count).contains(&number) {
+            buffer[number - seen] ^= 1;
+        }
+        seen += count;
+        if client.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+/// RFC 8446 5.2: a record that does not authenticate ends the connection, and is counted by its name.
+#[test]
+fn a_tampered_record_is_counted_as_what_it_is() {
+    let server = Server::start();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = listener.local_addr().expect("an address").to_string();
+    let direct = server.direct.clone();
+    // Behind the handshake: the certificate and all have some 800 bytes, a login over 1,000.
+    std::thread::spawn(move || tamper(listener, direct, 1_500));
+    let out = server.data.path().join("tampered.json");
+    let flags = ["load", "--to", &to, "--sessions", "1", "--ramp-s-max", "2", "--quiet", "--tls", "direct"];
+    throng(&[&flags[..], &["--tls-insecure", "--out", out.to_str().expect("a plain path")]].concat());
+    let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+    let kind = "tls: the peer broke the TLS protocol: a record that does not authenticate";
+    assert_eq!(result["errors"][kind], 1, "{result}");
 }
 
 #[test]

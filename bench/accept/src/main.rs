@@ -16,7 +16,6 @@ mod memory;
 mod report;
 mod server;
 mod swarm;
-mod tls;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

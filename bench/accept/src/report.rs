@@ -43,7 +43,7 @@ pub(crate) fn spread(figures: impl Iterator<Item = f64>) -> Value {
     let round = |n: f64| (n * 100.0).round() / 100.0;
     match (all.first(), all.last()) {
         (Some(&least), Some(&most)) => {
-            json!({ "least": round(least), "median": round(all[all.len() / 2]), "most": round(most), "runs": all.len() })
+            json!({ "least": round(least), "median": round(median(all.clone())), "most": round(most), "runs": all.len() })
         }
         _ => Value::Null,
     }

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use throng_tls::client::{Terms, TlsClient};
 
 use crate::client::{Client, Login, Said};
-use crate::tls::Tls;
 
 /// One connection.
 pub(crate) struct Conn {
     stream: Option<TcpStream>,
     /// The stream's state.
     pub(crate) client: Client,
-    tls: Option<Tls>,
+    tls: Option<Box<TlsClient>>,
     /// Bytes for the socket.
     output: Vec<u8>,
     blocked: bool,
@@ -46,6 +46,8 @@ pub(crate) struct Swarm {
     pub(crate) conns: Vec<Conn>,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
+    /// Of those who connect over TLS: the server's certificate is its own business here.
+    terms: Terms,
 }
 
 /// Connects from an address, or from any.
@@ -64,7 +66,8 @@ impl Swarm {
     /// Nobody yet.
     pub(crate) fn new() -> io::Result<Swarm> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Swarm { poll, conns: Vec::new(), events: Vec::with_capacity(256), buffer: vec![0; 64 << 10] })
+        let terms = Terms::trusting_anyone("localhost").map_err(io::Error::other)?;
+        Ok(Swarm { poll, conns: Vec::new(), events: Vec::with_capacity(256), buffer: vec![0; 64 << 10], terms })
     }
 
     /// A further client connects; returns its index.
@@ -85,7 +88,10 @@ impl Swarm {
         let index = self.conns.len();
         let data = epoll::EventData::new_u64(index as u64);
         epoll::add(&self.poll, &stream, data, epoll::EventFlags::IN)?;
-        let tls = if tls { Some(Tls::new()?) } else { None };
+        let tls = match tls {
+            true => Some(Box::new(TlsClient::new(&self.terms).map_err(io::Error::other)?)),
+            false => None,
+        };
         self.conns.push(Conn { stream: Some(stream), client, tls, output: Vec::new(), blocked: false, deaf: false });
         self.flush(index);
         Ok(index)
@@ -236,7 +242,7 @@ impl Swarm {
                     Some(tls) => {
                         let mut plaintext = Vec::new();
                         // An alert comes as an error; the end of the connection follows.
-                        let _ = tls.receive(&self.buffer[..count], &mut plaintext);
+                        let _ = tls.receive(&mut self.buffer[..count], &mut plaintext);
                         conn.client.receive(&plaintext, &mut said);
                     }
                 }

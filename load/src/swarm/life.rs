@@ -4,7 +4,7 @@ use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, W
 use crate::client::{News, Security, Tools};
 use crate::delivery::{Body, Stamp};
 use crate::phases::Phase;
-use crate::tls::Tls;
+use throng_tls::client::TlsClient;
 
 /// How long a closed stream may take to be closed by the server.
 const LEAVE_S: f64 = 5.0;
@@ -101,7 +101,7 @@ impl World {
     }
 
     fn begin_tls(&mut self, client: u32) -> bool {
-        let Some(tls) = self.plan.tls.as_ref().and_then(|terms| Tls::new(terms).ok()) else {
+        let Some(tls) = self.plan.tls.as_ref().and_then(|terms| TlsClient::new(terms).ok()) else {
             self.broke(client, "tls: cannot begin", true);
             return false;
         };
@@ -116,15 +116,16 @@ impl World {
         };
         let mut plaintext = std::mem::take(&mut self.plaintext);
         plaintext.clear();
-        let was_handshaking = tls.is_handshaking();
-        let failed = tls.receive(bytes, &mut plaintext).err();
-        if was_handshaking {
+        self.records.clear();
+        self.records.extend_from_slice(bytes);
+        let failed = tls.receive(&mut self.records, &mut plaintext).err();
+        if tls.wants_send() {
             self.mark(client);
         }
         self.hear(client, &plaintext);
         self.plaintext = plaintext;
         if let Some(error) = failed {
-            // The text of rustls says what; kinds of errors are kept apart by it.
+            // Its text says what; kinds of errors are kept apart by it.
             self.broke(client, &format!("tls: {error}"), false);
         }
     }

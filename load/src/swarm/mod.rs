@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use throng_engine::wire::Scanner;
+use throng_tls::client::{Terms, TlsClient};
 
 use crate::accounts::Accounts;
 use crate::client::{Client, Profile};
@@ -30,7 +31,6 @@ use crate::histogram::Times;
 use crate::phases::Phase;
 use crate::random::{Arrivals, Random};
 use crate::scenario::Scenario;
-use crate::tls::{Terms, Tls};
 use crate::wheel::{TICK_MS, Tick, Wheel};
 
 /// Between two samples.
@@ -104,7 +104,7 @@ struct Conn {
     client: Client,
     /// What is to be said, before TLS.
     output: Vec<u8>,
-    tls: Option<Box<Tls>>,
+    tls: Option<Box<TlsClient>>,
     /// When it began to connect, in milliseconds since the start.
     began_ms: u32,
     /// What the wheel's entry has to say to be meant.
@@ -118,6 +118,7 @@ struct Conn {
 }
 
 const _: () = assert!(size_of::<Conn>() <= 96, "an idle client costs this much, and eight bytes of the driver's");
+const _: () = assert!(size_of::<TlsClient>() <= 248, "over TLS an idle client costs this much more");
 
 impl Conn {
     fn has(&self, flag: u8) -> bool {
@@ -154,6 +155,8 @@ struct World {
     due: Vec<(u32, Tick)>,
     scanner: Scanner,
     plaintext: Vec<u8>,
+    /// What was read of a client over TLS, to be decrypted where it lies.
+    records: Vec<u8>,
     pool: Vec<Vec<u8>>,
     /// Clients with output; at most once each.
     dirty: Vec<u32>,
@@ -203,6 +206,7 @@ impl World {
             due: Vec::new(),
             scanner: Scanner::new(),
             plaintext: Vec::new(),
+            records: Vec::new(),
             pool: Vec::new(),
             dirty: Vec::new(),
             commands: Vec::new(),
@@ -307,7 +311,8 @@ impl World {
                 if self.pool.len() < POOL_MAX && buffer.capacity() <= 64 << 10 {
                     self.pool.push(buffer);
                 }
-                if !self.conn(client).output.is_empty() {
+                let conn = self.conn(client);
+                if !conn.output.is_empty() || conn.tls.as_ref().is_some_and(|tls| tls.wants_send()) {
                     self.mark(client);
                 }
             }

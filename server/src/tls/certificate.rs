@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, ServerConfig};
 
-use super::secrets::CapturedSecrets;
 use super::{TlsVersion, x509};
+use throng_tls::CapturedSecrets;
 
 /// XEP-0368 2 (8): the protocol of a client's stream.
 const ALPN_CLIENT: &[u8] = b"xmpp-client";
@@ -153,7 +153,7 @@ pub(super) struct Generation {
 
 impl Generation {
     fn load(sources: &[CertificateSource], options: TlsOptions) -> Result<Self, CertificateError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(provider());
         let set = Arc::new(CertificateSet::load(sources, &provider)?);
         let versions: &[&rustls::SupportedProtocolVersion] = match options.min_version {
             TlsVersion::V1_2 => &[&rustls::version::TLS12, &rustls::version::TLS13],
@@ -166,6 +166,8 @@ impl Generation {
             .map_err(library)?
             .with_no_client_auth()
             .with_cert_resolver(resolver);
+        // The order is the server's: see `provider`.
+        config.ignore_client_order = true;
         // Tickets hold the whole state: no table of sessions, no lock for it.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         if options.tickets {
@@ -195,6 +197,19 @@ impl Generation {
     pub(super) fn end_point(&self, sni: Option<&str>) -> Option<Vec<u8>> {
         self.set.choose(sni).end_point.clone()
     }
+}
+
+/// All of `ring`'s cipher suites, those with AES-128-GCM and SHA-256 first (the suite that RFC 8446 9.1 has everyone know):
+/// the key schedule of those with SHA-384, which the CPU has no instructions for, is a fifth of a handshake.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::ring::default_provider();
+    let first = [
+        CipherSuite::TLS13_AES_128_GCM_SHA256,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    ];
+    provider.cipher_suites.sort_by_key(|suite| !first.contains(&suite.suite()));
+    provider
 }
 
 /// The certificates of a generation, by server name.

@@ -2,8 +2,8 @@
 
 use super::certificate::TlsConfig;
 use super::handshake::Handshake;
-use super::traffic::Traffic;
 use super::{TlsFault, TlsInfo, TlsVersion};
+use throng_tls::Traffic;
 
 /// What one call of [`TlsConnection::receive`] brought, besides bytes.
 #[derive(Debug, Default)]
@@ -81,7 +81,8 @@ impl TlsConnection {
             return Err(TlsFault::Closed);
         };
         traffic.receive(&mut rest, plaintext, to_send)?;
-        received.peer_closed = traffic.peer_closed;
+        traffic.flush(to_send);
+        received.peer_closed = traffic.peer_closed();
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl TlsConnection {
     /// The version agreed on, once the handshake is done.
     pub fn version(&self) -> Option<TlsVersion> {
         match &self.0 {
-            State::Traffic(traffic) => Some(traffic.suite.version),
+            State::Traffic(traffic) => Some(traffic.version()),
             _ => None,
         }
     }
@@ -132,7 +133,7 @@ impl TlsConnection {
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             State::Handshake(handshake) => handshake.heap_bytes(),
-            State::Traffic(traffic) => size_of::<Traffic>() + traffic.pending.capacity(),
+            State::Traffic(traffic) => size_of::<Traffic>() + traffic.heap_bytes(),
             State::Dead => 0,
         }
     }

@@ -13,11 +13,13 @@
 //!             to the socket                        plaintext
 //! ```
 //!
-//! Inside there are two states. During the handshake `rustls` does the work.
+//! Inside there are two states, both of the crate `throng-tls`, which the load
+//! generator stands on as well. During the handshake `rustls` does the work.
 //! When it is done, the library's object is dropped and only the traffic keys,
 //! their sequence numbers and a few counters stay (248 bytes, see
 //! [`TlsConnection::heap_bytes`]); the records are then sealed and opened by the AEADs of
-//! `ring`. The figures are in `docs/decisions/0002-tls.md`.
+//! `ring`. This room adds what only a server has: certificates, tickets, and
+//! what a handshake agreed on. The figures are in `docs/decisions/0002-tls.md`.
 //!
 //! # What the caller owes
 //!
@@ -39,41 +41,17 @@
 //!   pre-authentication sweep; this room has no timer.
 
 mod certificate;
-mod cipher;
 mod connection;
-mod fault;
 mod handshake;
-mod record;
-mod secrets;
 mod self_signed;
 #[cfg(test)]
 pub(crate) mod tests;
-mod traffic;
 mod x509;
 
 pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
 pub use connection::{Received, TlsConnection};
-pub use fault::TlsFault;
 pub use self_signed::ensure_self_signed;
-
-/// A version of TLS that Throng speaks. 1.1 and older are refused (RFC 8996).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TlsVersion {
-    /// RFC 5246, only with the extended master secret (RFC 7627) and AEAD.
-    V1_2,
-    /// RFC 8446.
-    V1_3,
-}
-
-impl TlsVersion {
-    /// The name that is shown to people: `TLSv1.2` or `TLSv1.3`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1_2 => "TLSv1.2",
-            Self::V1_3 => "TLSv1.3",
-        }
-    }
-}
+pub use throng_tls::{TlsFault, TlsVersion};
 
 /// What a finished handshake agreed on. Reported once.
 #[derive(Clone, Debug, PartialEq, Eq)]

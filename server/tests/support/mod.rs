@@ -24,6 +24,11 @@ impl Drop for Server {
 
 impl Server {
     pub(crate) fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    /// A server with further flags.
+    pub(crate) fn start_with(further: &[&str]) -> Server {
         let data = tempfile::tempdir().expect("a folder");
         let folder = data.path().join("data");
         let csv = data.path().join("users.csv");
@@ -35,6 +40,7 @@ impl Server {
         let child = Command::new(THRONG)
             .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
             .args(["--shards", "2", "--open-registration", "--registrations-hourly-max", "1000"])
+            .args(further)
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
             .stdin(Stdio::null())

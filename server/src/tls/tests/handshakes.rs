@@ -74,6 +74,15 @@ fn cipher_suite_list() -> Vec<rustls::SupportedCipherSuite> {
 }
 
 #[test]
+fn of_what_a_client_offers_the_cheapest_suite_is_taken_rfc_8446_9_1() {
+    let scene = Scene::new();
+    for (version, name) in [(V12, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"), (V13, "TLS_AES_128_GCM_SHA256")] {
+        // The client's own order has AES-256 first.
+        assert_eq!(scene.pair(version).info.unwrap().cipher_suite, name);
+    }
+}
+
+#[test]
 fn the_exporter_is_the_clients_rfc_9266() {
     let scene = Scene::new();
     for version in [V12, V13] {

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::handshake::{HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX};
-use super::record::{ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE};
+use throng_tls::testing::{
+    ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX,
+};
+
 use super::*;
 
 /// What a fresh server makes of `bytes`: its fault and what it sends.
@@ -111,8 +113,7 @@ fn an_altered_record_is_refused() {
         let mut bytes = Vec::new();
         rogue.send(b"pay 10 to juliet", &mut bytes).unwrap();
         for at in 0..bytes.len() {
-            let mut server = pair.rogue();
-            std::mem::swap(&mut server.send, &mut server.receive);
+            let mut server = pair.server.traffic_mut().twin();
             let mut altered = bytes.clone();
             altered[at] ^= 1;
             let (mut got, mut to_send) = (Vec::new(), Vec::new());
@@ -155,8 +156,7 @@ fn replayed_and_reordered_records_are_refused() {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         rogue.send(b"one", &mut one).unwrap();
         rogue.send(b"two", &mut two).unwrap();
-        let mut server = pair.rogue();
-        std::mem::swap(&mut server.send, &mut server.receive);
+        let mut server = pair.server.traffic_mut().twin();
         let (mut got, mut to_send) = (Vec::new(), Vec::new());
         let early = server.receive(&mut &mut two.clone()[..], &mut got, &mut to_send);
         assert!(early.is_err());
@@ -176,7 +176,7 @@ fn sealed(
     let mut pair = scene.pair(version);
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
-    seal(&mut rogue, kind, content, &mut bytes);
+    rogue.seal(kind, content, &mut bytes);
     let mut to_send = Vec::new();
     let outcome = pair.server.receive(&mut bytes, &mut pair.got, &mut to_send);
     (outcome.err(), pair.deliver(&to_send).err())
@@ -222,7 +222,7 @@ fn data_inside_a_cut_key_update_is_refused_rfc_8446_5_1() {
     let mut pair = scene.pair(V13);
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
-    seal(&mut rogue, HANDSHAKE, &[24, 0], &mut bytes);
+    rogue.seal(HANDSHAKE, &[24, 0], &mut bytes);
     rogue.send(b"data", &mut bytes).unwrap();
     assert!(pair.serve(&mut bytes).is_err());
     assert!(pair.got.is_empty());
@@ -255,9 +255,9 @@ fn floods_without_content_end() {
         let mut rogue = pair.rogue();
         (1..1000).find(|_| {
             let mut bytes = Vec::new();
-            seal(&mut rogue, kind, content, &mut bytes);
+            rogue.seal(kind, content, &mut bytes);
             if keys {
-                rogue.send.update(rogue.suite);
+                rogue.step_sending();
             }
             pair.serve(&mut bytes).is_err()
         })
@@ -278,11 +278,11 @@ fn too_much_plaintext_in_a_record_is_refused_rfc_8446_5_2() {
         let mut pair = scene.pair(version);
         let mut rogue = pair.rogue();
         let mut bytes = Vec::new();
-        seal(&mut rogue, APPLICATION_DATA, &[1; 1 << 14], &mut bytes);
+        rogue.seal(APPLICATION_DATA, &[1; 1 << 14], &mut bytes);
         pair.serve(&mut bytes).unwrap();
         assert_eq!(pair.got.len(), 1 << 14);
         bytes.clear();
-        seal(&mut rogue, APPLICATION_DATA, &[1; (1 << 14) + 1], &mut bytes);
+        rogue.seal(APPLICATION_DATA, &[1; (1 << 14) + 1], &mut bytes);
         assert!(pair.serve(&mut bytes).is_err());
         assert_eq!(pair.got.len(), 1 << 14);
     }

@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
 
-use super::traffic::Traffic;
 use super::*;
+use throng_tls::Traffic;
 
 mod certificates;
 mod handshakes;
@@ -201,15 +201,8 @@ impl Pair {
     /// An end that has the client's keys and no manners: whatever records a
     /// test wants, sealed as the client would.
     fn rogue(&mut self) -> Traffic {
-        let server = self.server.traffic_mut();
-        Traffic::new(server.suite, server.send.copy(), server.receive.copy())
+        self.server.traffic_mut().peer()
     }
-}
-
-/// One record sealed by a rogue end.
-fn seal(rogue: &mut Traffic, kind: u8, content: &[u8], out: &mut Vec<u8>) {
-    let key = rogue.send.expand(rogue.suite);
-    cipher::seal(rogue.suite, &mut rogue.send, &key, kind, content, out);
 }
 
 const V12: &rustls::SupportedProtocolVersion = &rustls::version::TLS12;

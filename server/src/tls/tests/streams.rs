@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::record::{ALERT, HANDSHAKE};
+use throng_tls::testing::{ALERT, HANDSHAKE};
+
 use super::*;
 
 /// A whole session's bytes from the client, recorded against one server, are
@@ -51,8 +52,7 @@ fn every_split_in_two_of_an_established_stream_gives_the_same() {
         rogue.send(b"two", &mut bytes).unwrap();
         rogue.close(&mut bytes);
         for at in 0..=bytes.len() {
-            let mut server = pair.rogue();
-            std::mem::swap(&mut server.send, &mut server.receive); // the server's own view
+            let mut server = pair.server.traffic_mut().twin();
             let mut got = Vec::new();
             let mut to_send = Vec::new();
             let mut copy = bytes.clone();
@@ -60,7 +60,7 @@ fn every_split_in_two_of_an_established_stream_gives_the_same() {
             server.receive(&mut head, &mut got, &mut to_send).unwrap();
             server.receive(&mut tail, &mut got, &mut to_send).unwrap();
             assert_eq!(got, b"onetwo", "split at {at}");
-            assert!(server.peer_closed);
+            assert!(server.peer_closed());
             assert!(to_send.is_empty());
         }
     }
@@ -149,8 +149,8 @@ fn one_answer_serves_for_many_key_updates_rfc_8446_4_6_3() {
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
     for _ in 0..20 {
-        seal(&mut rogue, HANDSHAKE, &[24, 0, 0, 1, 1], &mut bytes);
-        rogue.send.update(rogue.suite);
+        rogue.seal(HANDSHAKE, &[24, 0, 0, 1, 1], &mut bytes);
+        rogue.step_sending();
     }
     rogue.send(b"data", &mut bytes).unwrap();
     let back = pair.serve(&mut bytes).unwrap();
@@ -168,9 +168,9 @@ fn a_key_update_may_come_in_single_bytes() {
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
     for byte in [24, 0, 0, 1, 0] {
-        seal(&mut rogue, HANDSHAKE, &[byte], &mut bytes);
+        rogue.seal(HANDSHAKE, &[byte], &mut bytes);
     }
-    rogue.send.update(rogue.suite);
+    rogue.step_sending();
     rogue.send(b"data", &mut bytes).unwrap();
     let back = pair.serve(&mut bytes).unwrap();
     assert_eq!(pair.got, b"data");
@@ -180,13 +180,13 @@ fn a_key_update_may_come_in_single_bytes() {
 #[test]
 fn worn_keys_are_updated_or_refused_rfc_8446_5_5() {
     let scene = Scene::new();
-    let limit = cipher::SEALED_RECORDS_MAX;
+    let limit = throng_tls::testing::SEALED_RECORDS_MAX;
     for version in [V12, V13] {
         let mut pair = scene.pair(version);
         let mut peer = pair.rogue();
         // As if so many records had gone out and come in.
-        pair.server.traffic_mut().send.seq = limit - 1;
-        peer.receive.seq = limit - 1;
+        pair.server.traffic_mut().set_sent(limit - 1);
+        peer.set_received(limit - 1);
         let mut to_send = Vec::new();
         pair.server.send(b"last", &mut to_send).unwrap();
         let next = pair.server.send(b"next", &mut to_send);
@@ -199,7 +199,7 @@ fn worn_keys_are_updated_or_refused_rfc_8446_5_5() {
         } else {
             assert_eq!(next, Ok(()));
             assert_eq!(got, b"lastnext");
-            assert_eq!(pair.server.traffic_mut().send.seq, 1);
+            assert_eq!(pair.server.traffic_mut().sent(), 1);
         }
     }
 }
@@ -271,9 +271,9 @@ fn padding_is_taken_off_rfc_8446_5_4() {
     let mut bytes = Vec::new();
     // The sealer adds a content type of zero, which then is padding.
     let mut padded = b"text".to_vec();
-    padded.push(record::APPLICATION_DATA);
+    padded.push(throng_tls::testing::APPLICATION_DATA);
     padded.resize(300, 0);
-    seal(&mut rogue, 0, &padded, &mut bytes);
+    rogue.seal(0, &padded, &mut bytes);
     pair.serve(&mut bytes).unwrap();
     assert_eq!(pair.got, b"text");
 }
@@ -301,7 +301,7 @@ fn user_canceled_closes_nothing_rfc_8446_6_1() {
     let mut pair = scene.pair(V13);
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
-    seal(&mut rogue, ALERT, &[1, 90], &mut bytes);
+    rogue.seal(ALERT, &[1, 90], &mut bytes);
     rogue.send(b"still here", &mut bytes).unwrap();
     pair.serve(&mut bytes).unwrap();
     assert_eq!(pair.got, b"still here");

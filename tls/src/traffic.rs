@@ -1,18 +1,19 @@
 //! An established connection: what stays of TLS while a peer is idle.
 //!
-//! Two verbs: [`Traffic::receive`] takes one record in, [`Traffic::send`]
-//! takes plaintext out as records. Everything that a peer may send here is
-//! data, an alert or (TLS 1.3) a key update; all else ends the connection.
+//! Two verbs: [`Traffic::receive`] takes records in, [`Traffic::send`] takes
+//! plaintext out as records. Everything that a peer may send here is data, an
+//! alert, (TLS 1.3) a key update, and from a server tickets, which are passed
+//! over; all else ends the connection.
 
-use super::cipher::{self, Keys, OpenError, Suite};
-use super::record::{ALERT, APPLICATION_DATA, BadHeader, HANDSHAKE, PLAINTEXT_BYTES_MAX};
-use super::{TlsFault, TlsVersion};
+use crate::cipher::{self, Keys, OpenError, Suite};
+use crate::record::{self, ALERT, APPLICATION_DATA, BadHeader, HANDSHAKE, Next, PLAINTEXT_BYTES_MAX};
+use crate::{TlsFault, TlsVersion};
 
 /// Records without content that a peer may send in a row (BoringSSL and rustls
 /// allow as many).
 const EMPTY_RECORDS_MAX: u8 = 32;
-/// Key updates that a peer may send in a row without any data.
-const KEY_UPDATES_MAX: u8 = 32;
+/// Key updates and tickets that a peer may send in a row without any data.
+const MESSAGES_MAX: u8 = 32;
 /// Warning alerts that a peer may send in all.
 const WARNINGS_MAX: u8 = 4;
 
@@ -32,58 +33,111 @@ const NO_RENEGOTIATION: u8 = 100;
 const KEY_UPDATE_HEAD: [u8; 4] = [24, 0, 0, 1];
 const UPDATE_NOT_REQUESTED: u8 = 0;
 const UPDATE_REQUESTED: u8 = 1;
+/// The type of `NewSessionTicket` (RFC 8446 4.6.1).
+const NEW_SESSION_TICKET: u8 = 4;
+/// `HelloRequest`, with which a server asks for a renegotiation (RFC 5246 7.4.1.1).
+const HELLO_REQUEST: [u8; 4] = [0; 4];
+const OUT_OF_PLACE: &str = "a handshake message after the handshake";
 
-/// Keys, sequence numbers and a few counters of one established connection.
-pub(super) struct Traffic {
-    pub(super) suite: Suite,
-    pub(super) receive: Keys,
-    pub(super) send: Keys,
-    /// The start of a record, of which the rest has yet to come.
-    pub(super) pending: Vec<u8>,
-    /// The peer said that it sends no more.
-    pub(super) peer_closed: bool,
-    /// We said so.
-    closed: bool,
-    /// Bytes of an unfinished handshake message, at most `KEY_UPDATE_HEAD`.
-    partial: u8,
-    empty_records: u8,
-    key_updates: u8,
-    warnings: u8,
-    /// A key update was answered in this call: one answer serves for all that
-    /// came in the meantime (RFC 8446 4.6.3).
-    update_answered: bool,
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Tickets come here.
+    Client,
+    /// They do not.
+    Server,
 }
 
+/// A handshake message of which the rest has yet to come.
+#[derive(Clone, Copy)]
+enum Message {
+    None,
+    /// So many bytes of [`KEY_UPDATE_HEAD`] have come.
+    KeyUpdate(u8),
+    /// So many bytes of a ticket's head have come, and so many of its content
+    /// are to come: below 64 KiB, as in any library.
+    Ticket {
+        head: u8,
+        left: u16,
+    },
+}
+
+/// Keys, sequence numbers and a few counters of one established connection.
+///
+/// It keeps no buffer between calls but the start of a record that a read has
+/// cut (at most 18 KiB).
+pub struct Traffic {
+    pub(crate) side: Side,
+    pub(crate) suite: Suite,
+    pub(crate) receive: Keys,
+    pub(crate) send: Keys,
+    /// The start of a record, of which the rest has yet to come.
+    pending: Vec<u8>,
+    /// The peer said that it sends no more.
+    peer_closed: bool,
+    /// We said so.
+    closed: bool,
+    message: Message,
+    empty_records: u8,
+    messages: u8,
+    warnings: u8,
+    /// A key update has to be answered: one answer serves for all that came
+    /// in the meantime (RFC 8446 4.6.3).
+    update_due: bool,
+}
+
+const _: () = assert!(size_of::<Traffic>() <= 248, "each idle connection over TLS costs this much, at both ends");
+
 impl Traffic {
-    pub(super) fn new(suite: Suite, receive: Keys, send: Keys) -> Self {
+    pub(crate) fn new(side: Side, suite: Suite, receive: Keys, send: Keys) -> Self {
         Self {
+            side,
             suite,
             receive,
             send,
             pending: Vec::new(),
             peer_closed: false,
             closed: false,
-            partial: 0,
+            message: Message::None,
             empty_records: 0,
-            key_updates: 0,
+            messages: 0,
             warnings: 0,
-            update_answered: false,
+            update_due: false,
         }
     }
 
-    /// Takes in the records that `next` yields until there are no more, the
-    /// peer has closed, or there is a fault. The key is expanded once for all.
-    pub(super) fn receive(
+    /// The version agreed on.
+    pub fn version(&self) -> TlsVersion {
+        self.suite.version
+    }
+
+    /// Whether the peer has said, by `close_notify`, that it sends no more.
+    pub fn peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+
+    /// Bytes of heap behind this object: of a record that a read has cut.
+    pub fn heap_bytes(&self) -> usize {
+        self.pending.capacity()
+    }
+
+    /// Takes in what came from the socket, in any pieces, and decrypts it where
+    /// it lies. Appends the plaintext of all whole records to `plaintext`, and
+    /// to `to_send` the alert that goes with a fault; a key update is answered
+    /// by [`flush`](Self::flush). The key is expanded once for all records.
+    ///
+    /// # Errors
+    /// A [`TlsFault`] ends the connection. What was appended to `plaintext`
+    /// before is genuine.
+    pub fn receive(
         &mut self,
         input: &mut &mut [u8],
         plaintext: &mut Vec<u8>,
         to_send: &mut Vec<u8>,
     ) -> Result<(), TlsFault> {
-        use super::record::Next;
-        self.update_answered = false;
         let mut key = None;
         while !self.peer_closed {
-            let mut record = match super::record::next(&mut self.pending, input) {
+            let mut record = match record::next(&mut self.pending, input) {
                 Next::Record(record) => record,
                 Next::Drained => return Ok(()),
                 Next::Bad(BadHeader::ContentType) => {
@@ -96,16 +150,16 @@ impl Traffic {
             let expanded = key.get_or_insert_with(|| self.receive.expand(self.suite));
             let opened = cipher::open(self.suite, &mut self.receive, expanded, record.bytes_mut());
             match opened {
-                Ok((APPLICATION_DATA, data)) if self.partial == 0 => {
+                Ok((APPLICATION_DATA, data)) if matches!(self.message, Message::None) => {
                     if data.is_empty() {
                         self.count_empty(to_send)?;
                     } else {
                         self.empty_records = 0;
-                        self.key_updates = 0;
+                        self.messages = 0;
                         plaintext.extend_from_slice(data);
                     }
                 }
-                Ok((ALERT, alert)) if self.partial == 0 => self.alert(alert, to_send)?,
+                Ok((ALERT, alert)) if matches!(self.message, Message::None) => self.alert(alert, to_send)?,
                 Ok((HANDSHAKE, message)) => {
                     if self.handshake(message, to_send)? {
                         key = None;
@@ -144,6 +198,10 @@ impl Traffic {
         if !warning {
             return Err(TlsFault::PeerAlert(description));
         }
+        self.count_warning(to_send)
+    }
+
+    fn count_warning(&mut self, to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
         self.warnings += 1;
         if self.warnings > WARNINGS_MAX {
             return Err(self.refuse(UNEXPECTED_MESSAGE, "a flood of warnings", to_send));
@@ -151,11 +209,14 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes a piece of a handshake message; true when the receiving keys
-    /// have changed.
+    /// Takes a piece of handshake messages; true when the receiving keys have
+    /// changed.
     fn handshake(&mut self, piece: &[u8], to_send: &mut Vec<u8>) -> Result<bool, TlsFault> {
-        const OUT_OF_PLACE: &str = "a handshake message after the handshake";
         if self.suite.version == TlsVersion::V1_2 {
+            if self.side == Side::Client && piece == HELLO_REQUEST {
+                // A client may pass over it (RFC 5246 7.4.1.1).
+                return self.count_warning(to_send).map(|()| false);
+            }
             // Renegotiation, refused as RFC 5246 7.2.2 says, and the end of it.
             self.send_alert(WARNING, NO_RENEGOTIATION, to_send);
             return Err(TlsFault::misbehaved("renegotiation is not offered"));
@@ -163,42 +224,71 @@ impl Traffic {
         if piece.is_empty() {
             return Err(self.refuse(UNEXPECTED_MESSAGE, "an empty handshake record", to_send));
         }
-        let (mut request, mut rest) = (None, piece);
+        let mut rest = piece;
         while let Some((&byte, tail)) = rest.split_first() {
             rest = tail;
-            match KEY_UPDATE_HEAD.get(usize::from(self.partial)) {
-                Some(&expected) if expected == byte => self.partial += 1,
-                Some(_) => return Err(self.refuse(UNEXPECTED_MESSAGE, OUT_OF_PLACE, to_send)),
-                None => {
-                    request = Some(byte);
-                    break;
+            self.message = match self.message {
+                Message::None if byte == KEY_UPDATE_HEAD[0] => Message::KeyUpdate(1),
+                Message::None if byte == NEW_SESSION_TICKET && self.side == Side::Client => {
+                    Message::Ticket { head: 1, left: 0 }
                 }
+                Message::KeyUpdate(matched) => match KEY_UPDATE_HEAD.get(usize::from(matched)) {
+                    Some(&expected) if expected == byte => Message::KeyUpdate(matched + 1),
+                    // The message before a key change ends its record (RFC 8446 5.1).
+                    None if rest.is_empty() => return self.key_update(byte, to_send).map(|()| true),
+                    _ => return Err(self.refuse(UNEXPECTED_MESSAGE, OUT_OF_PLACE, to_send)),
+                },
+                // The length's first byte is zero, the other two are what is left.
+                Message::Ticket { head: head @ 1..=3, left } if head > 1 || byte == 0 => {
+                    Message::Ticket { head: head + 1, left: left << 8 | u16::from(byte) }
+                }
+                Message::Ticket { head: 4, left } => {
+                    let more = usize::from(left - 1).min(rest.len());
+                    rest = &rest[more..];
+                    Message::Ticket { head: 4, left: left - 1 - more as u16 }
+                }
+                _ => return Err(self.refuse(UNEXPECTED_MESSAGE, OUT_OF_PLACE, to_send)),
+            };
+            if let Message::Ticket { head: 4, left: 0 } = self.message {
+                self.message = Message::None;
+                self.count_message(to_send)?;
             }
         }
-        let Some(request) = request else {
-            return Ok(false);
-        };
-        if !rest.is_empty() {
-            // The message before a key change ends its record (RFC 8446 5.1).
-            return Err(self.refuse(UNEXPECTED_MESSAGE, OUT_OF_PLACE, to_send));
+        Ok(false)
+    }
+
+    fn count_message(&mut self, to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
+        self.messages += 1;
+        if self.messages > MESSAGES_MAX {
+            return Err(self.refuse(UNEXPECTED_MESSAGE, "a flood of messages after the handshake", to_send));
         }
-        self.partial = 0;
-        self.key_updates += 1;
-        if self.key_updates > KEY_UPDATES_MAX {
-            return Err(self.refuse(UNEXPECTED_MESSAGE, "a flood of key updates", to_send));
-        }
+        Ok(())
+    }
+
+    fn key_update(&mut self, request: u8, to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
+        self.message = Message::None;
+        self.count_message(to_send)?;
         match request {
             UPDATE_NOT_REQUESTED => {}
-            UPDATE_REQUESTED => {
-                if !self.update_answered && !self.closed {
-                    self.update_answered = true;
-                    self.update_send_keys(to_send);
-                }
-            }
+            UPDATE_REQUESTED => self.update_due = true,
             _ => return Err(self.refuse(ILLEGAL_PARAMETER, "a bad key update", to_send)),
         }
         self.receive.update(self.suite);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Whether [`flush`](Self::flush) has something to say.
+    pub fn wants_flush(&self) -> bool {
+        self.update_due && !self.closed
+    }
+
+    /// Answers the key updates that ask for an answer, all with one. It may
+    /// wait, but goes before the next data (RFC 8446 4.6.3).
+    pub fn flush(&mut self, to_send: &mut Vec<u8>) {
+        if self.wants_flush() {
+            self.update_send_keys(to_send);
+        }
+        self.update_due = false;
     }
 
     /// Announces new sending keys under the old ones, then changes to them.
@@ -210,11 +300,18 @@ impl Traffic {
         self.send.update(self.suite);
     }
 
-    /// Appends `plaintext` as records to `to_send`.
-    pub(super) fn send(&mut self, plaintext: &[u8], to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
+    /// Appends `plaintext` to `to_send` as records of up to 16 KiB, each 22
+    /// (TLS 1.3) to 29 bytes longer than its part of the plaintext.
+    ///
+    /// # Errors
+    /// [`TlsFault::Closed`] after [`close`](Self::close), and
+    /// [`TlsFault::KeysExhausted`] after 2^24 records over TLS 1.2 (TLS 1.3
+    /// changes its keys instead).
+    pub fn send(&mut self, plaintext: &[u8], to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
         if self.closed {
             return Err(TlsFault::Closed);
         }
+        self.flush(to_send);
         let mut key = self.send.expand(self.suite);
         for piece in plaintext.chunks(PLAINTEXT_BYTES_MAX) {
             if self.send.worn(self.suite) {
@@ -229,8 +326,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Appends `close_notify`, once.
-    pub(super) fn close(&mut self, to_send: &mut Vec<u8>) {
+    /// Appends `close_notify` (RFC 8446 6.1), once. The peer may still send.
+    pub fn close(&mut self, to_send: &mut Vec<u8>) {
         if !self.closed {
             self.send_alert(WARNING, CLOSE_NOTIFY, to_send);
             self.closed = true;

@@ -7,22 +7,22 @@
 use std::mem;
 
 /// Content types (RFC 8446 B.1).
-pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
-pub(super) const ALERT: u8 = 21;
-pub(super) const HANDSHAKE: u8 = 22;
-pub(super) const APPLICATION_DATA: u8 = 23;
+pub(crate) const CHANGE_CIPHER_SPEC: u8 = 20;
+pub(crate) const ALERT: u8 = 21;
+pub(crate) const HANDSHAKE: u8 = 22;
+pub(crate) const APPLICATION_DATA: u8 = 23;
 
 /// Bytes of a record's header.
-pub(super) const HEADER_BYTES: usize = 5;
+pub(crate) const HEADER_BYTES: usize = 5;
 /// The most plaintext a record may carry (RFC 8446 5.1).
-pub(super) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
+pub(crate) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
 /// The longest fragment after the header, for any version (RFC 5246 6.2.3).
-pub(super) const FRAGMENT_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + 2048;
+pub(crate) const FRAGMENT_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + 2048;
 /// `legacy_record_version` of every record after the first.
-pub(super) const VERSION: [u8; 2] = [3, 3];
+pub(crate) const VERSION: [u8; 2] = [3, 3];
 
 /// One whole record with its header.
-pub(super) enum Record<'a> {
+pub(crate) enum Record<'a> {
     /// Lies in the bytes that were read.
     Here(&'a mut [u8]),
     /// Came in more than one read.
@@ -31,7 +31,7 @@ pub(super) enum Record<'a> {
 
 impl Record<'_> {
     /// Header and fragment, to be opened in place.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Here(bytes) => bytes,
             Self::Joined(bytes) => bytes,
@@ -41,7 +41,7 @@ impl Record<'_> {
 
 /// A header that no TLS record starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadHeader {
+pub(crate) enum BadHeader {
     /// Not one of the four content types.
     ContentType,
     /// The fragment is longer than any version allows.
@@ -49,7 +49,7 @@ pub(super) enum BadHeader {
 }
 
 /// The outcome of [`next`].
-pub(super) enum Next<'a> {
+pub(crate) enum Next<'a> {
     /// A whole record; there may be more.
     Record(Record<'a>),
     /// Every byte was taken; the start of a record, if any, waits.
@@ -81,7 +81,7 @@ fn record_bytes(bytes: &[u8]) -> Result<Option<usize>, BadHeader> {
 /// Takes the next record from what waits in `pending` and from `input`, which
 /// is left with the bytes behind that record. `pending` never holds more than
 /// one record.
-pub(super) fn next<'a>(pending: &mut Vec<u8>, input: &mut &'a mut [u8]) -> Next<'a> {
+pub(crate) fn next<'a>(pending: &mut Vec<u8>, input: &mut &'a mut [u8]) -> Next<'a> {
     if pending.is_empty() {
         return match record_bytes(input) {
             Err(bad) => Next::Bad(bad),

@@ -25,12 +25,12 @@ pub enum TlsFault {
 
 impl TlsFault {
     /// A fault of the peer's, in words.
-    pub(super) fn misbehaved(what: impl Into<Box<str>>) -> Self {
+    pub fn misbehaved(what: impl Into<Box<str>>) -> Self {
         Self::PeerMisbehaved(what.into())
     }
 
     /// Sorts an error of the library by blame.
-    pub(super) fn from_library(error: &rustls::Error) -> Self {
+    pub fn from_library(error: &rustls::Error) -> Self {
         use rustls::Error as E;
         match error {
             E::AlertReceived(description) => Self::PeerAlert(u8::from(*description)),

@@ -9,8 +9,8 @@ use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf;
 use zeroize::Zeroize;
 
-use super::record::{APPLICATION_DATA, HEADER_BYTES, PLAINTEXT_BYTES_MAX, VERSION};
-use super::{TlsFault, TlsVersion};
+use crate::record::{APPLICATION_DATA, HEADER_BYTES, PLAINTEXT_BYTES_MAX, VERSION};
+use crate::{TlsFault, TlsVersion};
 
 const TAG_BYTES: usize = 16;
 const IV_BYTES: usize = 12;
@@ -19,11 +19,11 @@ const EXPLICIT_NONCE_BYTES: usize = 8;
 /// The longest traffic secret: one SHA-384 output.
 const SECRET_BYTES_MAX: usize = 48;
 /// Records that one key may seal with AES-GCM (RFC 8446 5.5 allows 2^24.5).
-pub(super) const SEALED_RECORDS_MAX: u64 = 1 << 24;
+pub(crate) const SEALED_RECORDS_MAX: u64 = 1 << 24;
 
 /// The algorithm that protects records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     Aes128Gcm,
     Aes256Gcm,
     Chacha20Poly1305,
@@ -41,9 +41,9 @@ impl Algorithm {
 
 /// How an established connection protects its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Suite {
-    pub(super) version: TlsVersion,
-    pub(super) algorithm: Algorithm,
+pub(crate) struct Suite {
+    pub(crate) version: TlsVersion,
+    pub(crate) algorithm: Algorithm,
 }
 
 impl Suite {
@@ -67,13 +67,13 @@ impl Suite {
 }
 
 /// The keys of one direction. Wiped when dropped.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// `application_traffic_secret_N`; zero in TLS 1.2, which cannot update.
     secret: [u8; SECRET_BYTES_MAX],
     key: [u8; 32],
     iv: [u8; IV_BYTES],
     /// Sequence number of the next record.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
 }
 
 impl Drop for Keys {
@@ -86,15 +86,24 @@ impl Drop for Keys {
 
 impl Keys {
     /// The same keys, for a test that plays the peer.
-    #[cfg(test)]
-    pub(super) fn copy(&self) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn copy(&self) -> Self {
         Self { secret: self.secret, key: self.key, iv: self.iv, seq: self.seq }
+    }
+
+    /// Keys of TLS 1.3 from their secret, as many bytes as the suite's hash has.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn of_secret(suite: Suite, secret: &[u8]) -> Self {
+        let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq: 0 };
+        keys.secret[..secret.len()].copy_from_slice(secret);
+        keys.derive(suite);
+        keys
     }
 
     /// Takes over the keys that the handshake left. In TLS 1.3 `secret` is
     /// checked to be the one that the key comes from, so that a later key
     /// update cannot go wrong.
-    pub(super) fn new(suite: Suite, seq: u64, key: &[u8], iv: &[u8], secret: Option<&[u8]>) -> Result<Self, TlsFault> {
+    pub(crate) fn new(suite: Suite, seq: u64, key: &[u8], iv: &[u8], secret: Option<&[u8]>) -> Result<Self, TlsFault> {
         let internal = |what: &str| TlsFault::Internal(what.into());
         let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq };
         if key.len() != suite.algorithm.ring().key_len() || iv.len() != IV_BYTES {
@@ -118,7 +127,7 @@ impl Keys {
     }
 
     /// The key made ready for use, on the stack.
-    pub(super) fn expand(&self, suite: Suite) -> LessSafeKey {
+    pub(crate) fn expand(&self, suite: Suite) -> LessSafeKey {
         let algorithm = suite.algorithm.ring();
         let key = UnboundKey::new(algorithm, &self.key[..algorithm.key_len()])
             .expect("the slice has the algorithm's own key length");
@@ -126,7 +135,7 @@ impl Keys {
     }
 
     /// Steps to `application_traffic_secret_N+1` (RFC 8446 7.2).
-    pub(super) fn update(&mut self, suite: Suite) {
+    pub(crate) fn update(&mut self, suite: Suite) {
         let len = suite.secret_bytes();
         let mut next = [0; SECRET_BYTES_MAX];
         expand_label(suite, &self.secret[..len], b"traffic upd", &mut next[..len]);
@@ -155,7 +164,7 @@ impl Keys {
 
     /// Whether this key may not seal another record of data; one more, a key
     /// update or an alert, is always left.
-    pub(super) fn worn(&self, suite: Suite) -> bool {
+    pub(crate) fn worn(&self, suite: Suite) -> bool {
         suite.algorithm != Algorithm::Chacha20Poly1305 && self.seq >= SEALED_RECORDS_MAX
     }
 }
@@ -179,7 +188,7 @@ fn expand_label(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) {
 
 /// Appends one record with `plaintext` (at most 2^14 bytes) to `out`. `key` is
 /// the expanded key of `keys`.
-pub(super) fn seal(suite: Suite, keys: &mut Keys, key: &LessSafeKey, kind: u8, plaintext: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn seal(suite: Suite, keys: &mut Keys, key: &LessSafeKey, kind: u8, plaintext: &[u8], out: &mut Vec<u8>) {
     let nonce = keys.nonce();
     let explicit = suite.explicit_nonce();
     // In TLS 1.3 the content type goes inside and the record calls itself data.
@@ -225,7 +234,7 @@ fn tls12_aad(seq: u64, kind: u8, plaintext_bytes: usize) -> [u8; 13] {
 
 /// Why a record could not be opened; each has its alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenError {
+pub(crate) enum OpenError {
     /// `bad_record_mac`: altered, replayed, reordered or sealed by another.
     Mac,
     /// `record_overflow`: more than 2^14 bytes of plaintext.
@@ -236,7 +245,7 @@ pub(super) enum OpenError {
 
 /// Opens the record (header included) in place and returns its content type
 /// and its plaintext.
-pub(super) fn open<'r>(
+pub(crate) fn open<'r>(
     suite: Suite,
     keys: &mut Keys,
     key: &LessSafeKey,

@@ -7,10 +7,10 @@ use zeroize::Zeroize;
 
 /// A traffic secret, wiped when dropped.
 #[derive(Default)]
-pub(super) struct Secret(Vec<u8>);
+pub(crate) struct Secret(Vec<u8>);
 
 impl Secret {
-    pub(super) fn get(&self) -> Option<&[u8]> {
+    pub(crate) fn get(&self) -> Option<&[u8]> {
         (!self.0.is_empty()).then_some(&self.0)
     }
 }
@@ -23,14 +23,14 @@ impl Drop for Secret {
 
 /// The two secrets that a key update starts from (RFC 8446 7.1).
 #[derive(Default)]
-pub(super) struct Secrets {
-    pub(super) client: Secret,
-    pub(super) server: Secret,
+pub(crate) struct Secrets {
+    pub(crate) client: Secret,
+    pub(crate) server: Secret,
 }
 
 impl Secrets {
     /// Takes over what `other` has.
-    pub(super) fn absorb(&mut self, other: Self) {
+    pub(crate) fn absorb(&mut self, other: Self) {
         if other.client.get().is_some() {
             self.client = other.client;
         }
@@ -44,18 +44,19 @@ thread_local! {
     static CAPTURED: Cell<Option<Secrets>> = const { Cell::new(None) };
 }
 
-/// Receives the traffic secrets of the handshake that this thread is at.
+/// Receives the traffic secrets of the handshake that this thread is at: the key log of each configuration whose
+/// connections go through a [`Handshake`](crate::Handshake).
 ///
 /// The library hands out keys and sequence numbers, but the secret that the
 /// next keys come from only through its key log. It calls the log on the
 /// thread that processes the record, so what one call of `process_new_packets`
 /// logs is taken right behind it, and is another connection's never.
-/// [`Keys::new`](super::cipher::Keys::new) checks that the secret yields the extracted key.
+/// [`Keys::new`](crate::cipher::Keys::new) checks that the secret yields the extracted key.
 #[derive(Debug)]
-pub(super) struct CapturedSecrets;
+pub struct CapturedSecrets;
 
 impl CapturedSecrets {
-    pub(super) fn take() -> Secrets {
+    pub(crate) fn take() -> Secrets {
         CAPTURED.take().unwrap_or_default()
     }
 }
