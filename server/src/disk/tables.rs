@@ -22,6 +22,7 @@ use lsm_tree::{
 
 use super::DiskError;
 use super::merge::{MergeFilters, MergeSpace};
+use super::worker::give_way;
 
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
@@ -112,10 +113,14 @@ impl Tables {
         number: u64,
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
-        let rows = rows.map(|row| match row {
-            Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
-            Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
-            Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
+        let mut count = 0;
+        let rows = rows.map(|row| {
+            give_way(&mut count);
+            match row {
+                Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
+                Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
+                Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
+            }
         });
         self.writing(|| {
             let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
