@@ -226,7 +226,9 @@ mod tests {
         Tables::open(dir, 1 << 20, &MergeSpace::new(dir.to_owned(), 0)).unwrap()
     }
 
-    fn rows(names: &[&str]) -> Vec<Result<(Vec<u8>, Option<Vec<u8>>), DiskError>> {
+    type Written = Result<(Vec<u8>, Option<Vec<u8>>), DiskError>;
+
+    fn rows(names: &[&str]) -> Vec<Written> {
         names.iter().map(|name| Ok((name.as_bytes().to_vec(), Some(b"value".to_vec())))).collect()
     }
 
