@@ -8,6 +8,7 @@
 
 mod fan;
 mod floor;
+mod late;
 mod load;
 mod over_driver;
 mod report;
@@ -91,6 +92,15 @@ enum Command {
         #[arg(long, default_value_t = 10_000)]
         connections: usize,
     },
+    /// A relay that syncs each message to a file before it passes it on, at a rate: latency from when each was due.
+    Durable(late::Late),
+    /// The relay of `durable`, until killed; prints its address.
+    #[command(hide = true)]
+    DurableServer {
+        /// Folder for the file.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
     /// Floor and both drivers, run in turns, at 1,000 pairs with one message in flight and at 100 pairs with 50.
     Compare {
         #[command(flatten)]
@@ -167,6 +177,8 @@ fn main() -> io::Result<()> {
         Command::Accept { connections } => fan::accept(connections),
         Command::Relay { window, runs } => report::print_median(Relay::Floor, window, runs.runs),
         Command::Echo { driver, window, runs } => report::print_median(driver, window, runs.runs),
+        Command::Durable(late) => late::run(&late),
+        Command::DurableServer { dir } => late::serve(dir.as_deref()),
         Command::Compare { runs, seconds, out } => report::compare(runs.runs, seconds, out),
     }
 }

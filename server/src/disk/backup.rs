@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::folder::{RESTORING, engine_folder};
+use super::folder::{RESTORING, engine_folder, mark};
 use super::lsm::LsmEngine;
 use super::{DiskError, Engine, FolderLock, Options, lock};
 
@@ -33,6 +33,7 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     if found != rows {
         return Err(DiskError::Corrupt(format!("the copy holds {found} rows instead of {rows}")));
     }
+    mark(&store)?;
     sync_tree(to)?;
     write_synced(&to.join(COMPLETE), format!("{rows} rows\n").as_bytes())?;
     sync_dir(to)?;

@@ -3,10 +3,18 @@
 //! ```text
 //! DIR/throng.lock   locked by the process that uses the folder
 //! DIR/reserve       keeps space for commits in flight when the disk is full
+//! DIR/store/version  the mark: "throng" and the format's number
 //! DIR/store/journal/ what was committed last
 //! DIR/store/tree/    tables
 //! ```
+//!
+//! The mark stands before anything else is made and is read before anything else is looked at, so that no program takes
+//! a folder of another format for an empty one. Up to format 2 the engine of those days kept a mark of its own in this very
+//! file and refuses any other, which keeps programs of that time out. **Whoever makes a new format** writes its number here,
+//! wherever its rows are, and in the row of [`FORMAT_KEY`] as long as this engine can read it.
 
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +28,9 @@ pub const FORMAT_VERSION: u32 = 3;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";
+
+/// Name of the mark in the engine's folder.
+const MARK: &str = "version";
 
 /// Name of the file that stands in a folder while a backup is restored into it.
 pub(super) const RESTORING: &str = "restore.unfinished";
@@ -40,9 +51,18 @@ impl Store {
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
         let folder = lock.folder();
         refuse_unfinished(folder)?;
-        refuse_older(folder)?;
-        let engine = LsmEngine::open(&engine_folder(folder), options)?;
+        let dir = engine_folder(folder);
+        let marked = is_marked(&dir)?;
+        // Of a store that has rows and no mark, the rows say which format it is.
+        let fresh = !dir.join("tree").exists();
+        if !marked && fresh {
+            mark(&dir)?;
+        }
+        let engine = LsmEngine::open(&dir, options)?;
         check_format(&engine)?;
+        if !marked && !fresh {
+            mark(&dir)?;
+        }
         Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine) })
     }
 
@@ -78,12 +98,40 @@ fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Up to format 2 the rows stood in another form, which is not read any more.
-fn refuse_older(folder: &Path) -> Result<(), DiskError> {
-    match engine_folder(folder).join("keyspaces").exists() {
-        true => Err(DiskError::Older { found: 2, known: FORMAT_VERSION }),
-        false => Ok(()),
+/// Whether the engine's folder bears the mark of this format; refuses that of another.
+fn is_marked(dir: &Path) -> Result<bool, DiskError> {
+    let path = dir.join(MARK);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(DiskError::at(&path)(error)),
+    };
+    let number = str::from_utf8(&text).ok().and_then(|text| text.strip_prefix("throng ")?.trim_end().parse().ok());
+    match number {
+        Some(FORMAT_VERSION) => Ok(true),
+        Some(found) if found > FORMAT_VERSION => Err(DiskError::Newer { found, known: FORMAT_VERSION }),
+        Some(found) => Err(DiskError::Older { found, known: FORMAT_VERSION }),
+        None if text.starts_with(b"FJL") => Err(DiskError::Older { found: 2, known: FORMAT_VERSION }),
+        None => Err(DiskError::Corrupt(format!("the format version in {} cannot be read", path.display()))),
     }
+}
+
+/// Writes the mark of this format into the engine's folder, which is made if it is missing; durable on return.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn mark(dir: &Path) -> Result<(), DiskError> {
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        // Under another name first: half a mark would be taken for damage.
+        let unfinished = dir.join("version.unfinished");
+        let mut file = File::create(&unfinished)?;
+        writeln!(file, "throng {FORMAT_VERSION}")?;
+        file.sync_all()?;
+        fs::rename(&unfinished, dir.join(MARK))?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(DiskError::at(dir))
 }
 
 /// Reads the format version, writes it into a new store, refuses what is of another.

@@ -22,14 +22,73 @@ fn another_format_is_refused() {
     assert!(matches!(refused, DiskError::Newer { found: 4, known: 3 }), "{refused}");
     let refused = with_version(folder::FORMAT_VERSION - 1);
     assert!(matches!(refused, DiskError::Older { found: 2, known: 3 }), "{refused}");
+}
 
-    // The form that rows had up to format 2.
+/// Every file below a folder but the lock, with what is in it.
+fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.push((path.clone(), Vec::new()));
+            found.extend(files(&path));
+        } else if path.file_name().unwrap() != "throng.lock" {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_in_it() {
+    // As a later program may leave it, whose rows are where this one does not look; as one of up to format 2 did; and a
+    // mark that nobody can read.
+    for (mark, refusal) in [
+        (
+            &b"throng 4\n"[..],
+            "the store has format version 4, this program knows versions up to 3: use a newer program",
+        ),
+        (b"FJL\x03", "the store has format version 2, this program reads version 3: start with an empty folder"),
+        (b"", "the store is damaged: the format version in "),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("store/elsewhere")).unwrap();
+        std::fs::write(dir.path().join("store/version"), mark).unwrap();
+        std::fs::write(dir.path().join("store/elsewhere/rows"), [7; 4096]).unwrap();
+        let before = files(dir.path());
+        let refused = open(dir.path(), &small()).unwrap_err().to_string();
+        assert!(refused.starts_with(refusal), "{refused}");
+        assert!(files(dir.path()) == before, "nothing is made in it");
+    }
+}
+
+#[test]
+fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(dir.path().join("store/keyspaces/1")).unwrap();
-    std::fs::write(dir.path().join("store/0.jnl"), [0; 4096]).unwrap();
-    let refused = open(dir.path(), &small()).unwrap_err();
-    assert!(matches!(refused, DiskError::Older { found: 2, known: 3 }), "{refused}");
-    assert!(!dir.path().join("store/journal").exists(), "nothing is made in it");
+    let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
+    let mark = |folder: &std::path::Path| std::fs::read_to_string(folder.join("store/version")).ok();
+    // Not the three letters that the engine of format 2 looks for in this file: it refuses any others.
+    let ours = Some(format!("throng {}\n", folder::FORMAT_VERSION));
+    let store = open(&data, &small()).unwrap();
+    assert_eq!(mark(&data), ours);
+    store.engine().commit(&[pair(1)]).unwrap();
+    backup::backup(&*store.engine(), &copy, &mut |_| {}).unwrap();
+    drop(store);
+    backup::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    assert_eq!((mark(&copy), mark(&again)), (ours.clone(), ours.clone()));
+    // A store from before there was a mark gets it, and keeps its rows; one with rows of another format does not.
+    std::fs::remove_file(data.join("store/version")).unwrap();
+    let store = open(&data, &small()).unwrap();
+    assert_eq!(mark(&data), ours);
+    assert_eq!(get(&*store.engine(), Table::Mailbox, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
+    let mut batch = Batch::new();
+    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&4_u32.to_be_bytes()]);
+    store.engine().commit(&[batch]).unwrap();
+    drop(store);
+    std::fs::remove_file(data.join("store/version")).unwrap();
+    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 4, known: 3 })));
+    assert_eq!(mark(&data), None);
 }
 
 #[test]

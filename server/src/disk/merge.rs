@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
 
 use super::space::free_bytes;
+use super::worker::give_way;
 
 /// Rows between two looks at the free space: below a megabyte even of large messages.
 const ROWS_PER_LOOK: u32 = 128;
@@ -67,13 +68,14 @@ impl Factory for MergeFilters {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(MergeFilter { space: self.0.clone(), rows: 0 })
+        Box::new(MergeFilter { space: self.0.clone(), rows: 0, turn: 0 })
     }
 }
 
 struct MergeFilter {
     space: Arc<MergeSpace>,
     rows: u32,
+    turn: u32,
 }
 
 impl CompactionFilter for MergeFilter {
@@ -88,6 +90,7 @@ impl CompactionFilter for MergeFilter {
             }
         }
         self.rows = self.rows.wrapping_add(1).max(1);
+        give_way(&mut self.turn);
         Ok(Verdict::Keep)
     }
 }

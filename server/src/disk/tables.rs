@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lsm_tree::compaction::Leveled;
@@ -21,6 +22,7 @@ use lsm_tree::{
 
 use super::DiskError;
 use super::merge::{MergeFilters, MergeSpace};
+use super::worker::give_way;
 
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
@@ -40,13 +42,15 @@ const FIRST_LEVEL_MERGE: u8 = 24;
 /// The tables of one store.
 pub(super) struct Tables {
     tree: AnyTree,
-    /// Where the files of tables are.
-    files: PathBuf,
+    /// Where the list of tables and their files are.
+    dir: PathBuf,
     cache: Arc<Cache>,
     /// Held for reading by whoever writes tables.
     writing: RwLock<()>,
     /// Numbers that were given to tables while one could not be written.
     litter: Mutex<Vec<Range<TableId>>>,
+    /// The list on the disk is not the one in memory: nothing may be written any more.
+    torn: AtomicBool,
 }
 
 /// A row in tables: flat key and value.
@@ -73,7 +77,8 @@ impl Tables {
             .index_block_partitioning_policy(PartitioningPolicy::all(true))
             .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
             .open()?;
-        Ok(Tables { tree, files: dir.join("tables"), cache, writing: RwLock::new(()), litter: Mutex::default() })
+        let (writing, litter, torn) = (RwLock::new(()), Mutex::default(), AtomicBool::new(false));
+        Ok(Tables { tree, dir: dir.to_owned(), cache, writing, litter, torn })
     }
 
     /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
@@ -108,10 +113,14 @@ impl Tables {
         number: u64,
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
-        let rows = rows.map(|row| match row {
-            Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
-            Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
-            Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
+        let mut count = 0;
+        let rows = rows.map(|row| {
+            give_way(&mut count);
+            match row {
+                Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
+                Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
+                Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
+            }
         });
         self.writing(|| {
             let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
@@ -157,16 +166,30 @@ impl Tables {
     }
 
     /// Runs what writes tables. What it leaves half written is removed, then or by the next one, once nobody writes.
+    ///
+    /// Not so if the list of tables had been replaced on the disk already when it failed: that list names new tables, and
+    /// perhaps no longer those that they were made of. It must not be written over either. So that is final.
     fn writing<T>(&self, write: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
+        if self.torn.load(Ordering::Acquire) {
+            return Err(DiskError::from_io("the list of tables", io::Error::other("a change of it failed halfway")));
+        }
         let first = self.tree.next_table_id();
         let written = {
             let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
             write()
         };
         let mut litter = self.litter.lock().unwrap_or_else(PoisonError::into_inner);
-        if written.is_err() {
-            litter.push(first..self.tree.next_table_id());
-        }
+        let written = match written {
+            Err(error) if self.list_is_torn() => {
+                self.torn.store(true, Ordering::Release);
+                return Err(DiskError::Io { what: "the list of tables".into(), source: io::Error::other(error) });
+            }
+            Err(error) => {
+                litter.push(first..self.tree.next_table_id());
+                Err(error)
+            }
+            written => written,
+        };
         if !litter.is_empty()
             && let Ok(_nobody) = self.writing.try_write()
         {
@@ -174,15 +197,111 @@ impl Tables {
             let kept: Vec<TableId> = version.iter_tables().map(|table| table.id()).collect();
             for number in litter.drain(..).flatten().filter(|number| !kept.contains(number)) {
                 // Most of these numbers have no file.
-                let _ = std::fs::remove_file(self.files.join(number.to_string()));
+                let _ = std::fs::remove_file(self.dir.join("tables").join(number.to_string()));
             }
         }
         written
+    }
+
+    /// Whether the list on the disk is newer than the one in memory. Nobody is at replacing it when the latter is asked for,
+    /// so one that was read from the disk before stands in memory by then, unless replacing it has failed.
+    fn list_is_torn(&self) -> bool {
+        let listed = std::fs::read(self.dir.join("current"));
+        let listed = listed.ok().and_then(|file| Some(u64::from_le_bytes(*file.first_chunk()?)));
+        listed.is_none_or(|listed| listed > self.tree.current_version().id())
     }
 }
 
 impl std::fmt::Debug for Tables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("Tables").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(dir: &Path) -> Tables {
+        Tables::open(dir, 1 << 20, &MergeSpace::new(dir.to_owned(), 0)).unwrap()
+    }
+
+    type Written = Result<(Vec<u8>, Option<Vec<u8>>), DiskError>;
+
+    fn rows(names: &[&str]) -> Vec<Written> {
+        names.iter().map(|name| Ok((name.as_bytes().to_vec(), Some(b"value".to_vec())))).collect()
+    }
+
+    fn found(tables: &Tables) -> Vec<String> {
+        let rows = tables.range(b"", &[u8::MAX]).map(|row| String::from_utf8(row.unwrap().0.to_vec()).unwrap());
+        rows.collect()
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+
+    /// A store with one table, and its twin after a second one was written.
+    fn twins(dir: &Path) -> (Tables, std::path::PathBuf, std::path::PathBuf) {
+        let (path, twin) = (dir.join("tree"), dir.join("twin"));
+        opened(&path).write(1, rows(&["a"]).into_iter()).unwrap();
+        copy(&path, &twin);
+        opened(&twin).write(2, rows(&["b"]).into_iter()).unwrap();
+        (opened(&path), path, twin)
+    }
+
+    /// Puts the list of the twin's tables into the place of the store's own, as `lsm_tree` does before it syncs the folder.
+    fn rename_list(from: &Path, to: &Path) {
+        for entry in std::fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn tables_that_the_list_on_the_disk_names_stay_when_its_sync_has_failed() {
+        for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
+            let dir = tempfile::tempdir().unwrap();
+            let (tables, path, twin) = twins(dir.path());
+            let failed = tables.writing(|| {
+                let row = InternalValue::from_components(b"b", b"value", 2, ValueType::Value);
+                tables.tree.flush_to_tables([Ok(row)].into_iter())?;
+                rename_list(&twin, &path);
+                Err::<(), _>(DiskError::from_io("tables", io::Error::from(kind)))
+            });
+            let crashed = dir.path().join("crashed");
+            copy(&path, &crashed);
+            assert_eq!(found(&opened(&crashed)), ["a", "b"]);
+            // What is tried again would write over the list that the next start reads.
+            assert!(matches!(failed, Err(DiskError::Io { .. })), "{failed:?}");
+            assert!(matches!(tables.write(2, rows(&["b"]).into_iter()), Err(DiskError::Io { .. })));
+            assert!(matches!(tables.merge_all(), Err(DiskError::Io { .. })));
+            drop(tables);
+            assert_eq!(found(&opened(&path)), ["a", "b"]);
+        }
+    }
+
+    #[test]
+    fn tables_that_no_list_names_go_when_they_could_not_be_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tables, path, _) = twins(dir.path());
+        let files = || std::fs::read_dir(path.join("tables")).unwrap().count();
+        for again in [false, true] {
+            let full = || DiskError::from_io("tables", io::ErrorKind::StorageFull.into());
+            let failed = match again {
+                false => tables.write(2, rows(&["b"]).into_iter().chain([Err(full())])),
+                true => tables.writing(|| {
+                    let row = InternalValue::from_components(b"b", b"value", 2, ValueType::Value);
+                    tables.tree.flush_to_tables([Ok(row)].into_iter())?;
+                    Err(full())
+                }),
+            };
+            assert!(failed.is_err());
+            assert_eq!(files(), 1, "the finished table stays alone");
+        }
+        tables.write(2, rows(&["b"]).into_iter()).unwrap();
+        assert_eq!(found(&tables), ["a", "b"]);
     }
 }
