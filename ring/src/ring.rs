@@ -1,6 +1,5 @@
 //! The ring itself: each operation as a method, the word that names its completion, entering the kernel.
 
-use crate::gather;
 use crate::sys;
 use crate::word::{Op, Word};
 use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
@@ -182,19 +181,6 @@ impl Ring {
     /// # Errors
     /// The kernel's.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.wait_for(1, timeout)
-    }
-
-    /// Submits what is pending and rests so long, or until there are very many completions. Whether there are any.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn rest(&mut self, time: Duration) -> io::Result<bool> {
-        self.wait_for(gather::EVENTS, Some(time))?;
-        Ok(!self.early.is_empty() || !self.ring.completion().is_empty())
-    }
-
-    fn wait_for(&mut self, count: u32, timeout: Option<Duration>) -> io::Result<()> {
         if !self.early.is_empty() {
             return self.poll();
         }
@@ -203,7 +189,7 @@ impl Ring {
             Some(time) => SubmitArgs::new().timespec(time),
             None => SubmitArgs::new(),
         };
-        busy_is_fine(self.enter(count, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
+        busy_is_fine(self.enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
     }
 
     /// Moves the completions there are to the end of `into`.

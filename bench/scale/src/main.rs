@@ -58,9 +58,6 @@ pub(crate) struct Options {
     /// Those come back at random times within so many seconds, as clients do (RFC 6120 3.3 has 0 to 60 seconds).
     #[arg(long, default_value_t = 20.0)]
     storm_spread_s: f64,
-    /// How long busy shards and workers rest before they look again, in microseconds.
-    #[arg(long, default_value_t = 0)]
-    gather_us: u64,
     /// Shards; none: as many as the limit of descriptors needs.
     #[arg(long)]
     shards: Option<u64>,

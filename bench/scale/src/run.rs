@@ -109,7 +109,6 @@ fn serve(options: &Options, data: &Path, shards: u64, to: &str) -> io::Result<Pr
     let log = File::create(options.folder.join("serve.log"))?;
     let mut command = Command::new(&options.throng);
     command.args(["serve", "--driver", "uring", "--plain-auth", "--backlog", "16384"]);
-    command.args(["--gather-microseconds", &options.gather_us.to_string()]);
     command.arg("--data").arg(data).args(["--shards", &shards.to_string()]);
     // A ring for each pair of shards: short ones, for there are many.
     command.args(["--mail-ring-slots", "128", "--store-cache-bytes", "64MiB"]);
@@ -146,7 +145,6 @@ fn load_arguments(options: &Options, to: &str, server: u32) -> Vec<String> {
         ("storm-spread-s", options.storm_spread_s.to_string()),
         ("processes", options.processes.to_string()),
         ("driver", "uring".into()),
-        ("gather-us", options.gather_us.to_string()),
     ];
     if options.tls {
         flags.extend([("tls", "direct".into()), ("tls-insecure", "true".into())]);

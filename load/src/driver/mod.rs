@@ -24,8 +24,6 @@ pub(crate) struct Settings {
     pub(crate) to: SocketAddr,
     /// Addresses to connect from; none: the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
-    /// How long a busy worker rests before it looks again (`throng_ring::Gather`); zero for not at all.
-    pub(crate) gather: Duration,
 }
 
 /// Which system calls carry the connections.

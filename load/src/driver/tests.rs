@@ -24,7 +24,7 @@ impl Bench {
     fn new(kind: Kind, sources: Vec<IpAddr>) -> Bench {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let to = listener.local_addr().expect("its address");
-        let driver = open(kind, &Settings { clients: 8, to, sources, gather: Duration::ZERO }).expect("a driver");
+        let driver = open(kind, &Settings { clients: 8, to, sources }).expect("a driver");
         Bench { driver, told: Vec::new(), listener }
     }
 
@@ -124,8 +124,7 @@ fn nobody_listening_is_an_end_with_an_error() {
         let to = listener.local_addr().expect("its address");
         drop(listener);
         let mut bench = Bench::new(kind, Vec::new());
-        bench.driver =
-            open(kind, &Settings { clients: 1, to, sources: Vec::new(), gather: Duration::ZERO }).expect("a driver");
+        bench.driver = open(kind, &Settings { clients: 1, to, sources: Vec::new() }).expect("a driver");
         bench.driver.connect(0, 0);
         bench.until(|told| told.contains(&Told::Ended(0, true)));
         bench.driver.close(0, false);

@@ -80,12 +80,7 @@ impl Stage {
             first_pair: 0,
             run: 1,
             driver: Kind::Epoll,
-            sockets: driver::Settings {
-                clients: scenario.sessions,
-                to: scenario.to,
-                sources: Vec::new(),
-                gather: Duration::ZERO,
-            },
+            sockets: driver::Settings { clients: scenario.sessions, to: scenario.to, sources: Vec::new() },
             memory_before: None,
             scenario,
         };

@@ -306,12 +306,6 @@ options! {
     Machine Detail Restart mail_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
         "Batches that may wait from one shard to another.",
         "A full ring makes the sending shard keep the batch and read less from its clients.";
-    Machine Detail Restart gather_microseconds: Option<u64>,
-        Kind::CountOrAuto { min: 0, max: 100_000, unit: "microseconds" }, "0",
-        "How long a busy shard rests before it looks for events again, so that a turn has more than one; 0 for not at all.",
-        "auto is 0 as long as there are no more shards than cores, else 100 for each shard that a core has beyond the first, \
-         5,000 at most: many shards on few cores would wake each other for an event each. A shard that is not busy \
-         looks at once.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
         "Time that streams have to close at a stop, after `<system-shutdown/>`.",
         "A second signal ends the wait.";

@@ -57,7 +57,7 @@ pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
-pub use throng_ring::{Gather, KEY_MAX};
+pub use throng_ring::KEY_MAX;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -182,9 +182,6 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
     pub linger: Duration,
-    /// How long a busy thread rests before it looks for events again, so that it finds more than one ([`Gather`]); zero for
-    /// not at all.
-    pub gather: Duration,
 }
 
 impl Default for Settings {
@@ -194,7 +191,6 @@ impl Default for Settings {
             descriptors: u32::MAX,
             receive_buffer_bytes: 256 << 10,
             linger: Duration::from_secs(3),
-            gather: Duration::ZERO,
         }
     }
 }

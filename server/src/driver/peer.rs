@@ -54,11 +54,6 @@ impl Peer {
         self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether the driver was told since the last time.
-    pub(super) fn is_told(&self) -> bool {
-        self.0.state.load(Ordering::Acquire) == NOTIFIED
-    }
-
     /// The driver has waited; true when it was told since the last time.
     pub(super) fn wakes_up(&self) -> bool {
         self.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED

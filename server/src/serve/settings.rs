@@ -153,11 +153,7 @@ pub(super) fn raise_descriptor_limit() -> u64 {
 pub(super) fn driver_settings(config: &Config, shards: u16, descriptors: u64) -> driver::Settings {
     let usual = driver::Settings::default();
     let slots = config.shard_connections_max.and_then(|n| u32::try_from(n).ok()).unwrap_or(usual.slots);
-    let gather = match config.gather_microseconds {
-        Some(time) => std::time::Duration::from_micros(time),
-        None => driver::Gather::among(shards.into(), super::cores() as u64),
-    };
-    driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), gather, ..usual }
+    driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), ..usual }
 }
 
 /// One shard's share of what is left when the rest of the process has its own; at least one.

@@ -9,8 +9,8 @@ use socket2::SockAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-use throng_ring::{Gather, Op, Ring, Use, Word, cqueue};
+use std::time::Duration;
+use throng_ring::{Op, Ring, Use, Word, cqueue};
 
 /// The multishot poll is in the kernel.
 const POLLING: u8 = 1;
@@ -83,7 +83,6 @@ pub(super) struct Uring {
     receiving: usize,
     to: Box<SockAddr>,
     sources: Box<[SockAddr]>,
-    gather: Gather,
 }
 
 /// Whether a ring with all operations can be made.
@@ -116,7 +115,6 @@ impl Uring {
             receiving: 0,
             to: Box::new(settings.to.into()),
             sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
-            gather: Gather::new(settings.gather),
         })
     }
 
@@ -146,22 +144,6 @@ impl Uring {
             slot.flags |= QUEUED;
             self.ready.push_back(index);
         }
-    }
-
-    fn idle(&mut self, timeout: Duration) -> io::Result<()> {
-        if let Some(time) = self.gather.rest(Some(timeout)) {
-            let any = self.ring.rest(time)?;
-            self.gather.rested(any);
-            if any || time == timeout {
-                return Ok(());
-            }
-        }
-        let since = self.gather.is_on().then(Instant::now);
-        self.ring.sleep(Some(timeout))?;
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        Ok(())
     }
 
     /// Takes the completions there are and handles each.
@@ -417,7 +399,7 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         if self.ready.is_empty() && !timeout.is_zero() {
-            self.idle(timeout)?;
+            self.ring.sleep(Some(timeout))?;
         } else {
             self.ring.poll()?;
         }

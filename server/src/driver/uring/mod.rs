@@ -31,9 +31,9 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use throng_engine::slots::Slots;
-use throng_ring::{Gather, Op, Ring, Use, Word, cqueue, sys};
+use throng_ring::{Op, Ring, Use, Word, cqueue, sys};
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -69,7 +69,6 @@ pub(super) struct Uring {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
-    gather: Gather,
     peer: Peer,
 }
 
@@ -101,7 +100,6 @@ impl Uring {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
-            gather: Gather::new(settings.gather),
             peer,
         };
         driver.watch_peer();
@@ -199,24 +197,12 @@ impl Uring {
         self.alarms.next(now)
     }
 
-    /// Waits until something happens. In a rest the peers need no system call to tell something: it is over soon.
+    /// Waits until something happens.
     fn idle(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if let Some(time) = self.gather.rest(timeout) {
-            let any = self.ring.rest(time)? || self.peer.is_told();
-            self.gather.rested(any);
-            if any {
-                return Ok(());
-            }
-        }
         if !self.peer.falls_asleep() {
             return self.ring.poll();
         }
-        let since = self.gather.is_on().then(Instant::now);
-        self.ring.sleep(timeout)?;
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        Ok(())
+        self.ring.sleep(timeout)
     }
 
     /// An open connection.
