@@ -125,7 +125,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
             first_pair,
             run,
             driver: division.driver,
-            sockets: driver::Settings { clients, to: scenario.to, sources: sources.clone() },
+            sockets: driver::Settings { clients, table_slots: u32::MAX, to: scenario.to, sources: sources.clone() },
             memory_before: (worker == own.start).then(watch::own_memory_bytes),
         }
     };

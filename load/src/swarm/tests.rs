@@ -80,7 +80,12 @@ impl Stage {
             first_pair: 0,
             run: 1,
             driver: Kind::Epoll,
-            sockets: driver::Settings { clients: scenario.sessions, to: scenario.to, sources: Vec::new() },
+            sockets: driver::Settings {
+                clients: scenario.sessions,
+                table_slots: u32::MAX,
+                to: scenario.to,
+                sources: Vec::new(),
+            },
             memory_before: None,
             scenario,
         };

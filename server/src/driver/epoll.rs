@@ -126,7 +126,7 @@ impl Epoll {
     fn room(&self) -> &AtomicI64 {
         match self.peer.door() {
             Door::Epoll { room, .. } => room,
-            Door::Uring(_) => unreachable!("an epoll driver has an epoll door"),
+            Door::Uring { .. } => unreachable!("an epoll driver has an epoll door"),
         }
     }
 
