@@ -309,7 +309,7 @@ table! {
         driver: DriverChoice = DriverChoice::Auto, "WORD",
             "What carries the connections: auto, uring or epoll";
         threads: u32 = 1, "N",
-            "Worker threads of each process; more are made if the sessions need more than one table of descriptors";
+            "Worker threads of each process; each has as many tables of descriptors as its sessions need";
         processes: u32 = 1, "N",
             "Processes that share the work under this one's control";
         sources: u32 = 0, "N",

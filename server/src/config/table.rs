@@ -289,16 +289,18 @@ options! {
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",
         "Number of shards, each a thread that owns its users; auto is one a core.",
-        "May exceed the cores: with io_uring each shard holds its own table of connections, so 60 shards hold more \
-         connections than the process may open descriptors. The 4,096 partitions of users are dealt out over them.";
+        "May exceed the cores. How many connections a shard holds is shard_connections_max. The 4,096 partitions of users \
+         are dealt out over the shards.";
     Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
         "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
         "";
     Machine Detail Restart shard_connections_max: Option<u64>,
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
-        "With epoll each connection takes a descriptor of the process: the shards share its limit (RLIMIT_NOFILE, which \
-         the server raises as far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
+        "With io_uring connections take no descriptors, but each table of them is bounded by the limit on descriptors \
+         (RLIMIT_NOFILE): auto is one table, of 19,900 at most, and a shard that is to hold more has as many tables as it \
+         needs, each a ring of the kernel's of some 0.4 MB. With epoll each connection takes a descriptor of the process: the shards share the limit (which the server raises as \
+         far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
          there is no room waits in the kernel's queue.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
