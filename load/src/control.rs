@@ -107,7 +107,6 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
     let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
     let sources = sources(scenario);
     let count = division.workers();
-    let gather = Duration::from_micros(scenario.gather_us.into());
     let others = scenario.sessions - scenario.pairs * 2;
     let own = process * division.threads..(process + 1) * division.threads;
     let plan = |worker: u32| {
@@ -126,7 +125,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
             first_pair,
             run,
             driver: division.driver,
-            sockets: driver::Settings { clients, to: scenario.to, sources: sources.clone(), gather },
+            sockets: driver::Settings { clients, table_slots: u32::MAX, to: scenario.to, sources: sources.clone() },
             memory_before: (worker == own.start).then(watch::own_memory_bytes),
         }
     };

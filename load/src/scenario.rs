@@ -306,12 +306,10 @@ table! {
             "Of all random choices";
     }
     "Generator" {
-        gather_us: u32 = 0, "MICROSECONDS",
-            "How long a busy worker rests before it looks for events again, so that it finds more than one; at most 100000";
         driver: DriverChoice = DriverChoice::Auto, "WORD",
             "What carries the connections: auto, uring or epoll";
         threads: u32 = 1, "N",
-            "Worker threads of each process; more are made if the sessions need more than one table of descriptors";
+            "Worker threads of each process; each has as many tables of descriptors as its sessions need";
         processes: u32 = 1, "N",
             "Processes that share the work under this one's control";
         sources: u32 = 0, "N",
@@ -384,7 +382,6 @@ impl Scenario {
                 self.tls != Tls::Off && !self.tls_insecure,
                 "tls: certificates are not checked here; give tls_insecure as well",
             ),
-            (self.gather_us > 100_000, "gather_us: at most 100000"),
             (self.threads == 0 || self.threads > 1024, "threads: 1 to 1024"),
             (self.processes == 0 || self.processes > 1024, "processes: 1 to 1024"),
         ];

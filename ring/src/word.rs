@@ -33,6 +33,8 @@ pub enum Op {
     Shutdown = 11,
     /// The peer's address is in its room.
     PeerName = 12,
+    /// Another table of the ring has completions; its number in place of the slot.
+    Table = 13,
 }
 
 /// The word of an operation: kind (8 bits), slot (24 bits), generation or index (32 bits).
@@ -53,7 +55,7 @@ impl Word {
 
     /// The kind.
     pub fn op(self) -> Op {
-        const OPS: [Op; 13] = [
+        const OPS: [Op; 14] = [
             Op::None,
             Op::Accept,
             Op::Link,
@@ -67,6 +69,7 @@ impl Word {
             Op::Wake,
             Op::Shutdown,
             Op::PeerName,
+            Op::Table,
         ];
         OPS.get((self.0 >> 56) as usize).copied().unwrap_or(Op::None)
     }
@@ -93,11 +96,11 @@ mod tests {
 
     #[test]
     fn a_word_says_what_was_put_into_it() {
-        for number in 0..=12u8 {
+        for number in 0..=13u8 {
             let word = Word::new(Word(u64::from(number) << 56).op(), 0x00ab_cdef, 0x8765_4321);
             assert_eq!((word.op() as u8, word.slot(), word.low()), (number, 0x00ab_cdef, 0x8765_4321));
         }
-        assert_eq!(Word(13 << 56).op(), Op::None);
+        assert_eq!(Word(14 << 56).op(), Op::None);
         let word = Word::arrive(KEY_MAX);
         assert_eq!((word.op(), word.key()), (Op::Arrive, KEY_MAX));
     }

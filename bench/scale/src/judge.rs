@@ -137,6 +137,8 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
         "cores": std::thread::available_parallelism().map_or(0, |n| n.get()),
         "memory": total,
         "shards": measured.shards,
+        "tables_a_shard": measured.tables,
+        "workers": options.workers,
         "met": met,
         "budgets": told,
         "ended_by": measured.ended_by,

@@ -1,7 +1,7 @@
 //! `scale`: very many sessions on one machine, both ends of each.
 //!
-//! One command that raises the kernel's limits, makes the accounts, starts the server with as many shards as the limit of
-//! descriptors needs, brings up the sessions with `throng load`, holds them while some chat and presence changes, samples
+//! One command that raises the kernel's limits, makes the accounts, starts the server with as many tables of
+//! descriptors as the limit on them needs, brings up the sessions with `throng load`, holds them while some chat and presence changes, samples
 //! both programs and the kernel once a second, judges the budgets, and sets the limits back.
 #![forbid(unsafe_code)]
 
@@ -58,12 +58,12 @@ pub(crate) struct Options {
     /// Those come back at random times within so many seconds, as clients do (RFC 6120 3.3 has 0 to 60 seconds).
     #[arg(long, default_value_t = 20.0)]
     storm_spread_s: f64,
-    /// How long busy shards and workers rest before they look again, in microseconds.
-    #[arg(long, default_value_t = 0)]
-    gather_us: u64,
-    /// Shards; none: as many as the limit of descriptors needs.
-    #[arg(long)]
-    shards: Option<u64>,
+    /// Shards of the server, each with as many tables of descriptors as its sessions need.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4_096))]
+    shards: u64,
+    /// Worker threads of the generator, in all; likewise.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    workers: u64,
     /// Processes of the generator.
     #[arg(long, default_value_t = 1)]
     processes: u64,

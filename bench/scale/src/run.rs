@@ -15,6 +15,9 @@ use crate::watch::{Look, descriptors_max, look};
 /// Partitions that users are dealt out over.
 const PARTITIONS: u64 = 4_096;
 
+/// The most that a shard takes (`shard_connections_max`).
+const ROOM_MAX: u64 = 1_000_000;
+
 /// How long the server has to close what is left.
 const STOP_MAX: Duration = Duration::from_secs(30);
 
@@ -22,6 +25,8 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Measured {
     /// Shards of the server.
     pub(crate) shards: u64,
+    /// Tables of descriptors of each.
+    pub(crate) tables: u64,
     /// The machine before the server was started.
     pub(crate) before: Look,
     /// A look a second, with its time since the generator was started.
@@ -71,11 +76,10 @@ impl Drop for Program {
     }
 }
 
-/// Shards that so many sessions need: no ring's table may fill up, and users are not spread quite evenly.
-pub(crate) fn shards(sessions: u64, descriptors: u64, cores: u64) -> u64 {
-    let room = descriptors * 94 / 100;
-    let fits = |shards: &u64| sessions * PARTITIONS.div_ceil(*shards) / PARTITIONS <= room;
-    (cores.max(1)..=PARTITIONS).find(fits).unwrap_or(PARTITIONS)
+/// Connections that each shard must have room for: users are not spread quite evenly, a connection may be accepted by any
+/// shard, and no table may fill up.
+pub(crate) fn room(connections: u64, shards: u64) -> u64 {
+    (connections * PARTITIONS.div_ceil(shards) / PARTITIONS * 110 / 100 + 4_096).min(ROOM_MAX)
 }
 
 fn checked(what: &str, command: &mut Command) -> io::Result<()> {
@@ -105,12 +109,12 @@ fn free_port() -> io::Result<String> {
 }
 
 /// Starts the server and waits until it serves.
-fn serve(options: &Options, data: &Path, shards: u64, to: &str) -> io::Result<Program> {
+fn serve(options: &Options, data: &Path, room: u64, to: &str) -> io::Result<Program> {
     let log = File::create(options.folder.join("serve.log"))?;
     let mut command = Command::new(&options.throng);
     command.args(["serve", "--driver", "uring", "--plain-auth", "--backlog", "16384"]);
-    command.args(["--gather-microseconds", &options.gather_us.to_string()]);
-    command.arg("--data").arg(data).args(["--shards", &shards.to_string()]);
+    command.arg("--data").arg(data).args(["--shards", &options.shards.to_string()]);
+    command.args(["--shard-connections-max", &room.to_string()]);
     // A ring for each pair of shards: short ones, for there are many.
     command.args(["--mail-ring-slots", "128", "--store-cache-bytes", "64MiB"]);
     command.args(if options.tls { ["--c2s", "off", "--c2s-tls", to] } else { ["--c2s", to, "--c2s-tls", "off"] });
@@ -145,8 +149,8 @@ fn load_arguments(options: &Options, to: &str, server: u32) -> Vec<String> {
         ("storm-at-s", "10".into()),
         ("storm-spread-s", options.storm_spread_s.to_string()),
         ("processes", options.processes.to_string()),
+        ("threads", options.workers.div_ceil(options.processes).to_string()),
         ("driver", "uring".into()),
-        ("gather-us", options.gather_us.to_string()),
     ];
     if options.tls {
         flags.extend([("tls", "direct".into()), ("tls-insecure", "true".into())]);
@@ -162,18 +166,20 @@ pub(crate) fn run(options: &Options, stopped: &dyn Fn() -> bool) -> io::Result<M
     fs::create_dir_all(&options.folder)?;
     let data = options.folder.join("data");
     accounts(options, &data)?;
-    let cores = std::thread::available_parallelism()?.get() as u64;
     // In a storm the old connection of a session may still be there when the new one comes.
     let connections = (options.sessions as f64 * (1.0 + options.storm_share)) as u64;
-    let shards = options.shards.unwrap_or_else(|| shards(connections, descriptors_max(), cores));
+    let room = room(connections, options.shards);
+    let tables = room.div_ceil(descriptors_max());
     let result = options.folder.join("load.json");
     let _ = fs::remove_file(&result);
     // Written pages of the store count against what is available until they are on the disk.
     let _ = Command::new("sync").status();
     let before = look(None, None);
     let to = free_port()?;
-    let mut server = serve(options, &data, shards, &to)?;
-    eprintln!("serving  {to} with {shards} shards, process {}", server.id());
+    let mut server = serve(options, &data, room, &to)?;
+    let each = options.sessions.div_ceil(options.workers).div_ceil(descriptors_max());
+    eprintln!("serving  {to} with {} shards of {tables} tables, process {}", options.shards, server.id());
+    eprintln!("loading  with {} workers of {each} tables", options.workers);
     let arguments = load_arguments(options, &to, server.id());
     let mut load = Program::start(Command::new(&options.throng).arg("load").arg("--out").arg(&result).args(arguments))?;
     let start = Instant::now();
@@ -202,7 +208,7 @@ pub(crate) fn run(options: &Options, stopped: &dyn Fn() -> bool) -> io::Result<M
     if !options.keep {
         fs::remove_dir_all(&options.folder)?;
     }
-    Ok(Measured { shards, before, looks, load: load.unwrap_or_default(), ended_by })
+    Ok(Measured { shards: options.shards, tables, before, looks, load: load.unwrap_or_default(), ended_by })
 }
 
 #[cfg(test)]
@@ -210,11 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_shard_has_more_sessions_than_its_ring_has_room() {
+    fn no_shard_has_more_sessions_than_it_has_room() {
         for sessions in [1, 20_000, 100_000, 1_000_000, 2_000_000] {
-            let count = shards(sessions, 20_000, 2);
-            assert!(count >= 2 && sessions * PARTITIONS.div_ceil(count) / PARTITIONS < 19_000, "{sessions}: {count}");
+            for shards in [1, 2, 8, 54] {
+                let share = sessions * PARTITIONS.div_ceil(shards) / PARTITIONS;
+                let room = room(sessions, shards);
+                assert!(room > share + share / 20 || room == ROOM_MAX, "{sessions} over {shards}: {room}");
+            }
         }
-        assert_eq!(shards(1_000, 20_000, 2), 2);
+        assert_eq!(room(1_000_000, 8), 141_596);
     }
 }

@@ -1,5 +1,5 @@
-//! Everything that depends on time alone. There is no timer object a connection: slots are looked at in turn, all of them
-//! once a period, a share of them each turn.
+//! Everything that depends on time alone. There is no timer object a connection: slots are looked at in turn, a share of
+//! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{ConnState, NONE, Stage};
@@ -7,8 +7,14 @@ use crate::shard::Shard;
 use crate::shard::stream::Ending;
 use crate::wire::error::StreamCondition;
 
-/// Every slot is looked at once in this time, milliseconds. Time-outs are late by this much at the most.
-const PERIOD_MS: u64 = 2_000;
+/// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth...
+const LOOKS: u64 = 8;
+/// ... or by this, milliseconds, which is where a connection's time-out of 30 s lies and longer ones need not.
+const PERIOD_MS_MAX: u64 = 8_000;
+/// No kind is looked at more often than once in this time, milliseconds.
+const PERIOD_MS_MIN: u64 = 100;
+/// No part of a round is made more often than this, milliseconds.
+const STEP_MS: u64 = 20;
 /// Rows of mailboxes that have moved are written this often, milliseconds.
 const ROWS_MS: u64 = 1_000;
 /// Mailboxes that have moved are written when there are this many.
@@ -17,11 +23,10 @@ const ROWS_MOST: usize = 4_096;
 /// Where the sweep stands.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    last_ms: u64,
     rows_ms: u64,
-    conn: u32,
-    session: u32,
-    user: u32,
+    conns: Round,
+    sessions: Round,
+    users: Round,
     /// Users whose mailbox row may have changed.
     moved: Vec<u32>,
 }
@@ -35,35 +40,60 @@ impl Sweeper {
     }
 }
 
-/// Slots due after `elapsed_ms`, of `slots` in all.
-fn share(slots: u32, elapsed_ms: u64) -> u32 {
-    let due = u64::from(slots) * elapsed_ms.min(PERIOD_MS) / PERIOD_MS;
-    u32::try_from(due).unwrap_or(slots).min(slots)
+/// One kind's round over its slots.
+#[derive(Debug, Default)]
+struct Round {
+    last_ms: u64,
+    /// The slot looked at last.
+    at: u32,
+}
+
+impl Round {
+    /// Slots to be looked at now, of `slots` that are looked at once in `period_ms`: none before a step is over, and one at
+    /// least then.
+    fn due(&mut self, now_ms: u64, slots: u32, period_ms: u64) -> u32 {
+        let elapsed_ms = now_ms.saturating_sub(self.last_ms);
+        if elapsed_ms < STEP_MS {
+            return 0;
+        }
+        self.last_ms = now_ms;
+        let share = u64::from(slots) * elapsed_ms.min(period_ms) / period_ms;
+        u32::try_from(share).unwrap_or(slots).max(1).min(slots)
+    }
+
+    /// The next slot of `slots`.
+    fn next(&mut self, slots: u32) -> u32 {
+        self.at = (self.at + 1) % slots;
+        self.at
+    }
+}
+
+/// How often slots with such time-outs are looked at; 0 is none.
+fn period_ms(timeouts_s: &[u32]) -> u64 {
+    let shortest = timeouts_s.iter().filter(|s| **s > 0).min();
+    shortest.map_or(PERIOD_MS_MAX, |s| (u64::from(*s) * 1_000 / LOOKS).clamp(PERIOD_MS_MIN, PERIOD_MS_MAX))
 }
 
 impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
         self.write_moved_rows();
-        let elapsed = self.now.mono_ms.saturating_sub(self.sweeper.last_ms);
-        // At least one slot of each kind a sweep, and no sweep more often than a hundredth of the period.
-        if elapsed < PERIOD_MS / 100 {
-            return;
+        let (now_ms, settings) = (self.now.mono_ms, &self.settings);
+        let conns_ms = period_ms(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
+        let (sessions_ms, users_ms) = (period_ms(&[settings.resume_s_max]), period_ms(&[settings.cache_s]));
+        for _ in 0..self.sweeper.conns.due(now_ms, self.conns.slots(), conns_ms) {
+            let slot = self.sweeper.conns.next(self.conns.slots());
+            self.sweep_conn(self.conns.id(slot));
         }
-        self.sweeper.last_ms = self.now.mono_ms;
-        for _ in 0..share(self.conns.slots(), elapsed).max(1).min(self.conns.slots()) {
-            self.sweeper.conn = (self.sweeper.conn + 1) % self.conns.slots();
-            self.sweep_conn(self.conns.id(self.sweeper.conn));
-        }
-        for _ in 0..share(self.sessions.slots(), elapsed).max(1).min(self.sessions.slots()) {
-            self.sweeper.session = (self.sweeper.session + 1) % self.sessions.slots();
-            if let Some(id) = self.sessions.id(self.sweeper.session) {
+        for _ in 0..self.sweeper.sessions.due(now_ms, self.sessions.slots(), sessions_ms) {
+            let slot = self.sweeper.sessions.next(self.sessions.slots());
+            if let Some(id) = self.sessions.id(slot) {
                 self.sweep_session(id);
             }
         }
-        for _ in 0..share(self.users.slots(), elapsed).max(1).min(self.users.slots()) {
-            self.sweeper.user = (self.sweeper.user + 1) % self.users.slots();
-            self.sweep_user(self.sweeper.user);
+        for _ in 0..self.sweeper.users.due(now_ms, self.users.slots(), users_ms) {
+            let slot = self.sweeper.users.next(self.users.slots());
+            self.sweep_user(slot);
         }
     }
 
@@ -168,13 +198,34 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{PERIOD_MS, share};
+    use super::{PERIOD_MS_MAX, PERIOD_MS_MIN, Round, STEP_MS, period_ms};
 
     #[test]
-    fn all_slots_are_due_once_a_period() {
-        assert_eq!(share(1000, PERIOD_MS), 1000);
-        assert_eq!(share(1000, PERIOD_MS / 10), 100);
-        assert_eq!(share(1000, u64::MAX / 2000), 1000);
-        assert_eq!(share(0, PERIOD_MS), 0);
+    fn all_slots_are_looked_at_once_a_period_however_long_a_step_is() {
+        for (slots, step_ms) in [(1, 20), (7, 33), (1000, 21), (1000, 5_000), (100_000, 20), (100_000, 7_000)] {
+            let (mut round, mut seen) = (Round::default(), vec![0; slots as usize]);
+            // A step's fraction of a slot is not carried over: a round may take that much longer.
+            let mut now_ms = 0;
+            while now_ms <= 2 * PERIOD_MS_MAX {
+                now_ms += step_ms;
+                for _ in 0..round.due(now_ms, slots, PERIOD_MS_MAX) {
+                    seen[round.next(slots) as usize] += 1;
+                }
+            }
+            assert!(seen.iter().all(|looks| *looks >= 1), "{slots} slots, a step each {step_ms} ms");
+        }
+        assert_eq!(Round::default().due(STEP_MS, 0, PERIOD_MS_MAX), 0);
+        assert_eq!(Round::default().due(STEP_MS - 1, 1000, PERIOD_MS_MAX), 0);
+        assert_eq!(Round::default().due(u64::MAX, 1000, PERIOD_MS_MAX), 1000, "once, not more often");
+    }
+
+    #[test]
+    fn the_shortest_time_out_says_how_often() {
+        assert_eq!(period_ms(&[30, 600, 60]), 3_750);
+        assert_eq!(period_ms(&[30, 0, 60]), 3_750, "0 is none");
+        assert_eq!(period_ms(&[1, 600]), 125);
+        assert_eq!(period_ms(&[300]), PERIOD_MS_MAX);
+        assert_eq!(period_ms(&[0]), PERIOD_MS_MAX);
+        const { assert!(PERIOD_MS_MIN > STEP_MS) };
     }
 }

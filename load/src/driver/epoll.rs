@@ -6,8 +6,8 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
-use throng_ring::{Gather, sys};
+use std::time::Duration;
+use throng_ring::sys;
 
 /// Events taken in one call.
 const EVENTS_PER_WAIT: usize = 1024;
@@ -39,7 +39,6 @@ pub(super) struct Epoll {
     to: SockAddr,
     family: Domain,
     sources: Vec<SockAddr>,
-    gather: Gather,
 }
 
 impl Epoll {
@@ -55,7 +54,6 @@ impl Epoll {
             to: settings.to.into(),
             family: Domain::for_address(settings.to),
             sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
-            gather: Gather::new(settings.gather),
         })
     }
 
@@ -160,24 +158,6 @@ impl Epoll {
         self.arm(client);
     }
 
-    fn idle(&mut self, timeout: Duration, timeout_ms: i32, events: &mut Vec<libc::epoll_event>) -> io::Result<()> {
-        let rest = self.gather.rest(Some(timeout)).filter(|_| timeout_ms > 0);
-        if let Some(time) = rest {
-            std::thread::sleep(time);
-            sys::epoll_wait(&self.epoll, events, 0)?;
-            self.gather.rested(!events.is_empty());
-            if !events.is_empty() || time == timeout {
-                return Ok(());
-            }
-        }
-        let since = self.gather.is_on().then(Instant::now);
-        let waited = sys::epoll_wait(&self.epoll, events, timeout_ms);
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        waited
-    }
-
     fn tell(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
         for notice in std::mem::take(&mut self.notices) {
             let gone = |client: u32| !self.slots[client as usize].open;
@@ -242,7 +222,7 @@ impl Driver for Epoll {
         // Rounded up: waking early would make the caller spin until the time has come.
         let timeout_ms = if busy { 0 } else { timeout.as_nanos().div_ceil(1_000_000).min(10_000) as i32 };
         let mut events = std::mem::take(&mut self.events);
-        let waited = self.idle(timeout, timeout_ms, &mut events);
+        let waited = sys::epoll_wait(&self.epoll, &mut events, timeout_ms);
         for event in &events {
             self.ready(event.u64 as u32, event.events, on_event);
         }

@@ -20,12 +20,12 @@ use throng_ring::sys;
 pub(crate) struct Settings {
     /// Clients, numbered from 0: the most connections there will be.
     pub(crate) clients: u32,
+    /// Connections at most in one table of direct descriptors (io_uring); lowered to the process's limit of descriptors.
+    pub(crate) table_slots: u32,
     /// The server.
     pub(crate) to: SocketAddr,
     /// Addresses to connect from; none: the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
-    /// How long a busy worker rests before it looks again (`throng_ring::Gather`); zero for not at all.
-    pub(crate) gather: Duration,
 }
 
 /// Which system calls carry the connections.
@@ -84,8 +84,8 @@ const BUFFER_BYTES: usize = 128 << 10;
 pub(crate) fn clients_max(kind: Kind) -> u32 {
     let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
     match kind {
-        // The kernel bounds a ring's table by the limit of the process, but a process may have many rings.
-        Kind::Uring => limit.min(1 << 24),
+        // The kernel bounds a ring's table by the limit of the process, but a worker may have many.
+        Kind::Uring => 1 << 23,
         // Some descriptors are the process's own; workers share the rest.
         Kind::Epoll => limit.saturating_sub(256).max(1),
     }

@@ -21,10 +21,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(kind: Kind, sources: Vec<IpAddr>) -> Bench {
+    fn new(on: On, sources: Vec<IpAddr>) -> Bench {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let to = listener.local_addr().expect("its address");
-        let driver = open(kind, &Settings { clients: 8, to, sources, gather: Duration::ZERO }).expect("a driver");
+        let driver =
+            open(on.kind, &Settings { clients: 8, table_slots: on.table_slots, to, sources }).expect("a driver");
         Bench { driver, told: Vec::new(), listener }
     }
 
@@ -70,18 +71,26 @@ fn received(told: &[Told], client: u32) -> Vec<u8> {
     of_client.flatten().copied().collect()
 }
 
-fn both(test: impl Fn(Kind)) {
-    test(Kind::Epoll);
+/// What a test runs on: io_uring with one table and with several, too.
+#[derive(Clone, Copy)]
+struct On {
+    kind: Kind,
+    table_slots: u32,
+}
+
+fn on_all(test: impl Fn(On)) {
+    test(On { kind: Kind::Epoll, table_slots: u32::MAX });
     // Where a sandbox hides io_uring the other half is all that can be tried.
     if uring_works().is_ok() {
-        test(Kind::Uring);
+        test(On { kind: Kind::Uring, table_slots: u32::MAX });
+        test(On { kind: Kind::Uring, table_slots: 3 });
     }
 }
 
 #[test]
 fn bytes_go_both_ways_and_the_end_is_told() {
-    both(|kind| {
-        let mut bench = Bench::new(kind, Vec::new());
+    on_all(|on| {
+        let mut bench = Bench::new(on, Vec::new());
         let mut peer = bench.connected(3);
         bench.driver.send(3, b"hello".to_vec());
         bench.until(|told| told.contains(&Told::Sent(3)));
@@ -101,9 +110,9 @@ fn bytes_go_both_ways_and_the_end_is_told() {
 
 #[test]
 fn a_number_connects_again_after_its_close_from_its_own_address() {
-    both(|kind| {
+    on_all(|on| {
         let sources = ["127.0.0.2".parse().expect("an address"), "127.0.0.3".parse().expect("an address")];
-        let mut bench = Bench::new(kind, sources.to_vec());
+        let mut bench = Bench::new(on, sources.to_vec());
         for _ in 0..3 {
             bench.told.clear();
             let peer = bench.connected(1);
@@ -119,13 +128,13 @@ fn a_number_connects_again_after_its_close_from_its_own_address() {
 
 #[test]
 fn nobody_listening_is_an_end_with_an_error() {
-    both(|kind| {
+    on_all(|on| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let to = listener.local_addr().expect("its address");
         drop(listener);
-        let mut bench = Bench::new(kind, Vec::new());
-        bench.driver =
-            open(kind, &Settings { clients: 1, to, sources: Vec::new(), gather: Duration::ZERO }).expect("a driver");
+        let mut bench = Bench::new(on, Vec::new());
+        bench.driver = open(on.kind, &Settings { clients: 1, table_slots: on.table_slots, to, sources: Vec::new() })
+            .expect("a driver");
         bench.driver.connect(0, 0);
         bench.until(|told| told.contains(&Told::Ended(0, true)));
         bench.driver.close(0, false);
@@ -135,8 +144,8 @@ fn nobody_listening_is_an_end_with_an_error() {
 
 #[test]
 fn what_comes_in_a_pause_comes_after_it() {
-    both(|kind| {
-        let mut bench = Bench::new(kind, Vec::new());
+    on_all(|on| {
+        let mut bench = Bench::new(on, Vec::new());
         let mut peer = bench.connected(0);
         bench.driver.pause(0);
         peer.write_all(&[b'x'; 1000]).expect("a write");
@@ -151,8 +160,8 @@ fn what_comes_in_a_pause_comes_after_it() {
 
 #[test]
 fn a_send_that_the_peer_does_not_read_is_given_up_with_the_close() {
-    both(|kind| {
-        let mut bench = Bench::new(kind, Vec::new());
+    on_all(|on| {
+        let mut bench = Bench::new(on, Vec::new());
         let peer = bench.connected(0);
         bench.driver.send(0, vec![0; 32 << 20]);
         for _ in 0..5 {
@@ -163,5 +172,36 @@ fn a_send_that_the_peer_does_not_read_is_given_up_with_the_close() {
         bench.until(|told| told.contains(&Told::Closed(0)));
         assert!(!bench.told.iter().any(|told| matches!(told, Told::Sent(_) | Told::Ended(..))), "{:?}", bench.told);
         drop(peer);
+    });
+}
+
+/// Each client in turn, while all others are there: whichever table it is in, its events end the wait.
+#[test]
+fn all_clients_are_heard_and_can_be_closed_and_connected_again() {
+    on_all(|on| {
+        let mut bench = Bench::new(on, Vec::new());
+        let mut peers: Vec<TcpStream> = (0..8).map(|client| bench.connected(client)).collect();
+        for round in 0..40 {
+            let client = round * 5 % 8;
+            let peer = &mut peers[client as usize];
+            peer.write_all(b"to you").expect("a write");
+            bench.told.clear();
+            let start = Instant::now();
+            while received(&bench.told, client) != b"to you" {
+                bench.turn(Duration::from_secs(5));
+            }
+            assert!(start.elapsed() < Duration::from_secs(4), "the wait lasted beyond the event");
+            bench.driver.send(client, b"and you".to_vec());
+            bench.until(|told| told.contains(&Told::Sent(client)));
+            let mut got = [0; 7];
+            peer.read_exact(&mut got).expect("bytes");
+            assert_eq!(&got, b"and you");
+            if round % 3 == 0 {
+                bench.driver.close(client, round % 2 == 0);
+                bench.until(|told| told.contains(&Told::Closed(client)));
+                bench.told.clear();
+                peers[client as usize] = bench.connected(client);
+            }
+        }
     });
 }

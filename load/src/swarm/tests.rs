@@ -82,9 +82,9 @@ impl Stage {
             driver: Kind::Epoll,
             sockets: driver::Settings {
                 clients: scenario.sessions,
+                table_slots: u32::MAX,
                 to: scenario.to,
                 sources: Vec::new(),
-                gather: Duration::ZERO,
             },
             memory_before: None,
             scenario,

@@ -289,16 +289,18 @@ options! {
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",
         "Number of shards, each a thread that owns its users; auto is one a core.",
-        "May exceed the cores: with io_uring each shard holds its own table of connections, so 60 shards hold more \
-         connections than the process may open descriptors. The 4,096 partitions of users are dealt out over them.";
+        "May exceed the cores. How many connections a shard holds is shard_connections_max. The 4,096 partitions of users \
+         are dealt out over the shards.";
     Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
         "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
         "";
     Machine Detail Restart shard_connections_max: Option<u64>,
         Kind::CountOrAuto { min: 16, max: 1_000_000, unit: "connections" }, "auto",
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
-        "With epoll each connection takes a descriptor of the process: the shards share its limit (RLIMIT_NOFILE, which \
-         the server raises as far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
+        "With io_uring connections take no descriptors, but each table of them is bounded by the limit on descriptors \
+         (RLIMIT_NOFILE): auto is one table, of 19,900 at most, and a shard that is to hold more has as many tables as it \
+         needs, each a ring of the kernel's of some 0.4 MB. With epoll each connection takes a descriptor of the process: the shards share the limit (which the server raises as \
+         far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
          there is no room waits in the kernel's queue.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
@@ -306,12 +308,6 @@ options! {
     Machine Detail Restart mail_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
         "Batches that may wait from one shard to another.",
         "A full ring makes the sending shard keep the batch and read less from its clients.";
-    Machine Detail Restart gather_microseconds: Option<u64>,
-        Kind::CountOrAuto { min: 0, max: 100_000, unit: "microseconds" }, "0",
-        "How long a busy shard rests before it looks for events again, so that a turn has more than one; 0 for not at all.",
-        "auto is 0 as long as there are no more shards than cores, else 100 for each shard that a core has beyond the first, \
-         5,000 at most: many shards on few cores would wake each other for an event each. A shard that is not busy \
-         looks at once.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
         "Time that streams have to close at a stop, after `<system-shutdown/>`.",
         "A second signal ends the wait.";

@@ -17,9 +17,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use throng_engine::slots::Slots;
-use throng_ring::{Gather, sys};
+use throng_ring::sys;
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -93,7 +93,6 @@ pub(super) struct Epoll {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
-    gather: Gather,
     peer: Peer,
 }
 
@@ -120,7 +119,6 @@ impl Epoll {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
-            gather: Gather::new(settings.gather),
             peer,
         })
     }
@@ -128,7 +126,7 @@ impl Epoll {
     fn room(&self) -> &AtomicI64 {
         match self.peer.door() {
             Door::Epoll { room, .. } => room,
-            Door::Uring(_) => unreachable!("an epoll driver has an epoll door"),
+            Door::Uring { .. } => unreachable!("an epoll driver has an epoll door"),
         }
     }
 
@@ -233,26 +231,12 @@ impl Epoll {
         }
     }
 
-    /// Waits until something happens. In a rest the peers need no system call to tell something: it is over soon.
+    /// Waits until something happens.
     fn idle(&mut self, timeout: Option<Duration>, events: &mut Vec<libc::epoll_event>) -> io::Result<()> {
-        if let Some(time) = self.gather.rest(timeout) {
-            std::thread::sleep(time);
-            sys::epoll_wait(&self.epoll, events, 0)?;
-            let any = !events.is_empty() || self.peer.is_told();
-            self.gather.rested(any);
-            if any {
-                return Ok(());
-            }
-        }
         if !self.peer.falls_asleep() {
             return sys::epoll_wait(&self.epoll, events, 0);
         }
-        let since = self.gather.is_on().then(Instant::now);
-        let waited = sys::epoll_wait(&self.epoll, events, milliseconds(timeout));
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        waited
+        sys::epoll_wait(&self.epoll, events, milliseconds(timeout))
     }
 
     /// What comes after the last byte of a send.

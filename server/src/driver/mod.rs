@@ -57,7 +57,7 @@ pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
-pub use throng_ring::{Gather, KEY_MAX};
+pub use throng_ring::KEY_MAX;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -173,8 +173,11 @@ pub enum Event<'a> {
 /// Bounds of one driver.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Connections at most, lowered to what the process may have (`RLIMIT_NOFILE`: it bounds each ring's table, too).
+    /// Connections at most; up to as many more as make a ring's tables equal. Of epoll lowered to what the process may have
+    /// (`RLIMIT_NOFILE`).
     pub slots: u32,
+    /// Connections at most in one table of direct descriptors (io_uring), lowered to `RLIMIT_NOFILE`, which bounds each table.
+    pub table_slots: u32,
     /// Descriptors of the process that connections may take at most, where each takes one (epoll). What else the process
     /// opens needs some, too.
     pub descriptors: u32,
@@ -182,19 +185,16 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
     pub linger: Duration,
-    /// How long a busy thread rests before it looks for events again, so that it finds more than one ([`Gather`]); zero for
-    /// not at all.
-    pub gather: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             slots: 19_900,
+            table_slots: u32::MAX,
             descriptors: u32::MAX,
             receive_buffer_bytes: 256 << 10,
             linger: Duration::from_secs(3),
-            gather: Duration::ZERO,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use throng_ring::sys;
 
@@ -18,8 +18,9 @@ struct Inner {
 
 /// How a socket gets in.
 pub(super) enum Door {
-    /// By a message from ring to ring; the descriptor is a duplicate, so that it never names another file.
-    Uring(OwnedFd),
+    /// By a message from ring to ring, to one of the other's tables, each time the next; the descriptors are duplicates, so
+    /// that they never name another file.
+    Uring { tables: Vec<OwnedFd>, next: AtomicU32 },
     /// Through a queue, once room has been taken.
     Epoll { room: AtomicI64, arrivals: Mutex<Vec<(u64, OwnedFd)>> },
 }
@@ -54,11 +55,6 @@ impl Peer {
         self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether the driver was told since the last time.
-    pub(super) fn is_told(&self) -> bool {
-        self.0.state.load(Ordering::Acquire) == NOTIFIED
-    }
-
     /// The driver has waited; true when it was told since the last time.
     pub(super) fn wakes_up(&self) -> bool {
         self.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
@@ -70,6 +66,24 @@ impl Peer {
 
     pub(super) fn door(&self) -> &Door {
         &self.0.door
+    }
+
+    /// The table for the next one who moves there, and how many others there are; zeros where there are no tables.
+    pub(super) fn next_table(&self) -> (u32, u32) {
+        match &self.0.door {
+            Door::Uring { tables, next } if tables.len() > 1 => {
+                (next.fetch_add(1, Ordering::Relaxed), tables.len() as u32 - 1)
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// The descriptor of a table of its ring, counted on over all that there are; none if sockets go in otherwise.
+    pub(super) fn table(&self, number: u32) -> Option<BorrowedFd<'_>> {
+        match &self.0.door {
+            Door::Uring { tables, .. } => Some(tables[number as usize % tables.len()].as_fd()),
+            Door::Epoll { .. } => None,
+        }
     }
 }
 

@@ -152,12 +152,13 @@ pub(super) fn raise_descriptor_limit() -> u64 {
 /// What a driver takes, of as many as there are shards, in a process that may have so many descriptors.
 pub(super) fn driver_settings(config: &Config, shards: u16, descriptors: u64) -> driver::Settings {
     let usual = driver::Settings::default();
-    let slots = config.shard_connections_max.and_then(|n| u32::try_from(n).ok()).unwrap_or(usual.slots);
-    let gather = match config.gather_microseconds {
-        Some(time) => std::time::Duration::from_micros(time),
-        None => driver::Gather::among(shards.into(), super::cores() as u64),
-    };
-    driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), gather, ..usual }
+    let slots = slots(config.shard_connections_max, usual.slots, descriptors);
+    driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), ..usual }
+}
+
+/// Connections of a shard: one table of direct descriptors, which the limit on descriptors bounds, unless more are asked for.
+fn slots(asked: Option<u64>, usual: u32, descriptors: u64) -> u32 {
+    u32::try_from(asked.unwrap_or(descriptors.min(usual.into()))).unwrap_or(u32::MAX)
 }
 
 /// One shard's share of what is left when the rest of the process has its own; at least one.
@@ -205,6 +206,14 @@ mod tests {
             }
         }
         assert_eq!(share_of_descriptors(u64::MAX, 1), u32::MAX);
+    }
+
+    #[test]
+    fn a_shard_has_the_connections_that_it_is_given_or_one_table() {
+        assert_eq!(slots(None, 19_900, 20_000), 19_900);
+        assert_eq!(slots(None, 19_900, 1_024), 1_024);
+        assert_eq!(slots(Some(1_000_000), 19_900, 1_024), 1_000_000, "whatever the limit");
+        assert_eq!(slots(Some(16), 19_900, 1_024), 16);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The driver on io_uring: a ring a worker, sockets in the ring's own table, at the place of their client's number.
+//! The driver on io_uring: a ring a worker, sockets in the ring's own tables, at the place of their client's number. There are
+//! as many tables as the clients need, for each is bounded by the process's limit of descriptors ([`throng_ring::Ring`]).
 //!
 //! An idle client has one multishot poll in the kernel and eight bytes here. When polls fire, one batch of receives that do
 //! not wait goes into slices of the shared buffer; those are done when the submitting call returns. A place in the table
@@ -9,8 +10,8 @@ use socket2::SockAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-use throng_ring::{Gather, Op, Ring, Use, Word, cqueue};
+use std::time::Duration;
+use throng_ring::{Done, Op, Ring, Use, Word, sys};
 
 /// The multishot poll is in the kernel.
 const POLLING: u8 = 1;
@@ -66,7 +67,7 @@ impl Slot {
 /// See the module.
 pub(super) struct Uring {
     ring: Ring,
-    done: Vec<cqueue::Entry>,
+    done: Vec<Done>,
     /// Polls among the completions of this call.
     fired: usize,
     slots: Vec<Slot>,
@@ -83,12 +84,11 @@ pub(super) struct Uring {
     receiving: usize,
     to: Box<SockAddr>,
     sources: Box<[SockAddr]>,
-    gather: Gather,
 }
 
 /// Whether a ring with all operations can be made.
 pub(super) fn probe() -> io::Result<()> {
-    Ring::new(2, Use::Connecting).map(drop)
+    Ring::new(2, 2, Use::Connecting).map(drop)
 }
 
 /// A place has one operation of a kind at a time, and is not given back before it is done.
@@ -100,10 +100,11 @@ impl Uring {
     /// # Errors
     /// A sentence saying what this kernel refuses.
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
+        let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
         let mut slots = Vec::new();
         slots.resize_with(settings.clients as usize, || Slot { sending: NONE, state: State::Free, flags: 0 });
         Ok(Uring {
-            ring: Ring::new(settings.clients.max(2), Use::Connecting)?,
+            ring: Ring::new(settings.clients.max(2), settings.table_slots.min(limit), Use::Connecting)?,
             done: Vec::new(),
             fired: 0,
             slots,
@@ -116,7 +117,6 @@ impl Uring {
             receiving: 0,
             to: Box::new(settings.to.into()),
             sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
-            gather: Gather::new(settings.gather),
         })
     }
 
@@ -148,38 +148,22 @@ impl Uring {
         }
     }
 
-    fn idle(&mut self, timeout: Duration) -> io::Result<()> {
-        if let Some(time) = self.gather.rest(Some(timeout)) {
-            let any = self.ring.rest(time)?;
-            self.gather.rested(any);
-            if any || time == timeout {
-                return Ok(());
-            }
-        }
-        let since = self.gather.is_on().then(Instant::now);
-        self.ring.sleep(Some(timeout))?;
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        Ok(())
-    }
-
     /// Takes the completions there are and handles each.
     fn reap(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
         let mut done = std::mem::take(&mut self.done);
         self.ring.collect(&mut done);
         self.fired = 0;
         for entry in &done {
-            let word = Word(entry.user_data());
+            let word = entry.word;
             let index = word.slot();
             match word.op() {
-                Op::Link | Op::Connect => self.connected(index, entry.result(), on_event),
+                Op::Link | Op::Connect => self.connected(index, entry.result, on_event),
                 Op::Poll => {
                     self.fired += 1;
                     self.polled(index, entry);
                 }
                 Op::Receive => self.received(index, word.low() as usize, entry, on_event),
-                Op::Send => self.sent(index, entry.result(), on_event),
+                Op::Send => self.sent(index, entry.result, on_event),
                 Op::Close => {
                     self.slot(index).state = State::Free;
                     on_event(Event::Closed(index));
@@ -205,15 +189,15 @@ impl Uring {
         }
     }
 
-    fn polled(&mut self, index: u32, done: &cqueue::Entry) {
+    fn polled(&mut self, index: u32, done: &Done) {
         let slot = self.slot(index);
-        if !cqueue::more(done.flags()) {
+        if !done.more() {
             slot.flags &= !(POLLING | CANCELLING);
         }
         if slot.state != State::Open {
             return self.settle(index);
         }
-        if done.result() >= 0 {
+        if done.result >= 0 {
             if slot.has(PAUSED) {
                 slot.flags |= READABLE;
                 self.unwatch(index);
@@ -255,18 +239,18 @@ impl Uring {
         }
     }
 
-    fn received(&mut self, index: u32, place: usize, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+    fn received(&mut self, index: u32, place: usize, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
         self.receiving -= 1;
         let start = place * self.chunk;
         let slot = &mut self.slots[index as usize];
         if slot.state != State::Open || slot.has(ENDED) {
             return;
         }
-        match done.result() {
+        match done.result {
             0 => self.ended(index, None, on_event),
             count @ 1.. => {
                 let count = count as usize;
-                if count == self.chunk || cqueue::sock_nonempty(done.flags()) {
+                if count == self.chunk || done.sock_nonempty() {
                     slot.flags |= QUEUED;
                     self.again.push(index);
                 }
@@ -417,7 +401,7 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         if self.ready.is_empty() && !timeout.is_zero() {
-            self.idle(timeout)?;
+            self.ring.sleep(Some(timeout))?;
         } else {
             self.ring.poll()?;
         }

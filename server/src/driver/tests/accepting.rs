@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 /// Runs the test `name` of this suite again in a process of its own; true in that process.
-fn in_a_process_of_its_own(kind: Preference, name: &str) -> bool {
+fn in_a_process_of_its_own(kind: On, name: &str) -> bool {
     const MARK: &str = "THRONG_TEST_CHILD";
     if std::env::var_os(MARK).is_some() {
         return true;
     }
-    let module = if kind == Preference::Uring { "uring" } else { "epoll" };
+    let module = match kind {
+        On::Uring => "uring",
+        On::Tables => "tables",
+        On::Epoll => "epoll",
+    };
     let test = format!("driver::tests::accepting::{module}::{name}");
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &test, "--nocapture"])
@@ -23,10 +27,10 @@ fn in_a_process_of_its_own(kind: Preference, name: &str) -> bool {
     false
 }
 
-fn a_full_table_pauses_accepting(kind: Preference) {
+fn a_full_table_pauses_accepting(kind: On) {
     let mut world = World::with(kind, &Settings { slots: 8, linger: Duration::ZERO, ..Settings::default() });
     let mut clients: Vec<TcpStream> = (0..6).map(|_| world.connect().1).collect();
-    clients.extend((0..6).map(|_| TcpStream::connect(world.addr).unwrap()));
+    clients.extend((0..5).map(|_| TcpStream::connect(world.addr).unwrap()));
     world.until_seen(&Seen::AcceptPaused(Exhausted::Slots));
     world.quiet(50);
     assert!(world.driver.connections() <= 8);
@@ -51,7 +55,7 @@ fn a_full_table_pauses_accepting(kind: Preference) {
     world.until_bytes(conn, b"in");
 }
 
-fn without_descriptors_accepting_rests(kind: Preference) {
+fn without_descriptors_accepting_rests(kind: On) {
     if !in_a_process_of_its_own(kind, "without_descriptors_accepting_rests") {
         return;
     }
@@ -67,7 +71,7 @@ fn without_descriptors_accepting_rests(kind: Preference) {
     }
     assert!(!hoard.is_empty());
     let accepted = |seen: &[Seen]| seen.iter().filter(|event| matches!(event, Seen::Accepted(..))).count();
-    if kind == Preference::Uring {
+    if kind != On::Epoll {
         // A direct descriptor is none of the process's.
         world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
         return;
@@ -88,7 +92,7 @@ fn without_descriptors_accepting_rests(kind: Preference) {
     });
 }
 
-fn peers_are_told_by_their_address(kind: Preference) {
+fn peers_are_told_by_their_address(kind: On) {
     let mut driver = make(kind, &Settings::default());
     // An IPv6 wildcard, with peers of both kinds.
     let listener = shared_listener("[::]:0".parse().unwrap(), 16).unwrap();
@@ -102,7 +106,7 @@ fn peers_are_told_by_their_address(kind: Preference) {
     assert_ne!(four, six);
 }
 
-fn more_drivers_than_cores(kind: Preference) {
+fn more_drivers_than_cores(kind: On) {
     const DRIVERS: usize = 40;
     const CLIENTS: usize = 400;
     let listeners = shared_listeners("127.0.0.1:0".parse().unwrap(), DRIVERS, 256).unwrap();
@@ -173,7 +177,7 @@ fn serve(world: &mut World, count: usize) {
 }
 
 /// Who is beyond the bound waits in the kernel's queue; nobody is closed without having been told of.
-fn a_full_table_loses_nobody(kind: Preference) {
+fn a_full_table_loses_nobody(kind: On) {
     const COUNT: usize = 200;
     let mut world = World::with(kind, &Settings { slots: 8, linger: Duration::ZERO, ..Settings::default() });
     let second = shared_listener("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
@@ -188,7 +192,7 @@ fn a_full_table_loses_nobody(kind: Preference) {
 }
 
 /// The same, when the table has filled up by connections of other threads.
-fn a_table_full_of_arrivals_loses_nobody(kind: Preference) {
+fn a_table_full_of_arrivals_loses_nobody(kind: On) {
     const SLOTS: u32 = 8;
     let mut world = World::with(kind, &Settings { slots: SLOTS, linger: Duration::ZERO, ..Settings::default() });
     let mut source = World::new(kind);
@@ -223,10 +227,10 @@ fn a_table_full_of_arrivals_loses_nobody(kind: Preference) {
 }
 
 /// Where a connection takes a descriptor of the process, no more are taken than are given for it.
-fn the_descriptors_of_others_are_left_to_them(kind: Preference) {
+fn the_descriptors_of_others_are_left_to_them(kind: On) {
     let mut world = World::with(kind, &Settings { descriptors: 4, linger: Duration::ZERO, ..Settings::default() });
     let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
-    if kind == Preference::Epoll {
+    if kind == On::Epoll {
         world.until_seen(&Seen::AcceptPaused(Exhausted::Slots));
         world.quiet(30);
         assert_eq!(world.driver.connections(), 4);

@@ -18,14 +18,14 @@ impl Dice {
 }
 
 /// Orders and peers in no sensible order: whatever happens, each connection ends once, and all slots come back.
-fn chaos_leaves_nothing_behind(kind: Preference) {
+fn chaos_leaves_nothing_behind(kind: On) {
     let seeds = std::env::var("THRONG_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for seed in 1..=seeds {
         chaos(kind, seed);
     }
 }
 
-fn chaos(kind: Preference, seed: u64) {
+fn chaos(kind: On, seed: u64) {
     let mut world = World::with(kind, &Settings { linger: Duration::from_millis(5), ..Settings::default() });
     let other = Other::start(kind, Settings { slots: 8, linger: Duration::from_millis(5), ..Settings::default() });
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));

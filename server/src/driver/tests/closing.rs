@@ -4,7 +4,7 @@ use super::*;
 use std::io::Write;
 use std::net::Shutdown;
 
-fn close_after_send_delivers_everything(kind: Preference) {
+fn close_after_send_delivers_everything(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     // Bytes that nobody will read must not turn the close into a reset that destroys the answer.
@@ -23,7 +23,7 @@ fn close_after_send_delivers_everything(kind: Preference) {
     assert!(!world.has(&Seen::Sent(conn)), "after close there is one event only");
 }
 
-fn close_now_resets(kind: Preference) {
+fn close_now_resets(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     world.driver.send(conn, pattern(48 << 20));
@@ -36,7 +36,7 @@ fn close_now_resets(kind: Preference) {
     assert_eq!(world.driver.connections(), 0);
 }
 
-fn close_now_ends_a_close_after_send(kind: Preference) {
+fn close_now_ends_a_close_after_send(kind: On) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
     world.driver.send(conn, pattern(48 << 20));
@@ -47,7 +47,7 @@ fn close_now_ends_a_close_after_send(kind: Preference) {
     world.until_seen(&Seen::Closed(conn));
 }
 
-fn lingering_ends(kind: Preference) {
+fn lingering_ends(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     let start = Instant::now();
@@ -59,7 +59,7 @@ fn lingering_ends(kind: Preference) {
     assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(5), "{took:?}");
 }
 
-fn half_close_still_sends(kind: Preference) {
+fn half_close_still_sends(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     client.write_all(b"last words").unwrap();
@@ -76,7 +76,7 @@ fn half_close_still_sends(kind: Preference) {
     assert_eq!(read_all(&mut client).unwrap(), b"answer");
 }
 
-fn a_slot_is_used_again_under_another_generation(kind: Preference) {
+fn a_slot_is_used_again_under_another_generation(kind: On) {
     let mut world = World::with(kind, &Settings { slots: 4, ..Settings::default() });
     let mut earlier: Vec<ConnId> = Vec::new();
     for _ in 0..20 {
@@ -101,7 +101,7 @@ fn a_slot_is_used_again_under_another_generation(kind: Preference) {
 }
 
 /// What is done to end a connection ends no other, however fast its slot is filled again.
-fn a_goodbye_reaches_its_own_connection_only(kind: Preference) {
+fn a_goodbye_reaches_its_own_connection_only(kind: On) {
     let mut world = World::with(kind, &Settings { slots: 2, ..Settings::default() });
     let (mut conn, mut client) = world.connect();
     for _ in 0..300 {

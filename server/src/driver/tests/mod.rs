@@ -8,8 +8,9 @@ use std::time::Instant;
 /// Each of the tests named, on each driver.
 macro_rules! on_both {
     ($($name:ident)*) => {
-        mod uring { $(#[test] fn $name() { super::$name(super::Preference::Uring) })* }
-        mod epoll { $(#[test] fn $name() { super::$name(super::Preference::Epoll) })* }
+        mod uring { $(#[test] fn $name() { super::$name(super::On::Uring) })* }
+        mod tables { $(#[test] fn $name() { super::$name(super::On::Tables) })* }
+        mod epoll { $(#[test] fn $name() { super::$name(super::On::Epoll) })* }
     };
 }
 
@@ -19,6 +20,15 @@ mod closing;
 mod moving;
 mod names;
 mod traffic;
+
+/// What a test runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum On {
+    Uring,
+    /// io_uring with several tables: two of few slots, or four.
+    Tables,
+    Epoll,
+}
 
 /// An event that may be kept.
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -61,16 +71,22 @@ struct World {
     seen: Vec<Seen>,
 }
 
-fn make(kind: Preference, settings: &Settings) -> Box<dyn Driver> {
-    choose(kind, settings).expect("this host has the driver under test").driver
+fn make(kind: On, settings: &Settings) -> Box<dyn Driver> {
+    let (preference, tables) = match kind {
+        On::Uring => (Preference::Uring, 1),
+        On::Tables => (Preference::Uring, if settings.slots < 64 { 2 } else { 4 }),
+        On::Epoll => (Preference::Epoll, 1),
+    };
+    let settings = Settings { table_slots: settings.slots.div_ceil(tables), ..settings.clone() };
+    choose(preference, &settings).expect("this host has the driver under test").driver
 }
 
 impl World {
-    fn new(kind: Preference) -> World {
+    fn new(kind: On) -> World {
         World::with(kind, &Settings { linger: Duration::from_millis(300), ..Settings::default() })
     }
 
-    fn with(kind: Preference, settings: &Settings) -> World {
+    fn with(kind: On, settings: &Settings) -> World {
         let mut driver = make(kind, settings);
         let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
         let addr = listener.local_addr().unwrap();

@@ -15,7 +15,7 @@ pub(super) struct Other {
 }
 
 impl Other {
-    pub(super) fn start(kind: Preference, settings: Settings) -> Other {
+    pub(super) fn start(kind: On, settings: Settings) -> Other {
         let (sender, receiver) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -68,7 +68,7 @@ impl Other {
     }
 }
 
-fn a_move_loses_nothing(kind: Preference) {
+fn a_move_loses_nothing(kind: On) {
     const ROUNDS: u64 = 30;
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings::default());
@@ -117,7 +117,7 @@ fn a_move_loses_nothing(kind: Preference) {
     assert_eq!(world.driver.connections(), 0);
 }
 
-fn moving_to_a_full_table_fails_and_the_connection_stays(kind: Preference) {
+fn moving_to_a_full_table_fails_and_the_connection_stays(kind: On) {
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings { slots: 4, ..Settings::default() });
     let mut all: Vec<(ConnId, TcpStream)> = (0..10).map(|_| world.connect()).collect();
@@ -150,7 +150,7 @@ fn moving_to_a_full_table_fails_and_the_connection_stays(kind: Preference) {
     other.stop();
 }
 
-fn moving_to_a_thread_that_is_gone_fails(kind: Preference) {
+fn moving_to_a_thread_that_is_gone_fails(kind: On) {
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings::default());
     let peer = other.peer.clone();
@@ -162,10 +162,9 @@ fn moving_to_a_thread_that_is_gone_fails(kind: Preference) {
     world.until_bytes(conn, b"still");
 }
 
-fn moving_to_the_other_kind_fails(kind: Preference) {
+fn moving_to_the_other_kind_fails(kind: On) {
     let mut world = World::new(kind);
-    let stranger =
-        make(if kind == Preference::Epoll { Preference::Uring } else { Preference::Epoll }, &Settings::default());
+    let stranger = make(if kind == On::Epoll { On::Uring } else { On::Epoll }, &Settings::default());
     let (conn, mut client) = world.connect();
     world.driver.depart(conn, &stranger.peer(), 1);
     world.until_seen(&Seen::DepartureFailed(conn, 1));
@@ -173,7 +172,7 @@ fn moving_to_the_other_kind_fails(kind: Preference) {
     world.until_bytes(conn, b"still");
 }
 
-fn closing_a_departing_connection_ends_it_once(kind: Preference) {
+fn closing_a_departing_connection_ends_it_once(kind: On) {
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings::default());
     for (key, how) in [(1, Close::Now), (2, Close::AfterSend)] {
@@ -192,7 +191,7 @@ fn closing_a_departing_connection_ends_it_once(kind: Preference) {
     assert!(!other.stop().iter().any(|event| matches!(event, Seen::Arrived(..))));
 }
 
-fn five_thousand_connections_moved(kind: Preference) {
+fn five_thousand_connections_moved(kind: On) {
     const COUNT: usize = 5000;
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings::default());
@@ -233,7 +232,67 @@ fn five_thousand_connections_moved(kind: Preference) {
     assert_eq!(keys, (0..COUNT as u64).collect::<Vec<_>>());
 }
 
+/// Whoever moves is sent to the other's tables in turn, and to all others while one of them has room: the last place over
+/// there is found from wherever it is looked for.
+fn moving_fills_the_other_thread_to_its_last_place_and_back(kind: On) {
+    const SLOTS: usize = 40;
+    let few = Settings { slots: SLOTS as u32, linger: Duration::ZERO, ..Settings::default() };
+    let mut here = World::new(kind);
+    let mut there = World::with(kind, &few);
+    there.turn(Duration::ZERO);
+    let mut conns: Vec<(ConnId, TcpStream)> = (0..SLOTS + 5).map(|_| here.connect()).collect();
+    for round in 0..3 {
+        let to = there.driver.peer();
+        for (key, (conn, _)) in conns.iter().enumerate() {
+            here.driver.depart(*conn, &to, key as u64);
+        }
+        let start = Instant::now();
+        let answers = |seen: &[Seen]| {
+            let (mut gone, mut stayed) = (0, 0);
+            for event in seen {
+                gone += usize::from(matches!(event, Seen::Departed(..)));
+                stayed += usize::from(matches!(event, Seen::DepartureFailed(..)));
+            }
+            (gone, stayed)
+        };
+        let arrivals = |seen: &[Seen]| seen.iter().filter(|event| matches!(event, Seen::Arrived(..))).count();
+        while answers(&here.seen) != (SLOTS, 5) || arrivals(&there.seen) < SLOTS {
+            assert!(start.elapsed() < PATIENCE, "round {round}: {:?}", answers(&here.seen));
+            here.turn(Duration::from_millis(1));
+            there.turn(Duration::from_millis(1));
+        }
+        assert_eq!((here.driver.connections(), there.driver.connections()), (5, SLOTS as u32));
+        let mut there_now = HashMap::new();
+        for event in std::mem::take(&mut there.seen) {
+            if let Seen::Arrived(key, conn) = event {
+                assert!(there_now.insert(key, conn).is_none(), "arrived twice");
+            }
+        }
+        // All that have moved are heard over there, and come back.
+        let back = here.driver.peer();
+        for (key, conn) in &there_now {
+            let client = &mut conns[*key as usize].1;
+            client.write_all(b"moved").unwrap();
+            there.until_bytes(*conn, b"moved");
+            there.driver.depart(*conn, &back, *key);
+        }
+        here.seen.clear();
+        while here.driver.connections() < SLOTS as u32 + 5 || there.driver.connections() > 0 {
+            assert!(start.elapsed() < PATIENCE, "round {round}: {} are back", here.driver.connections());
+            here.turn(Duration::from_millis(1));
+            there.turn(Duration::from_millis(1));
+        }
+        for event in std::mem::take(&mut here.seen) {
+            if let Seen::Arrived(key, conn) = event {
+                conns[key as usize].0 = conn;
+            }
+        }
+        there.seen.clear();
+    }
+}
+
 on_both! {
     a_move_loses_nothing moving_to_a_full_table_fails_and_the_connection_stays moving_to_a_thread_that_is_gone_fails
     moving_to_the_other_kind_fails closing_a_departing_connection_ends_it_once five_thousand_connections_moved
+    moving_fills_the_other_thread_to_its_last_place_and_back
 }

@@ -22,7 +22,7 @@ fn turn(
     }
 }
 
-fn peers_are_asked_for_and_nothing_is_lost(kind: Preference) {
+fn peers_are_asked_for_and_nothing_is_lost(kind: On) {
     // More than are asked for at a time, of both families, and events that come meanwhile.
     const EACH: usize = 70;
     let mut driver = make(kind, &Settings::default());

@@ -4,7 +4,7 @@ use super::*;
 use std::io::Write;
 use std::net::Shutdown;
 
-fn echo(kind: Preference) {
+fn echo(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     for round in 0..50u8 {
@@ -29,14 +29,14 @@ fn echo(kind: Preference) {
     assert_eq!(world.driver.connections(), 1);
 }
 
-fn an_empty_send_completes(kind: Preference) {
+fn an_empty_send_completes(kind: On) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
     world.driver.send(conn, Vec::new());
     world.until_seen(&Seen::Sent(conn));
 }
 
-fn a_second_send_in_flight_is_the_callers_error(kind: Preference) {
+fn a_second_send_in_flight_is_the_callers_error(kind: On) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
     world.driver.send(conn, b"one".to_vec());
@@ -44,7 +44,7 @@ fn a_second_send_in_flight_is_the_callers_error(kind: Preference) {
     assert!(second.is_err());
 }
 
-fn many_connections(kind: Preference) {
+fn many_connections(kind: On) {
     const COUNT: usize = 600;
     let mut world = World::new(kind);
     let mut all: Vec<(ConnId, TcpStream)> = (0..COUNT).map(|_| world.connect()).collect();
@@ -73,7 +73,7 @@ fn many_connections(kind: Preference) {
     assert_eq!(world.driver.connections(), 0);
 }
 
-fn split_and_large_reads(kind: Preference) {
+fn split_and_large_reads(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     for byte in b"in pieces" {
@@ -90,7 +90,7 @@ fn split_and_large_reads(kind: Preference) {
     world.until_seen(&Seen::Failed(conn, Cause::PeerClosed));
 }
 
-fn received_bytes_may_be_changed_in_place(kind: Preference) {
+fn received_bytes_may_be_changed_in_place(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     client.write_all(b"abc").unwrap();
@@ -114,7 +114,7 @@ fn received_bytes_may_be_changed_in_place(kind: Preference) {
     assert_eq!(&back, b"ABC");
 }
 
-fn a_slow_reader_holds_sent_back(kind: Preference) {
+fn a_slow_reader_holds_sent_back(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     let large = pattern(48 << 20);
@@ -133,7 +133,7 @@ fn a_slow_reader_holds_sent_back(kind: Preference) {
     assert!(reader.join().unwrap() == large);
 }
 
-fn a_reset_during_a_send_fails_it(kind: Preference) {
+fn a_reset_during_a_send_fails_it(kind: On) {
     let mut world = World::new(kind);
     let (conn, client) = world.connect();
     world.driver.send(conn, pattern(48 << 20));
@@ -152,7 +152,7 @@ fn a_reset_during_a_send_fails_it(kind: Preference) {
     assert_eq!(world.driver.connections(), 0);
 }
 
-fn pause_and_resume(kind: Preference) {
+fn pause_and_resume(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
     for round in 0..3 {
@@ -188,7 +188,7 @@ fn pause_and_resume(kind: Preference) {
     world.until_bytes(conn, b"after");
 }
 
-fn who_sends_without_end_is_read_once_a_turn(kind: Preference) {
+fn who_sends_without_end_is_read_once_a_turn(kind: On) {
     let mut world = World::new(kind);
     let (conn, client) = world.connect();
     client.set_nonblocking(true).unwrap();
@@ -205,7 +205,7 @@ fn who_sends_without_end_is_read_once_a_turn(kind: Preference) {
     assert_eq!(world.bytes(conn).len(), sent);
 }
 
-fn wake_from_another_thread(kind: Preference) {
+fn wake_from_another_thread(kind: On) {
     let mut world = World::new(kind);
     let peer = world.driver.peer();
     // Awake: the next wait does not sleep.
@@ -232,7 +232,7 @@ fn wake_from_another_thread(kind: Preference) {
     assert!(!world.has(&Seen::Woken), "not woken without a call");
 }
 
-fn a_time_out_is_kept(kind: Preference) {
+fn a_time_out_is_kept(kind: On) {
     let mut world = World::new(kind);
     world.turn(Duration::ZERO);
     let start = Instant::now();

@@ -9,61 +9,84 @@ use super::conn::State;
 use crate::driver::{Event, Exhausted, ListenerTag, Notice};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use throng_ring::cqueue;
 use throng_ring::sys::NameRoom;
-use throng_ring::{Op, Word};
+use throng_ring::{Done, Op, Word};
 
 pub(super) struct Listener {
     pub(super) socket: TcpListener,
     pub(super) tag: ListenerTag,
     /// On the heap and never moved: the kernel writes here.
     pub(super) room: Box<NameRoom>,
-    /// An accept is in the kernel.
-    pub(super) armed: bool,
+    /// An accept is in the kernel, into this table.
+    pub(super) armed: Option<u32>,
+    /// The last accept found its table full, though this thread thought otherwise.
+    pub(super) refused: bool,
     pub(super) resting: Option<Exhausted>,
 }
 
 impl Uring {
-    /// Accepts the next one, or rests if the table is full.
+    /// The table with the most free places; none if all are full.
+    fn roomiest(&self) -> Option<u32> {
+        let (table, used) = (0u32..).zip(&self.used_of).min_by_key(|(_, used)| **used)?;
+        (*used < self.ceiling).then_some(table)
+    }
+
+    /// Accepts the next one, or rests if all tables are full.
     pub(super) fn arm_listener(&mut self, index: usize) {
-        let full = self.used >= self.ceiling;
+        let table = self.roomiest();
         let listener = &mut self.listeners[index];
         listener.resting = None;
-        if full {
-            self.rest(index, Exhausted::Slots);
-        } else if !listener.armed {
-            listener.armed = true;
+        let Some(table) = table else {
+            return self.rest(index, Exhausted::Slots);
+        };
+        if listener.armed.is_none() {
+            listener.armed = Some(table);
             *listener.room = NameRoom::default();
+            let word = accept_word(index, table);
             // SAFETY: the room is used for nothing else before the completion, and outlives the ring.
-            unsafe { self.ring.accept(listener.socket.as_raw_fd(), &raw mut *listener.room, accept_word(index)) };
+            unsafe { self.ring.accept(listener.socket.as_raw_fd(), &raw mut *listener.room, word) };
         }
     }
 
-    pub(super) fn accepted(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
-        let index = Word(done.user_data()).low() as usize;
+    pub(super) fn accepted(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
+        let index = done.word.low() as usize;
         let listener = &mut self.listeners[index];
-        listener.armed = false;
-        let result = done.result();
+        listener.armed = None;
+        let result = done.result;
+        let refused = std::mem::replace(&mut listener.refused, -result == libc::ENFILE);
         if result >= 0 {
             let tag = listener.tag;
             let peer = listener.room.name.address().expect("the peer of a TCP socket has an internet address");
             let conn = self.occupy(result as u32, State::Open, on_event);
             on_event(Event::Accepted { conn, tag, peer });
             self.watch(conn.slot);
-            self.more_to_accept |= cqueue::sock_nonempty(done.flags());
+            self.more_to_accept |= done.sock_nonempty();
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO) {
-            let full = self.used >= self.ceiling;
-            return self.rest(index, if full { Exhausted::Slots } else { Exhausted::Descriptors });
+            let other = self.roomiest();
+            // One table may be full of arrivals that nobody has looked at, and another not; once, for the host may be full, too.
+            let again = self.listeners[index].refused && !refused && self.ring.tables() > 1;
+            if other.is_none() || !again {
+                let cause = if other.is_none() { Exhausted::Slots } else { Exhausted::Descriptors };
+                return self.rest(index, cause);
+            }
         }
         if self.listeners[index].resting.is_none() {
             self.arm_listener(index);
         }
     }
 
-    /// Stops accepting where the table has filled up.
-    pub(super) fn rest_if_full(&mut self) {
-        if self.used >= self.ceiling {
-            (0..self.listeners.len()).for_each(|index| self.rest(index, Exhausted::Slots));
+    /// A connection has moved into the table: accepts into it end if it is full, and go to another one, if there is one.
+    pub(super) fn rest_if_full(&mut self, table: u32) {
+        if self.used_of[table as usize] < self.ceiling {
+            return;
+        }
+        let full = self.roomiest().is_none();
+        for index in 0..self.listeners.len() {
+            if full {
+                self.rest(index, Exhausted::Slots);
+            } else if self.listeners[index].armed == Some(table) {
+                self.ring.cancel(accept_word(index, table));
+            }
         }
     }
 
@@ -72,8 +95,8 @@ impl Uring {
         if listener.resting.is_none() {
             listener.resting = Some(cause);
             self.notices.push_back(Notice::AcceptPaused(listener.tag, cause));
-            if listener.armed {
-                self.ring.cancel(accept_word(index));
+            if let Some(table) = listener.armed {
+                self.ring.cancel(accept_word(index, table));
             }
         }
         if cause == Exhausted::Descriptors {
@@ -91,6 +114,7 @@ impl Uring {
     }
 }
 
-fn accept_word(index: usize) -> Word {
-    Word::new(Op::Accept, 0, index as u32)
+/// In place of the slot a table's number, which is the number of a slot in it.
+fn accept_word(index: usize, table: u32) -> Word {
+    Word::new(Op::Accept, table, index as u32)
 }

@@ -1,12 +1,10 @@
 //! The life of a connection: receiving, sending, closing, departing.
 
 use super::Uring;
-use crate::driver::peer::Door;
 use crate::driver::sends::NONE;
-use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice};
+use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice, Peer};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
-use throng_ring::{Op, Word, cqueue};
+use throng_ring::{Done, Op, Word};
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u8 = 1;
@@ -48,6 +46,16 @@ pub(super) struct Slot {
     pub(super) sending: u32,
     pub(super) state: State,
     pub(super) flags: u8,
+}
+
+/// Where a departing connection goes.
+pub(super) struct Leaving {
+    pub(super) key: u64,
+    pub(super) to: Peer,
+    /// The table over there that is tried; counted on without end, over all that there are.
+    pub(super) table: u32,
+    /// So many others may be tried when that one is full.
+    pub(super) tries_left: u32,
 }
 
 impl Slot {
@@ -95,6 +103,8 @@ impl Uring {
             self.release(index, on_event);
         }
         self.used += 1;
+        let table = self.ring.table_of(index);
+        self.used_of[table as usize] += 1;
         let slot = self.slot(index);
         (slot.state, slot.flags, slot.sending) = (state, 0, NONE);
         self.id(index)
@@ -108,16 +118,18 @@ impl Uring {
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.used -= 1;
+        let table = self.ring.table_of(index) as usize;
+        self.used_of[table] -= 1;
         match state {
             State::Moving => {
-                if let Some((key, _)) = self.departing.remove(&index) {
-                    on_event(Event::Departed { conn, key });
+                if let Some(leaving) = self.departing.remove(&index) {
+                    on_event(Event::Departed { conn, key: leaving.key });
                 }
             }
             State::Freeing => on_event(Event::Closed { conn }),
             _ => {}
         }
-        if self.used < self.ceiling - self.ceiling / 64 {
+        if self.used_of[table] < self.ceiling - self.ceiling / 64 {
             self.wake_listeners(Exhausted::Slots);
         }
     }
@@ -141,12 +153,12 @@ impl Uring {
         }
     }
 
-    pub(super) fn polled(&mut self, done: &cqueue::Entry) {
-        let Some(index) = self.current(Word(done.user_data())) else {
+    pub(super) fn polled(&mut self, done: &Done) {
+        let Some(index) = self.current(done.word) else {
             return;
         };
         let slot = self.slot(index);
-        if !cqueue::more(done.flags()) {
+        if !done.more() {
             slot.flags &= !(POLLING | CANCELLING);
         }
         let slot = self.slot(index);
@@ -154,7 +166,7 @@ impl Uring {
         if !receiving {
             return self.settle(index);
         }
-        if done.result() >= 0 {
+        if done.result >= 0 {
             if slot.has(PAUSED) {
                 slot.flags |= READABLE;
                 self.unwatch(index);
@@ -223,10 +235,10 @@ impl Uring {
         }
     }
 
-    pub(super) fn received(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn received(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
         self.receiving -= 1;
-        let (index, result) = (Word(done.user_data()).slot(), done.result());
-        let start = Word(done.user_data()).low() as usize * self.chunk;
+        let (index, result) = (done.word.slot(), done.result);
+        let start = done.word.low() as usize * self.chunk;
         let conn = self.id(index);
         let slot = self.slot(index);
         let state = slot.state;
@@ -240,7 +252,7 @@ impl Uring {
             0 => {}
             1.. => {
                 let count = result as usize;
-                if count == self.chunk || cqueue::sock_nonempty(done.flags()) {
+                if count == self.chunk || done.sock_nonempty() {
                     self.enqueue_again(index);
                 }
                 if state == State::Open {
@@ -259,13 +271,13 @@ impl Uring {
         unsafe { self.ring.send(index, bytes, word) };
     }
 
-    pub(super) fn sent(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
-        let Some(index) = self.current(Word(done.user_data())) else {
+    pub(super) fn sent(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Some(index) = self.current(done.word) else {
             return;
         };
         let conn = self.id(index);
         let sending = self.slot(index).sending;
-        let result = done.result();
+        let result = done.result;
         let whole = result < 0 || self.sends.advance(sending, result as usize);
         if !whole && self.slot(index).state != State::Closing {
             return self.submit_send(index);
@@ -349,8 +361,8 @@ impl Uring {
     }
 
     /// The FIN is out.
-    pub(super) fn shut(&mut self, done: &cqueue::Entry) {
-        if let Some(index) = self.current(Word(done.user_data())) {
+    pub(super) fn shut(&mut self, done: &Done) {
+        if let Some(index) = self.current(done.word) {
             self.slot(index).sending = NONE;
             self.settle(index);
         }
@@ -384,57 +396,58 @@ impl Uring {
         }
     }
 
-    pub(super) fn closed(&mut self, done: &cqueue::Entry, on_event: &mut dyn FnMut(Event<'_>)) {
-        let Some(index) = self.current(Word(done.user_data())) else {
+    pub(super) fn closed(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
+        let Some(index) = self.current(done.word) else {
             return;
         };
         // After a failed departure the close linked to it is cancelled, and the connection stays.
-        if matches!(self.slot(index).state, State::Freeing) || done.result() >= 0 {
+        if matches!(self.slot(index).state, State::Freeing) || done.result >= 0 {
             self.release(index, on_event);
         }
     }
 
     /// Sends the socket to the other ring.
     fn go(&mut self, index: u32) {
-        let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
+        let (moved, closed) = (self.word(Op::Depart, index), self.word(Op::Close, index));
+        let Some(leaving) = self.departing.get(&index) else {
             return;
         };
-        let Some(ring) = door(to.door()) else {
+        let Some(ring) = leaving.to.table(leaving.table) else {
             return self.stay(index, ErrorKind::Unsupported);
         };
-        self.slot(index).state = State::Moving;
-        let (moved, closed) = (self.word(Op::Depart, index), self.word(Op::Close, index));
-        self.ring.depart(index, ring, key, moved, closed);
+        self.slots[index as usize].state = State::Moving;
+        self.ring.depart(index, ring, leaving.key, moved, closed);
     }
 
-    pub(super) fn departed(&mut self, done: &cqueue::Entry) {
-        let Some(index) = self.current(Word(done.user_data())) else {
+    pub(super) fn departed(&mut self, done: &Done) {
+        let Some(index) = self.current(done.word) else {
             return;
         };
-        if done.result() < 0 {
-            self.stay(index, io::Error::from_raw_os_error(-done.result()).kind());
+        if done.result >= 0 {
+            return;
         }
+        if let Some(leaving) = self.departing.get_mut(&index)
+            && -done.result == libc::ENFILE
+            && leaving.tries_left > 0
+        {
+            // That table is full; another may not be.
+            (leaving.table, leaving.tries_left) = (leaving.table.wrapping_add(1), leaving.tries_left - 1);
+            return self.go(index);
+        }
+        self.stay(index, io::Error::from_raw_os_error(-done.result).kind());
     }
 
     /// The departure has failed: the connection goes on here.
     pub(super) fn stay(&mut self, index: u32, error: ErrorKind) {
-        let Some((key, _)) = self.departing.remove(&index) else {
+        let Some(leaving) = self.departing.remove(&index) else {
             return;
         };
-        self.notices.push_back(Notice::DepartureFailed(self.id(index), key, error));
+        self.notices.push_back(Notice::DepartureFailed(self.id(index), leaving.key, error));
         let slot = self.slot(index);
         slot.state = State::Open;
         if !slot.has(CANCELLING | PAUSED | BROKEN) {
             self.watch(index);
             self.enqueue(index);
         }
-    }
-}
-
-/// The descriptor to send departing sockets to.
-fn door(door: &Door) -> Option<BorrowedFd<'_>> {
-    match door {
-        Door::Uring(fd) => Some(fd.as_fd()),
-        Door::Epoll { .. } => None,
     }
 }

@@ -1,5 +1,5 @@
-//! The driver on io_uring: a ring a thread, sockets in the ring's own table ("direct descriptors"), which counts against
-//! no limit of the process but its own size.
+//! The driver on io_uring: a ring a thread, sockets in the ring's own tables ("direct descriptors"), which count against
+//! no limit of the process but each table's size: there are as many tables as the slots need ([`throng_ring::Ring`]).
 //!
 //! An idle connection has one multishot poll in the kernel and nothing else: a pending receive would hold 0.6 KB of kernel
 //! memory each. When polls fire, one batch of non-blocking receives goes into slices of the shared buffer; those are done
@@ -26,30 +26,34 @@ use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
 };
 use accept::Listener;
-use conn::{BROKEN, CANCELLING, PAUSED, READABLE, Slot, State};
+use conn::{BROKEN, CANCELLING, Leaving, PAUSED, READABLE, Slot, State};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 use throng_engine::slots::Slots;
-use throng_ring::{Gather, Op, Ring, Use, Word, cqueue, sys};
+use throng_ring::{Done, Op, Ring, Use, Word, sys};
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
 const WORK_PER_ENTER: usize = 20;
 
+/// Slots of one driver at most: they have 24 bits, and all tables are made equal.
+const SLOTS_MAX: u32 = 1 << 23;
+
 /// See the module.
 pub(super) struct Uring {
     ring: Ring,
-    done: Vec<cqueue::Entry>,
+    done: Vec<Done>,
     /// Polls and accepts among the completions of this call.
     fired: usize,
     slots: Slots<Slot>,
     used: u32,
-    /// Slots of the kernel's table.
-    capacity: u32,
-    /// No more is accepted from here on; the rest is for arrivals and for accepts on their way.
+    /// The same of each of the ring's tables.
+    used_of: Vec<u32>,
+    /// No more is accepted into a table from here on; the rest is for arrivals and for accepts on their way.
     ceiling: u32,
     sends: Sends,
     listeners: Vec<Listener>,
@@ -64,12 +68,11 @@ pub(super) struct Uring {
     chunk: usize,
     /// Receives of the present batch that are not done.
     receiving: usize,
-    departing: HashMap<u32, (u64, Peer)>,
+    departing: HashMap<u32, Leaving>,
     alarms: Alarms,
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
-    gather: Gather,
     peer: Peer,
 }
 
@@ -78,17 +81,18 @@ impl Uring {
     /// A sentence saying what this kernel refuses.
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
         let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
-        let capacity = settings.slots.min(limit).clamp(2, 1 << 24);
-        let ring = Ring::new(capacity, Use::Accepting)?;
-        let peer = Peer::new(Door::Uring(ring.duplicate()?))?;
+        let ring =
+            Ring::new(settings.slots.clamp(2, SLOTS_MAX), settings.table_slots.min(limit).max(2), Use::Accepting)?;
+        let peer = Peer::new(Door::Uring { tables: ring.duplicates()?, next: AtomicU32::new(0) })?;
+        let (used_of, table_slots) = (vec![0; ring.tables() as usize], ring.table_slots());
         let mut driver = Uring {
             ring,
             done: Vec::new(),
             fired: 0,
             slots: Slots::default(),
             used: 0,
-            capacity,
-            ceiling: capacity - (capacity / 64).clamp(1, 256),
+            used_of,
+            ceiling: table_slots - (table_slots / 64).clamp(1, 256),
             sends: Sends::default(),
             listeners: Vec::new(),
             more_to_accept: false,
@@ -101,7 +105,6 @@ impl Uring {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
-            gather: Gather::new(settings.gather),
             peer,
         };
         driver.watch_peer();
@@ -119,7 +122,7 @@ impl Uring {
         self.ring.collect(&mut done);
         self.fired = 0;
         for entry in &done {
-            let word = Word(entry.user_data());
+            let word = entry.word;
             match word.op() {
                 Op::Poll => {
                     self.fired += 1;
@@ -134,14 +137,14 @@ impl Uring {
                 }
                 Op::Close => self.closed(entry, on_event),
                 Op::Depart => self.departed(entry),
-                Op::Arrive if entry.result() >= 0 => {
-                    let conn = self.occupy(entry.result() as u32, State::Open, on_event);
+                Op::Arrive if entry.result >= 0 => {
+                    let conn = self.occupy(entry.result as u32, State::Open, on_event);
                     on_event(Event::Arrived { key: word.key(), conn });
                     self.watch(conn.slot);
-                    self.rest_if_full();
+                    self.rest_if_full(self.ring.table_of(conn.slot));
                 }
-                Op::Wake if !cqueue::more(entry.flags()) => self.watch_peer(),
-                Op::Arrive | Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect => {}
+                Op::Wake if !entry.more() => self.watch_peer(),
+                Op::Arrive | Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect | Op::Table => {}
             }
         }
         done.clear();
@@ -199,24 +202,12 @@ impl Uring {
         self.alarms.next(now)
     }
 
-    /// Waits until something happens. In a rest the peers need no system call to tell something: it is over soon.
+    /// Waits until something happens.
     fn idle(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if let Some(time) = self.gather.rest(timeout) {
-            let any = self.ring.rest(time)? || self.peer.is_told();
-            self.gather.rested(any);
-            if any {
-                return Ok(());
-            }
-        }
         if !self.peer.falls_asleep() {
             return self.ring.poll();
         }
-        let since = self.gather.is_on().then(Instant::now);
-        self.ring.sleep(timeout)?;
-        if let Some(since) = since {
-            self.gather.waited(since.elapsed());
-        }
-        Ok(())
+        self.ring.sleep(timeout)
     }
 
     /// An open connection.
@@ -237,9 +228,9 @@ impl Driver for Uring {
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
         let room = Box::default();
-        self.listeners.push(Listener { socket: listener, tag, room, armed: false, resting: None });
-        // Each listener may take a last one when the table is full but for the rest.
-        self.ceiling = self.ceiling.min(self.capacity.saturating_sub(self.listeners.len() as u32)).max(1);
+        self.listeners.push(Listener { socket: listener, tag, room, armed: None, refused: false, resting: None });
+        // Each listener may take a last one when a table is full but for the rest.
+        self.ceiling = self.ceiling.min(self.ring.table_slots().saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
     }
@@ -310,7 +301,8 @@ impl Driver for Uring {
         let slot = self.slot(index);
         slot.state = State::Departing;
         let broken = slot.has(BROKEN);
-        self.departing.insert(index, (key, to.clone()));
+        let (table, tries_left) = to.next_table();
+        self.departing.insert(index, Leaving { key, to: to.clone(), table, tries_left });
         if broken {
             self.stay(index, ErrorKind::NotConnected);
         } else {

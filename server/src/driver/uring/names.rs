@@ -34,12 +34,12 @@ impl Uring {
                 let mut done = Vec::new();
                 self.ring.collect(&mut done);
                 let (names, others): (Vec<_>, Vec<_>) =
-                    done.into_iter().partition(|entry| Word(entry.user_data()).op() == Op::PeerName);
+                    done.into_iter().partition(|entry| entry.word.op() == Op::PeerName);
                 self.ring.put_back(others);
                 for entry in names {
                     asked -= 1;
-                    let room = Word(entry.user_data()).low() as usize;
-                    found[room] = rooms[room].address().filter(|_| entry.result() >= 0);
+                    let room = entry.word.low() as usize;
+                    found[room] = rooms[room].address().filter(|_| entry.result >= 0);
                 }
             }
         }

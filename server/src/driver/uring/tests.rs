@@ -38,3 +38,98 @@ fn a_slot_is_kept_until_its_fin_is_out() {
     }
     assert_eq!(driver.slot(conn.slot).state, State::Free);
 }
+
+fn with_tables(slots: u32, table_slots: u32) -> (Uring, std::net::SocketAddr) {
+    let settings = Settings { slots, table_slots, linger: Duration::ZERO, ..Settings::default() };
+    let mut driver = Uring::new(&settings).expect("this host has io_uring");
+    let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 64).unwrap();
+    let address = listener.local_addr().unwrap();
+    driver.listen(listener, ListenerTag(0)).unwrap();
+    (driver, address)
+}
+
+/// Waits until so many connections are there.
+fn until(driver: &mut Uring, count: u32) {
+    for _ in 0..1000 {
+        if driver.connections() == count {
+            return;
+        }
+        driver.wait(Some(Duration::from_millis(10)), &mut |_| {}).unwrap();
+    }
+    panic!("{} connections instead of {count}", driver.connections());
+}
+
+/// Each table takes its share, and all are filled up to their ceiling before accepting pauses.
+#[test]
+fn accepting_fills_all_tables_evenly() {
+    let (mut driver, address) = with_tables(32, 8);
+    let _clients: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    until(&mut driver, 28);
+    assert_eq!(driver.used_of, [7; 4]);
+    assert!(driver.listeners[0].resting.is_some());
+}
+
+/// A table that fills up with arrivals while an accept waits in it gives the accept to another: who comes next is taken.
+#[test]
+fn an_accept_moves_from_a_table_that_has_filled_up() {
+    let (mut driver, address) = with_tables(16, 8);
+    driver.wait(Some(Duration::ZERO), &mut |_| {}).unwrap();
+    let table = driver.listeners[0].armed.expect("an accept waits");
+    let (mut source, from) = with_tables(16, 16);
+    let _moving: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(from).unwrap()).collect();
+    let mut conns = Vec::new();
+    while conns.len() < 8 {
+        let mut note = |event: Event<'_>| {
+            if let Event::Accepted { conn, .. } = event {
+                conns.push(conn);
+            }
+        };
+        source.wait(Some(Duration::from_millis(10)), &mut note).unwrap();
+    }
+    // All into that one table.
+    let peer = driver.peer();
+    for (key, conn) in conns.iter().enumerate() {
+        source.depart(*conn, &peer, key as u64);
+        let leaving = source.departing.get_mut(&conn.slot).unwrap();
+        (leaving.table, leaving.tries_left) = (table, 0);
+    }
+    for _ in 0..1000 {
+        source.wait(Some(Duration::from_millis(1)), &mut |_| {}).unwrap();
+        driver.wait(Some(Duration::from_millis(1)), &mut |_| {}).unwrap();
+        if source.connections() == 0 && driver.listeners[0].armed == Some(1 - table) {
+            break;
+        }
+    }
+    assert_eq!((driver.used_of[table as usize], driver.listeners[0].armed), (8, Some(1 - table)));
+    let _client = TcpStream::connect(address).unwrap();
+    until(&mut driver, 9);
+}
+
+/// A thread that sleeps is woken by bytes for a connection of any table, at once, and sleeps when there are none.
+#[test]
+fn a_sleeping_thread_hears_all_tables() {
+    use std::io::Write;
+    let (mut driver, address) = with_tables(32, 8);
+    let mut clients: Vec<TcpStream> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
+    until(&mut driver, 12);
+    for round in 0..120usize {
+        let mut client = clients[round * 5 % 12].try_clone().unwrap();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(round as u64 * 20));
+            client.write_all(&[round as u8]).unwrap();
+        });
+        let (mut got, start) = (Vec::new(), std::time::Instant::now());
+        while got.is_empty() {
+            let mut note = |event: Event<'_>| {
+                if let Event::Received { bytes, .. } = event {
+                    got.extend_from_slice(bytes);
+                }
+            };
+            driver.wait(Some(Duration::from_secs(10)), &mut note).unwrap();
+        }
+        writer.join().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5), "round {round}: the sleep lasted");
+        assert_eq!(got, [round as u8]);
+    }
+    clients.clear();
+}

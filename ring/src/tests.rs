@@ -1,0 +1,204 @@
+//! Rings of several tables, of a few slots each.
+
+use super::*;
+use crate::sys::NameRoom;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A ring that accepts, and what it has told.
+struct Bench {
+    ring: Ring,
+    listener: TcpListener,
+    to: SocketAddr,
+    told: Vec<Done>,
+}
+
+impl Bench {
+    fn new(slots: u32, table_slots_max: u32) -> Bench {
+        let ring = Ring::new(slots, table_slots_max, Use::Accepting).expect("this host has io_uring");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let to = listener.local_addr().expect("its address");
+        Bench { ring, listener, to, told: Vec::new() }
+    }
+
+    /// Sleeps until an operation of this kind is done, and takes it out.
+    fn until(&mut self, op: Op) -> Done {
+        let start = Instant::now();
+        loop {
+            if let Some(at) = self.told.iter().position(|done| done.word.op() == op) {
+                return self.told.remove(at);
+            }
+            assert!(start.elapsed() < PATIENCE, "no {op:?} among {:?}", self.told);
+            self.ring.sleep(Some(PATIENCE)).expect("a sleep");
+            self.ring.collect(&mut self.told);
+        }
+    }
+
+    fn accept(&mut self, table: u32) -> (Result<u32, i32>, TcpStream) {
+        let client = TcpStream::connect(self.to).expect("a connection");
+        let mut room = Box::new(NameRoom::default());
+        // SAFETY: the room stays until the accept is done.
+        unsafe { self.ring.accept(self.listener.as_raw_fd(), &raw mut *room, Word::new(Op::Accept, table, 0)) };
+        let result = self.until(Op::Accept).result;
+        (u32::try_from(result).map_err(|_| -result), client)
+    }
+
+    /// Receives what has come for a watched slot.
+    fn receive(&mut self, slot: u32) -> Vec<u8> {
+        let mut buffer = vec![0; 64];
+        let word = Word::new(Op::Receive, slot, 0);
+        // SAFETY: the buffer stays until the receive is done, which `until` waits for.
+        unsafe { self.ring.receive(slot, buffer.as_mut_ptr(), 64, word) };
+        self.ring.submit().expect("a submit");
+        self.ring.collect(&mut self.told);
+        let at = self.told.iter().position(|done| done.word == word).expect("a receive that does not wait is done");
+        let count = usize::try_from(self.told.remove(at).result).expect("bytes are there");
+        buffer.truncate(count);
+        buffer
+    }
+}
+
+#[test]
+fn slots_are_dealt_out_among_as_few_tables_as_hold_them() {
+    for (slots, most, tables, each) in [(8, 8, 1, 8), (9, 8, 2, 5), (24, 8, 3, 8), (20, 8, 3, 7), (2, u32::MAX, 1, 2)] {
+        let ring = Ring::new(slots, most, Use::Accepting).expect("this host has io_uring");
+        assert_eq!((ring.tables(), ring.table_slots()), (tables, each), "{slots} of {most}");
+        assert!((0..tables * each).all(|slot| ring.table_of(slot) == slot % tables));
+        assert_eq!(ring.duplicates().expect("descriptors").len(), tables as usize);
+    }
+}
+
+#[test]
+fn a_table_is_filled_to_its_end_and_no_further() {
+    let mut bench = Bench::new(6, 2);
+    let mut clients = Vec::new();
+    for table in 0..3 {
+        let mut slots = Vec::new();
+        for _ in 0..2 {
+            let (slot, client) = bench.accept(table);
+            slots.push(slot.expect("there is room"));
+            clients.push(client);
+        }
+        slots.sort_unstable();
+        assert_eq!(slots, [table, table + 3], "table {table}");
+        assert_eq!(bench.accept(table).0, Err(libc::ENFILE));
+    }
+    // A place given back is a place of its own table.
+    bench.ring.close(4, true, Word::new(Op::Close, 4, 0));
+    assert_eq!(bench.until(Op::Close).word.slot(), 4);
+    assert_eq!(bench.accept(2).0, Err(libc::ENFILE));
+    assert_eq!(bench.accept(1).0, Ok(4));
+}
+
+/// The thread sleeps on the first table alone: each event of another must end the sleep, however often, and nothing else
+/// may.
+#[test]
+fn bytes_for_any_table_end_a_sleep() {
+    let mut bench = Bench::new(16, 4);
+    let mut all: Vec<(u32, TcpStream)> = (0..8)
+        .map(|number| {
+            let (slot, client) = bench.accept(number % 4);
+            (slot.expect("there is room"), client)
+        })
+        .collect();
+    for (slot, _) in &all {
+        bench.ring.watch(*slot, Word::new(Op::Poll, *slot, 0));
+    }
+    for round in 0..200usize {
+        let (slot, client) = &mut all[round * 5 % 8];
+        let (slot, mut client) = (*slot, client.try_clone().expect("a descriptor"));
+        // Every other time the thread sleeps before the bytes come.
+        let writer = std::thread::spawn(move || {
+            if round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            client.write_all(&[round as u8]).expect("a write");
+        });
+        let fired = bench.until(Op::Poll);
+        assert_eq!((fired.word.slot(), fired.more()), (slot, true), "round {round}");
+        assert_eq!(bench.receive(slot), [round as u8]);
+        writer.join().expect("a writer");
+        assert!(bench.told.is_empty(), "{:?}", bench.told);
+    }
+    let (start, mut sleeps) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(100) {
+        bench.ring.sleep(Some(Duration::from_millis(50))).expect("a sleep");
+        bench.ring.collect(&mut bench.told);
+        sleeps += 1;
+    }
+    assert!(sleeps <= 4 && bench.told.is_empty(), "{sleeps} sleeps with nothing to do, {:?}", bench.told);
+}
+
+/// What is asked of another table leaves with the sleep, and what is done at once does not let it last.
+#[test]
+fn what_is_pending_in_any_table_leaves_before_a_sleep() {
+    let mut bench = Bench::new(6, 2);
+    let (slot, mut client) = bench.accept(2);
+    let slot = slot.expect("there is room");
+    let bytes = b"hello".to_vec();
+    // SAFETY: the bytes stay until the send is done.
+    unsafe { bench.ring.send(slot, &bytes, Word::new(Op::Send, slot, 0)) };
+    let start = Instant::now();
+    assert_eq!(bench.until(Op::Send).result, 5);
+    assert!(start.elapsed() < PATIENCE / 2, "the sleep lasted though the send was done");
+    let mut got = [0; 5];
+    client.read_exact(&mut got).expect("bytes");
+    assert_eq!(&got, b"hello");
+}
+
+/// Completions of another table that its queue has no room for are not lost, nor slept over.
+#[test]
+fn more_completions_than_have_room_all_come() {
+    const COUNT: usize = 10_000;
+    let mut bench = Bench::new(4, 2);
+    let (slot, _client) = bench.accept(1);
+    let slot = slot.expect("there is room");
+    let mut buffer = [0u8; 1];
+    for number in 0..COUNT as u32 {
+        // SAFETY: all are done before the test ends; nothing has come, so nothing is written.
+        unsafe { bench.ring.receive(slot, buffer.as_mut_ptr(), 1, Word::new(Op::Receive, slot, number)) };
+    }
+    let start = Instant::now();
+    let mut seen = vec![false; COUNT];
+    while seen.iter().any(|seen| !seen) {
+        assert!(start.elapsed() < PATIENCE, "{} are missing", seen.iter().filter(|seen| !**seen).count());
+        bench.ring.sleep(Some(PATIENCE)).expect("a sleep");
+        bench.ring.collect(&mut bench.told);
+        for done in bench.told.drain(..).filter(|done| done.word.op() == Op::Receive) {
+            assert_eq!(done.result, -libc::EAGAIN);
+            assert!(!std::mem::replace(&mut seen[done.word.low() as usize], true), "told twice");
+        }
+    }
+}
+
+/// A socket goes from a table of one ring to a table of another, and only there where there is room.
+#[test]
+fn a_socket_departs_to_the_table_it_is_sent_to() {
+    let (mut here, mut there) = (Bench::new(4, 2), Bench::new(2, 1));
+    let doors = there.ring.duplicates().expect("descriptors");
+    let mut clients = Vec::new();
+    for (key, (door, room)) in [(1, true), (0, true), (1, false), (0, false)].into_iter().enumerate() {
+        let (slot, client) = here.accept(key as u32 % 2);
+        let slot = slot.expect("there is room");
+        clients.push(client);
+        let (moved, closed) = (Word::new(Op::Depart, slot, 0), Word::new(Op::Close, slot, 0));
+        here.ring.depart(slot, doors[door].as_fd(), key as u64, moved, closed);
+        if !room {
+            here.ring.submit().expect("a submit");
+            // The first table's owner puts the socket in place itself, when it is in the kernel next.
+            there.ring.poll().expect("a poll");
+            assert_eq!(here.until(Op::Depart).result, -libc::ENFILE);
+            assert_eq!(here.until(Op::Close).result, -libc::ECANCELED, "the connection stays");
+            continue;
+        }
+        here.ring.submit().expect("a submit");
+        let arrived = there.until(Op::Arrive);
+        assert_eq!((arrived.word.key(), arrived.result), (key as u64, door as i32));
+        assert!(here.until(Op::Depart).result >= 0);
+        assert!(here.until(Op::Close).result >= 0);
+    }
+}
