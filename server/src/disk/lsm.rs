@@ -26,7 +26,7 @@ use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{FIRST_LEVEL_MAX, Pace};
 use super::partitions::NextPartition;
-use super::stored::{Layers, Stored};
+use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
 use super::view::Asked;
 use super::worker::Worker;
@@ -93,13 +93,14 @@ impl LsmEngine {
             journal: folder,
             spare: Mutex::new(None),
             resting: AtomicBool::new(false),
+            calm: AtomicBool::new(false),
             give_back: options.give_back,
         });
         let own = store.clone();
         let merger = Arc::new(Worker::start("throng-merge", move || own.merge())?);
         let (own, wakes) = (store.clone(), merger.clone());
-        let mut retiring = None;
-        let flusher = Worker::start("throng-flush", move || own.flush(&mut retiring, &wakes))?;
+        let mut flushing = Flushing::default();
+        let flusher = Worker::start("throng-flush", move || own.flush(&mut flushing, &wakes))?;
         merger.wake();
         flusher.wake();
         let writer = Mutex::new(Writer { journal, pace: Pace::start() });
@@ -258,6 +259,8 @@ impl Engine for LsmEngine {
             // Nothing is lost by it. If the engine is broken, the next commit says so.
             tracing::warn!(%error, "rows in memory could not be handed on");
         }
+        self.store.calm.store(true, Ordering::Relaxed);
+        self.merger.wake();
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
@@ -309,5 +312,28 @@ impl Engine for LsmEngine {
 impl std::fmt::Debug for LsmEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LsmEngine").field("tables", &self.store.tables).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::testing::{get, put, small, wait_until};
+
+    /// A read of many rows looks into each run of the first level, so there are few where there is time to merge them.
+    #[test]
+    fn tables_are_merged_early_when_nothing_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = LsmEngine::open(folder.path(), &small()).expect("it opens");
+        let runs = || engine.store.tables.first_level_runs();
+        // Names in no order: tables of rows that lie behind each other would be one run.
+        let names = (0..4000_u32).map(|n| format!("user{:08x}", n.wrapping_mul(0x9e37_79b9)));
+        for name in names.take_while(|_| runs() < 8) {
+            engine.commit(&[put(Table::Accounts, &name, b"", &[7; 1000])]).expect("there is room");
+        }
+        assert!(runs() >= 8);
+        engine.rest();
+        wait_until("tables are merged", || runs() < 4);
+        assert_eq!(get(&engine, Table::Accounts, "user00000000", b""), Some(vec![7; 1000]));
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use throng_engine::store::{Found, Table};
@@ -27,7 +28,21 @@ pub(super) struct Stored {
     pub(super) spare: Mutex<Option<Rows>>,
     /// Nothing has been committed for a while: memory is not kept.
     pub(super) resting: AtomicBool,
+    /// So little is written that tables are merged early.
+    pub(super) calm: AtomicBool,
     pub(super) give_back: fn(),
+}
+
+/// Time between two full memory tables from which on times are calm: below, what merges write would cost more than reads save.
+const CALM: Duration = Duration::from_secs(8);
+
+/// What the thread that writes tables remembers.
+#[derive(Default)]
+pub(super) struct Flushing {
+    /// The segment that is to go before the next table is written: an older one must never outlive a newer one.
+    retiring: Option<u64>,
+    /// When it last wrote a table.
+    last: Option<Instant>,
 }
 
 /// The memory tables. Replaced as a whole, so that who reads sees whether they changed meanwhile.
@@ -51,12 +66,11 @@ impl Stored {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none. `retiring` is
-    /// the segment that is to go before the next table is written: an older one must never outlive a newer one.
-    pub(super) fn flush(&self, retiring: &mut Option<u64>, merger: &Worker) -> Result<bool, DiskError> {
-        if let Some(number) = *retiring {
+    /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none.
+    pub(super) fn flush(&self, flushing: &mut Flushing, merger: &Worker) -> Result<bool, DiskError> {
+        if let Some(number) = flushing.retiring {
             journal::retire(&self.journal, number)?;
-            *retiring = None;
+            flushing.retiring = None;
         }
         let Some(oldest) = self.layers.load().sealed.last().cloned() else { return Ok(false) };
         {
@@ -73,7 +87,10 @@ impl Stored {
             let sealed = layers.sealed.iter().filter(|layer| layer.number != oldest.number).cloned().collect();
             Layers { active: layers.active.clone(), sealed }
         });
-        *retiring = Some(oldest.number);
+        flushing.retiring = Some(oldest.number);
+        let before = flushing.last.replace(Instant::now());
+        let calm = self.resting.load(Ordering::Relaxed) || before.is_some_and(|before| before.elapsed() > CALM);
+        self.calm.store(calm, Ordering::Relaxed);
         merger.wake();
         // Whoever still reads it gives its memory back later.
         if let Some(memtable) = Arc::into_inner(oldest)
@@ -86,8 +103,16 @@ impl Stored {
         Ok(true)
     }
 
+    /// Merges tables if there are enough of them; whether there may be more.
     pub(super) fn merge(&self) -> Result<bool, DiskError> {
-        let merged = self.tables.merge();
+        let mut merged = self.tables.merge(false);
+        if let Ok(false) = merged
+            && self.calm.load(Ordering::Relaxed)
+        {
+            // Nobody has to wait for these: without space for them all goes on as it was.
+            merged =
+                self.tables.merge(true).or_else(|error| if error.is_out_of_space() { Ok(false) } else { Err(error) });
+        }
         self.space.set_table_bytes(self.tables.disk_bytes());
         if !matches!(merged, Ok(false)) {
             (self.give_back)();

@@ -39,6 +39,9 @@ const FILES_MAX: usize = 256;
 /// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
 const FIRST_LEVEL_MERGE: u8 = 24;
 
+/// The same where little is written: a read of many rows looks into each table of the first level.
+const FIRST_LEVEL_CALM: u8 = 4;
+
 /// The tables of one store.
 pub(super) struct Tables {
     tree: AnyTree,
@@ -131,12 +134,13 @@ impl Tables {
         })
     }
 
-    /// Merges tables where there are enough of them; `false` if there were not.
+    /// Merges tables where there are enough of them, which are fewer in `calm` times; `false` if there were not.
     ///
     /// # Errors
     /// As [`Tables::write`].
-    pub(super) fn merge(&self) -> Result<bool, DiskError> {
-        let strategy = Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(FIRST_LEVEL_MERGE);
+    pub(super) fn merge(&self, calm: bool) -> Result<bool, DiskError> {
+        let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
+        let strategy = Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(enough);
         let before = self.tree.current_version().id();
         self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?))?;
         Ok(self.tree.current_version().id() != before)
