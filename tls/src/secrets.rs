@@ -51,7 +51,7 @@ thread_local! {
 /// next keys come from only through its key log. It calls the log on the
 /// thread that processes the record, so what one call of `process_new_packets`
 /// logs is taken right behind it, and is another connection's never.
-/// [`Keys::new`](crate::cipher::Keys::new) checks that the secret yields the extracted key.
+/// `Keys::new` checks that the secret yields the extracted key.
 #[derive(Debug)]
 pub struct CapturedSecrets;
 
