@@ -60,6 +60,7 @@ fn seconds(measured: &Measured) -> Value {
             put(name, second[name].clone());
         }
         put("available_mib", mib(now.available));
+        put("left_mib", mib(now.left));
         put("slab_mib", mib(now.slab));
         put("tcp_mib", mib(now.tcp));
         put("server_mib", mib(now.server));

@@ -73,7 +73,7 @@ pub(crate) struct Options {
     /// Keep the accounts for the next run.
     #[arg(long)]
     keep: bool,
-    /// End the run when the machine has less memory left than this, in MiB.
+    /// End the run when the machine has less memory left than this, in MiB: free memory and the page cache.
     #[arg(long, default_value_t = 2_048)]
     memory_left_min: u64,
     /// The program.

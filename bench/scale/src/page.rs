@@ -17,7 +17,7 @@ const PLOTS: &[(&str, &str, Lines)] = &[
         "Memory",
         "MiB",
         &[
-            ("left", "available_mib"),
+            ("left", "left_mib"),
             ("kernel objects", "slab_mib"),
             ("server", "server_mib"),
             ("generator", "generator_mib"),

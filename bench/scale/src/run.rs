@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options, stopped: &dyn Fn() -> bool) -> io::Result<M
     while load.child.try_wait()?.is_none() {
         let seen = look(Some(server.id()), Some(load.id()));
         looks.push((start.elapsed().as_secs_f64(), seen));
-        let why = if seen.available < options.memory_left_min << 20 {
+        let why = if seen.left < options.memory_left_min << 20 {
             Some(format!("less than {} MiB of memory left", options.memory_left_min))
         } else if server.child.try_wait()?.is_some() {
             Some("the server has ended".into())

@@ -7,6 +7,9 @@ use std::fs;
 pub(crate) struct Look {
     /// What could be had without swapping (`MemAvailable`).
     pub(crate) available: u64,
+    /// Free memory and the page cache that can be had back. `available` counts inodes and dentries as well, which the kernel
+    /// does not give back while their sockets are open.
+    pub(crate) left: u64,
     /// The kernel's objects: sockets, inodes, dentries and all others.
     pub(crate) slab: u64,
     /// Page tables, per-CPU areas and what is mapped for the kernel (`VmallocUsed`: stacks, rings, tables).
@@ -63,9 +66,11 @@ pub(crate) fn look(server: Option<u32>, generator: Option<u32>) -> Look {
         stat.lines().next().unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal; a tick is 10 ms.
     let busy = [0, 1, 2, 5, 6].iter().filter_map(|at| ticks.get(*at)).sum::<u64>() * 10_000;
+    let cache = ["Buffers", "Cached"].iter().map(|name| kb(&memory, name)).sum::<u64>();
     let resident = |pid: u32| kb(&read(&format!("/proc/{pid}/status")), "VmRSS");
     Look {
         available: kb(&memory, "MemAvailable"),
+        left: kb(&memory, "MemFree") + cache.saturating_sub(kb(&memory, "Shmem")),
         slab: kb(&memory, "Slab"),
         kernel_other: ["PageTables", "Percpu", "VmallocUsed"].iter().map(|name| kb(&memory, name)).sum(),
         tcp: tcp_pages.unwrap_or(0) * 4096,
@@ -92,7 +97,7 @@ mod tests {
     fn this_machine_and_process_can_be_looked_at() {
         let own = std::process::id();
         let seen = look(Some(own), Some(own));
-        assert!(seen.available > 1 << 20 && seen.slab > 1 << 20 && seen.kernel_other > 0, "{seen:?}");
+        assert!(seen.available > 1 << 20 && seen.left > 1 << 20 && seen.slab > 1 << 20 && seen.kernel_other > 0, "{seen:?}");
         assert!(seen.server > 1 << 16 && seen.generator >= seen.server && seen.busy_us > 0, "{seen:?}");
         assert!(descriptors_max() > 16);
         assert_eq!(kb("A: 1 kB\nAB: 3 kB\n", "AB"), 3 << 10);
