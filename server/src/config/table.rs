@@ -299,9 +299,9 @@ options! {
         "Most connections a shard may hold; auto is what the driver and the limit on descriptors allow.",
         "With io_uring connections take no descriptors, but each table of them is bounded by the limit on descriptors \
          (RLIMIT_NOFILE): auto is one table, of 19,900 at most, and a shard that is to hold more has as many tables as it \
-         needs, each a ring of the kernel's of some 0.4 MB. With epoll each connection takes a descriptor of the process: the shards share the limit (which the server raises as \
-         far as it may) and leave 512 of them, or half, to the rest of the server. Who comes when \
-         there is no room waits in the kernel's queue.";
+         needs, each a ring of the kernel's of some 0.4 MB. With epoll each connection takes a descriptor of the process: \
+         the shards share the limit (which the server raises as far as it may) and leave 512 of them, or half, to the rest \
+         of the server. Who comes when there is no room waits in the kernel's queue.";
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
         "The kernel cuts it to net.core.somaxconn.";
