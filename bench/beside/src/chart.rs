@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, number};
+use crate::report::number;
+use crate::result::Report;
 
 /// A panel: title, scenario, figure, digits.
 const PANELS: &[(&str, &str, &str, usize)] = &[

@@ -2,7 +2,8 @@
 //! a slower or busier machine is not taken for a slower server.
 
 use crate::figures::{Better, find};
-use crate::report::{Report, number};
+use crate::report::number;
+use crate::result::Report;
 use crate::setup::{FLOOR, SETUPS};
 
 /// A line for each figure that is more than `threshold` per cent worse, or gone.

@@ -10,7 +10,9 @@ mod children;
 mod compare;
 mod figures;
 mod peers;
+mod place;
 mod report;
+mod result;
 mod runner;
 mod scenario;
 mod setup;
@@ -108,7 +110,7 @@ struct Run {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(options) => runner::run(&options),
-        Command::Table { result, chart } => report::read(&result).and_then(|result| {
+        Command::Table { result, chart } => self::result::read(&result).and_then(|result| {
             print!("{}", report::table(&result));
             chart.map_or(Ok(()), |path| std::fs::write(path, chart::draw(&result))).map(|()| true)
         }),
@@ -129,7 +131,7 @@ fn main() -> ExitCode {
 }
 
 fn compared(old: &std::path::Path, new: &std::path::Path, threshold: f64, peers: bool) -> io::Result<bool> {
-    let worse = compare::worse(&report::read(old)?, &report::read(new)?, threshold, peers);
+    let worse = compare::worse(&result::read(old)?, &result::read(new)?, threshold, peers);
     for line in &worse {
         println!("{line}");
     }

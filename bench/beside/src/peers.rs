@@ -10,7 +10,7 @@ use std::process::Command;
 
 use ring::{digest, hmac, pbkdf2};
 
-use crate::setup::{Group, Place, Stored};
+use crate::place::{Group, Place, Stored};
 
 /// Of all accounts.
 pub(crate) const PASSWORD: &str = "secret";

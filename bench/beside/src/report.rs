@@ -1,70 +1,12 @@
-//! The result as a file, and as a table of ratios for people.
+//! The result as a table of ratios for people.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
-use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::figures::{KINDS, Kind, Spread};
+use crate::figures::{KINDS, Kind};
+use crate::result::Report;
 use crate::scenario::SCENARIOS;
 use crate::setup::{FLOOR, SETUPS, Setup};
 use crate::target;
-
-/// A result: by scenario, set-up and figure, with what was measured and how.
-#[derive(Clone, Default, Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
-    /// Versions and settings of the last run.
-    pub(crate) about: Value,
-    /// Set-ups that the last run has left out, and why.
-    pub(crate) skipped: BTreeMap<String, String>,
-    /// The command and the size of the run that has measured each scenario.
-    #[serde(default)]
-    pub(crate) measured_by: BTreeMap<String, String>,
-    results: BTreeMap<String, BTreeMap<String, BTreeMap<String, Spread>>>,
-}
-
-impl Report {
-    /// Keeps what a scenario has shown of a set-up.
-    pub(crate) fn put(&mut self, scenario: &str, setup: &str, figures: BTreeMap<String, Spread>) {
-        self.results.entry(scenario.to_owned()).or_default().insert(setup.to_owned(), figures);
-    }
-
-    /// A figure, if it was measured.
-    pub(crate) fn figure(&self, scenario: &str, setup: &str, figure: &str) -> Option<Spread> {
-        self.results.get(scenario)?.get(setup)?.get(figure).copied()
-    }
-
-    /// Its median.
-    pub(crate) fn median(&self, scenario: &str, setup: &str, figure: &str) -> Option<f64> {
-        self.figure(scenario, setup, figure).map(|spread| spread.median)
-    }
-
-    /// All figures with the names of their scenario and set-up.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, &str, Spread)> {
-        self.results.iter().flat_map(|(scenario, setups)| {
-            setups.iter().flat_map(move |(setup, figures)| {
-                figures.iter().map(move |(figure, spread)| (&**scenario, &**setup, &**figure, *spread))
-            })
-        })
-    }
-}
-
-/// Reads a result.
-pub(crate) fn read(path: &Path) -> io::Result<Report> {
-    let wrong = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", path.display()));
-    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(&error))
-}
-
-/// Writes it, with the targets judged.
-pub(crate) fn write(report: &Report, path: &Path) -> io::Result<()> {
-    let mut value = serde_json::to_value(report)?;
-    value["targets"] = serde_json::to_value(target::judge(report))?;
-    std::fs::write(path, serde_json::to_string_pretty(&value)? + "\n")
-}
 
 /// A number with so many digits and commas between thousands.
 pub(crate) fn number(value: f64, digits: usize) -> String {
@@ -179,15 +121,6 @@ mod tests {
         let row = text.lines().find(|line| line.contains("CPU a message") && line.contains("1,500")).expect("a row");
         assert!(row.contains("| 4.00 | 6.00 (1.50 x) | 8.00 (2.0 x) | | 1,500.00 (250 x) |"), "{row}");
         assert!(!text.contains("ejabberd at least"), "nobody is judged against what was not measured:\n{text}");
-    }
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        let path = std::env::temp_dir().join(format!("throng-beside-report-{}.json", std::process::id()));
-        write(&sample(), &path).expect("a file");
-        let again = read(&path).expect("a result");
-        std::fs::remove_file(&path).expect("it is there");
-        assert_eq!(again.all().collect::<Vec<_>>(), sample().all().collect::<Vec<_>>());
     }
 
     #[test]

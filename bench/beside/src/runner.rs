@@ -11,10 +11,12 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::figures::{Figures, find, spreads};
-use crate::report::{self, Report};
+use crate::place::{Place, Stored};
+use crate::report;
+use crate::result::{self, Report};
 use crate::scenario::{SCENARIOS, Scenario, Size};
-use crate::setup::{FLOOR, Place, SETUPS, Setup, Stored, THRONG, World};
-use crate::{Run, chart, peers};
+use crate::setup::{FLOOR, SETUPS, Setup, THRONG, World};
+use crate::{Run, chart, peers, target};
 
 /// Scenarios and set-ups, a line each.
 pub(crate) fn list() -> String {
@@ -50,7 +52,7 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
     }
     let (scenarios, setups) = (wanted(&options.only, &scenario_names), wanted(&options.only, &setup_names));
     let mut report = match options.out.as_deref().filter(|path| path.exists()) {
-        Some(path) => report::read(path)?,
+        Some(path) => result::read(path)?,
         None => Report::default(),
     };
     let skipped = missing(options.install, &setups)?;
@@ -114,7 +116,7 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
         report.measured_by.insert(scenario.name.into(), format!("{command}, {size:?}"));
         // What was measured is kept even if the rest is not waited for.
         if let Some(path) = &options.out {
-            report::write(&report, path)?;
+            result::write(&report, &target::judge(&report), path)?;
         }
     }
     print!("{}", report::table(&report));

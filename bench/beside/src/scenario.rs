@@ -8,7 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::figures::Figures;
-use crate::setup::{Group, Server, Setup, Stored, World, group_flags};
+use crate::place::{Group, Stored};
+use crate::setup::{Server, Setup, World, group_flags};
 
 /// One scenario.
 pub(crate) struct Scenario {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::children::{Children, Held};
 use crate::peers;
+use crate::place::{Group, Place, Stored};
 
 /// Where servers listen: an address that the load does not connect from, so that none of its ports rests there.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
@@ -71,39 +72,6 @@ impl Setup {
             _ => format!("{}-{stored:?}", self.name).to_lowercase(),
         }
     }
-}
-
-/// How a server keeps passwords.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stored {
-    /// As they are: PLAIN costs a comparison.
-    Clear,
-    /// For SCRAM-SHA-1.
-    Hashed,
-}
-
-/// A server's addresses and folders.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// For streams that begin in the clear.
-    pub(crate) plain: SocketAddr,
-    /// For direct TLS.
-    pub(crate) tls: SocketAddr,
-    /// Certificate, configuration and log.
-    pub(crate) folder: PathBuf,
-    /// Data.
-    pub(crate) data: PathBuf,
-}
-
-/// Accounts with this prefix and a number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Group {
-    /// Prefix.
-    pub(crate) prefix: &'static str,
-    /// How many.
-    pub(crate) count: u32,
-    /// Each subscribes to so many that follow it.
-    pub(crate) contacts: u32,
 }
 
 /// Everything that servers need, in a folder that goes with this value.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::Report;
+use crate::result::Report;
 use crate::setup::{FLOOR, SETUPS};
 
 /// How a figure is judged.

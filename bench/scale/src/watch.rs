@@ -97,7 +97,10 @@ mod tests {
     fn this_machine_and_process_can_be_looked_at() {
         let own = std::process::id();
         let seen = look(Some(own), Some(own));
-        assert!(seen.available > 1 << 20 && seen.left > 1 << 20 && seen.slab > 1 << 20 && seen.kernel_other > 0, "{seen:?}");
+        assert!(
+            seen.available > 1 << 20 && seen.left > 1 << 20 && seen.slab > 1 << 20 && seen.kernel_other > 0,
+            "{seen:?}"
+        );
         assert!(seen.server > 1 << 16 && seen.generator >= seen.server && seen.busy_us > 0, "{seen:?}");
         assert!(descriptors_max() > 16);
         assert_eq!(kb("A: 1 kB\nAB: 3 kB\n", "AB"), 3 << 10);
