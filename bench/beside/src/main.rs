@@ -30,7 +30,7 @@ Build the programs that it runs first:
 
 Examples:
   beside run --install
-      everything, three times in turn, under 40 minutes, each step with the time left; installs the peers that are missing
+      everything, three times in turn, under 55 minutes, each step with the time left; installs the peers that are missing
   beside run --brief
       once, shortly, under 20 minutes
   beside run --only messages-1,fan-out --out bench/results/side-by-side.json

@@ -23,8 +23,9 @@ pub(crate) struct Scenario {
     pub(crate) stored: Stored,
     /// Whether peers are measured.
     pub(crate) peers: bool,
-    /// The most runs of it in one go: what hardly varies and takes long is measured less often.
-    pub(crate) runs_max: usize,
+    /// The most runs of it in one go, of Throng and the floor, and of a peer: what hardly varies and takes long is measured
+    /// less often.
+    runs_max: [usize; 2],
     /// Of the bare sockets.
     floor: Option<Floor>,
     /// What to do with a server.
@@ -62,6 +63,11 @@ enum Work {
     },
 }
 
+/// As often as is asked for.
+const OFTEN: [usize; 2] = [usize::MAX, usize::MAX];
+/// What takes long and hardly varies.
+const ONCE: [usize; 2] = [1, 1];
+
 /// Receivers of a fan-out.
 const RECEIVERS: u32 = 100;
 
@@ -72,7 +78,7 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
         archive,
         stored: Stored::Clear,
         peers: !archive,
-        runs_max: usize::MAX,
+        runs_max: OFTEN,
         floor: Some(Floor::Relay { pairs, in_flight }),
         work: Work::Messages { pairs, in_flight, latency: in_flight > 1 },
     }
@@ -80,12 +86,12 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
 
 const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
     let work = Work::Memory { contacts, tls };
-    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: 1, floor: None, work }
+    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: [3, 1], floor: None, work }
 }
 
 const fn logins(name: &'static str, title: &'static str, mechanism: &'static str, stored: Stored) -> Scenario {
     let (floor, work) = (Some(Floor::Accept), Work::Logins(mechanism));
-    Scenario { name, title, archive: false, stored, peers: true, runs_max: 2, floor, work }
+    Scenario { name, title, archive: false, stored, peers: true, runs_max: [2, 2], floor, work }
 }
 
 /// The table, in the order in which it is run.
@@ -96,7 +102,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         archive: false,
         stored: Stored::Clear,
         peers: true,
-        runs_max: 1,
+        runs_max: ONCE,
         floor: None,
         work: Work::WaysIn,
     },
@@ -112,7 +118,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         archive: true,
         stored: Stored::Clear,
         peers: true,
-        runs_max: usize::MAX,
+        runs_max: OFTEN,
         floor: None,
         work: Work::Latency(5000),
     },
@@ -122,7 +128,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         archive: false,
         stored: Stored::Clear,
         peers: true,
-        runs_max: usize::MAX,
+        runs_max: OFTEN,
         floor: Some(Floor::FanOut),
         work: Work::FanOut,
     },
@@ -136,7 +142,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         archive: false,
         stored: Stored::Clear,
         peers: true,
-        runs_max: 1,
+        runs_max: ONCE,
         floor: None,
         work: Work::Stalled,
     },
@@ -202,6 +208,12 @@ impl Scenario {
     /// Whether it has a floor.
     pub(crate) fn has_floor(&self) -> bool {
         self.floor.is_some()
+    }
+
+    /// How often a set-up, or the floor, is measured if so many runs are asked for.
+    pub(crate) fn runs(&self, asked: usize, setup: Option<&Setup>) -> usize {
+        let peer = setup.is_some_and(|setup| !setup.is_throng());
+        asked.min(self.runs_max[usize::from(peer)])
     }
 
     /// Measures the floor.
