@@ -288,6 +288,7 @@ fn dispatch(
         ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
         ("load", _) => load_with(matches, io),
         ("bench", _) => bench::execute(matches, io, program),
+        ("doctor", _) => doctor(matches, io),
         _ => unreachable!("clap knows these commands only"),
     }
 }
@@ -302,6 +303,14 @@ fn load_with(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
         Err(throng_load::Failure::Usage(text)) => Err(Failure::new(Exit::Usage, text)),
         Err(throng_load::Failure::Failed(text)) => Err(Failure::failed(text)),
     }
+}
+
+/// `throng doctor`, likewise.
+fn doctor(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    throng_doctor::run(matches, io.json, io.colours, &mut *io.out).map_err(|failure| match failure {
+        throng_doctor::Failure::Usage(text) => Failure::new(Exit::Usage, text),
+        throng_doctor::Failure::Failed(text) => Failure::failed(text),
+    })
 }
 
 fn version(io: &mut Io) {

@@ -1,0 +1,75 @@
+//! Descriptors, open files, and whether io_uring makes connections that need none of the former.
+
+use crate::finding::{Finding, State, grouped};
+use crate::host::Host;
+use crate::need;
+use crate::plan::{Driver, Plan};
+
+/// Who opens files, and how many may be open.
+pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
+    let uring = host.uring();
+    let direct = match plan.driver {
+        Driver::Epoll => false,
+        Driver::Uring => true,
+        Driver::Auto => uring.is_ok(),
+    };
+    let needed = if direct {
+        // A table of connections is bounded by the limit, too.
+        (plan.connections / need::TABLES_MAX).clamp(2_048, need::TABLE_SLOTS_MAX) + need::DESCRIPTORS_ASIDE
+    } else {
+        plan.connections + need::DESCRIPTORS_ASIDE
+    };
+    let mut found = vec![ring(host, plan), descriptors(host, needed, direct)];
+    let ceiling = super::at_least(host, "descriptors a process may be given", "fs.nr_open", needed);
+    found.push(ceiling.because("No process can be given a higher limit on descriptors than this."));
+    let files = super::at_least(host, "open files of the host", "fs.file-max", plan.sockets() + need::FILES_ASIDE);
+    found.push(
+        files.because(
+            "Each connection is an open file of the kernel's, with io_uring as well; beyond this none is made.",
+        ),
+    );
+    found
+}
+
+fn ring(host: &Host, plan: &Plan) -> Finding {
+    let name = "io_uring";
+    let disabled = host.number("/proc/sys/kernel/io_uring_disabled").unwrap_or(0);
+    match host.uring() {
+        Ok(()) => Finding::new(name, State::Good, "works here", "Linux 6.7 or later"),
+        Err(_) if plan.driver == Driver::Epoll => {
+            Finding::new(name, State::Good, "not available", "not needed with epoll")
+        }
+        Err(why) => {
+            // The server goes on with epoll by itself, unless it was told not to.
+            let state = if plan.driver == Driver::Uring { State::Short } else { State::Note };
+            let found = Finding::new(name, state, why, "Linux 6.7 or later").because(
+                "Without it the server takes epoll: a descriptor for each connection, and more system calls a message.",
+            );
+            match disabled {
+                0 => found.mend("", "a newer kernel, or a container whose seccomp profile allows io_uring"),
+                _ => found.sysctl("kernel.io_uring_disabled", &disabled.to_string(), "0"),
+            }
+        }
+    }
+}
+
+fn descriptors(host: &Host, needed: u64, direct: bool) -> Finding {
+    let name = "descriptors of the server";
+    let limits = host.text("/proc/self/limits").unwrap_or_default();
+    let hard = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().nth(1)?.parse::<u64>().ok());
+    let Some(hard) = hard else {
+        return Finding::new(name, State::Unknown, "limits are not told here", grouped(needed));
+    };
+    let state = if hard >= needed { State::Good } else { State::Short };
+    let why = if direct {
+        "Connections take none with io_uring, but a table of them is bounded by this limit: with fewer there are more tables."
+    } else {
+        "With epoll each connection takes one; beyond them clients wait to be accepted."
+    };
+    Finding::new(name, state, format!("{} may be had", grouped(hard)), grouped(needed)).because(why).mend(
+        format!("ulimit -n {needed}   as root, in the shell that starts the server"),
+        format!("LimitNOFILE={needed}   in the [Service] part of its systemd unit"),
+    )
+}

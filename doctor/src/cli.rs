@@ -1,0 +1,173 @@
+//! `throng doctor`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, FromArgMatches, Subcommand};
+
+use crate::front::{self, Front, Proxy};
+use crate::host::Host;
+use crate::plan::{Driver, Plan};
+use crate::{apply, examine, report};
+
+const AFTER: &str = "\
+Reads what the kernel tells and says of each thing what is, what so many connections need, and what sets it: now, and for
+good. Changes nothing unless --apply is given. Limits of a process are those of this one: run it as the server is run.
+
+Examples:
+  throng doctor --connections 1000000
+  throng doctor --connections 1000000 --json | jq '.findings[] | select(.state == \"short\") | .now'
+  throng doctor --connections 1000000 --apply          as root; prints how to undo it
+  throng doctor front nginx --connections 50000 --listen 0.0.0.0:5222 --to 127.0.0.1:5322 --out throng-nginx.conf
+
+Exit codes:
+  0 nothing falls short   1 something does, or could not be set   2 wrong usage";
+
+/// What can be asked for.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Doctor {
+    /// Client connections that this host is to hold at once.
+    #[arg(long, short = 'n', default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    connections: u64,
+    /// The server's driver.
+    #[arg(long, value_enum, default_value = "auto")]
+    driver: Driver,
+    /// Clients use TLS that ends in the server.
+    #[arg(long)]
+    tls: bool,
+    /// Ports of the server's listeners.
+    #[arg(long, value_delimiter = ',', default_value = "5222,5223")]
+    ports: Vec<u16>,
+    /// A proxy on this host stands in front of the server.
+    #[arg(long)]
+    with_front: bool,
+    /// Set what can be set until the host's next start, and print how to undo it.
+    #[arg(long)]
+    apply: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Write a configuration of nginx or HAProxy that carries so many clients, and have it checked
+    Front(Wanted),
+}
+
+#[derive(Args, Debug)]
+struct Wanted {
+    /// For which program.
+    #[arg(value_enum)]
+    proxy: Proxy,
+    /// Clients at once.
+    #[arg(long, short = 'n', default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    connections: u64,
+    /// Processes of nginx, threads of HAProxy; as many as cores when not given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    workers: Option<u64>,
+    /// Where clients come in; may be repeated.
+    #[arg(long, default_value = "0.0.0.0:5222")]
+    listen: Vec<SocketAddr>,
+    /// Where the server listens; may be repeated: a proxy has one port for each connection to an address.
+    #[arg(long, default_value = "127.0.0.1:5222")]
+    to: Vec<SocketAddr>,
+    /// Do not tell the server the clients' addresses (PROXY protocol).
+    #[arg(long)]
+    no_proxy_protocol: bool,
+    /// Silence after which a connection is given up, seconds.
+    #[arg(long, default_value_t = 7_200, value_parser = clap::value_parser!(u64).range(60..=86_400))]
+    silence: u64,
+    /// Write it here instead of to standard output, and have it checked if the program is installed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Why the command has not ended well.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for does not fit together.
+    Usage(String),
+    /// Something falls short, or could not be done.
+    Failed(String),
+}
+
+/// The command, for clap.
+pub fn command() -> clap::Command {
+    Doctor::augment_args(clap::Command::new("doctor"))
+        .about("Check this host for a number of connections, and say what sets it right")
+        .after_help(AFTER)
+}
+
+/// Carries it out. `colours` are for a terminal.
+///
+/// # Errors
+/// [`Failure::Failed`] when something falls short.
+pub fn run(matches: &clap::ArgMatches, as_json: bool, colours: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let asked = Doctor::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    match asked.command {
+        Some(Command::Front(wanted)) => write_front(&wanted, out),
+        None => doctor(&asked, &Host::this(), as_json, colours, out),
+    }
+}
+
+fn doctor(asked: &Doctor, host: &Host, as_json: bool, colours: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let plan = Plan {
+        connections: asked.connections,
+        driver: asked.driver,
+        tls: asked.tls,
+        ports: asked.ports.clone(),
+        front: asked.with_front,
+    };
+    let before = examine(host, &plan);
+    let applied = asked.apply.then(|| apply::apply(host, &before));
+    // What was set is looked at again: the kernel may have taken another value.
+    let findings = if applied.is_some() { examine(host, &plan) } else { before };
+    let paint = |code: &str, word: &str| if colours { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
+    let told = if as_json {
+        format!("{}\n", report::json(&plan, &findings, applied.as_deref()))
+    } else {
+        let set = applied.as_deref().map(report::applied_text).filter(|text| !text.is_empty());
+        format!("{}{}", set.map(|text| text + "\n").unwrap_or_default(), report::text(&plan, &findings, &paint))
+    };
+    // A reader that has gone (`| head`) is no failure.
+    let _ = out.write_all(told.as_bytes());
+    match report::short(&findings) {
+        0 => Ok(()),
+        _ if as_json => Err(Failure::Failed(String::new())),
+        short => Err(Failure::Failed(format!("{short} of what {} connections need falls short", plan.connections))),
+    }
+}
+
+fn write_front(wanted: &Wanted, out: &mut dyn Write) -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let front = Front {
+        connections: wanted.connections,
+        workers: wanted.workers.unwrap_or(cores),
+        listen: wanted.listen.clone(),
+        to: wanted.to.clone(),
+        proxy_protocol: !wanted.no_proxy_protocol,
+        silence_s: wanted.silence,
+    };
+    if let Some(both) = front.listen.iter().find(|listen| front.to.contains(listen)) {
+        return Err(Failure::Usage(format!(
+            "the proxy and the server cannot both listen on {both}: choose other --listen or --to"
+        )));
+    }
+    let text = front::write(wanted.proxy, &front);
+    let Some(file) = &wanted.out else {
+        let _ = out.write_all(text.as_bytes());
+        return Ok(());
+    };
+    std::fs::write(file, text).map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    let told = match front::judge(wanted.proxy, file) {
+        None => "written; the program is not installed here, so it was not checked".to_owned(),
+        Some(Ok(())) => "written, and found good by the program itself".to_owned(),
+        Some(Err(told)) => {
+            return Err(Failure::Failed(format!("{} is written, but the program refuses it: {told}", file.display())));
+        }
+    };
+    let _ = writeln!(out, "{}: {told}", file.display());
+    Ok(())
+}
