@@ -190,6 +190,13 @@ pub enum Input<'a> {
         /// The other end.
         peer: IpAddr,
     },
+    /// The proxy that has made the connection says for whom.
+    Client {
+        /// The connection.
+        conn: ConnId,
+        /// The other end of the proxy.
+        peer: IpAddr,
+    },
     /// Its TLS handshake has finished.
     Secured {
         /// The connection.

@@ -203,6 +203,7 @@ impl Shard {
         self.counters.inputs.one();
         match input {
             Input::Accepted { conn, listener, peer } => self.accepted(conn, listener, peer),
+            Input::Client { conn, peer } => self.client(conn, peer),
             Input::Secured { conn, tls } => self.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),
             Input::Sent { conn } => self.sent(conn),

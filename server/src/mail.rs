@@ -4,6 +4,7 @@
 //! from others it goes on handling, so two full rings cannot block each other.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use throng_engine::id::{Gate, ShardId};
 use throng_engine::mail::MailBatch;
@@ -29,6 +30,8 @@ pub struct MovedLink {
     pub moved: Box<Moved>,
     /// The connection's TLS.
     pub tls: Option<Box<TlsConnection>>,
+    /// The client, if a proxy has made the connection for it.
+    pub client: Option<SocketAddr>,
     /// What the peer sent while it was on its way, as it came from the socket.
     pub bytes: Vec<u8>,
 }

@@ -9,6 +9,8 @@
 //!
 //! This room knows the order of a turn and nothing of what is said.
 
+mod front;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use crate::jobs::JobPort;
 use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
+use front::{Fronted, Head};
 
 /// Longest sleep: sweeps go on when nothing happens.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
@@ -43,6 +46,15 @@ const MAIL_A_TURN: usize = 64;
 const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
 /// Bytes that may wait in the gate queue before clients are no longer read from.
 const GATE_BYTES_MAX: usize = 32 << 20;
+
+/// A listener, as those who come in by it are treated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entrance {
+    /// For the shard.
+    pub kind: ListenerKind,
+    /// Each connection begins with a header of the PROXY protocol.
+    pub proxied: bool,
+}
 
 /// An operator's question to one shard.
 pub struct Ask {
@@ -86,7 +98,7 @@ pub struct Parts {
     /// All shards' drivers, by shard.
     pub peers: Vec<Peer>,
     /// What each listener's connections are, by tag.
-    pub listeners: Vec<ListenerKind>,
+    pub listeners: Vec<Entrance>,
     /// TLS of connections by STARTTLS and of direct ones.
     pub tls: Option<(TlsConfig, TlsConfig)>,
     /// Operator's questions.
@@ -135,6 +147,7 @@ pub struct Thread {
     /// When it was last logged that accepting stands still.
     pause_told_ms: Option<u64>,
     departures: u64,
+    fronted: Fronted,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
     replies: HashMap<u64, SyncSender<Answer>>,
@@ -158,6 +171,7 @@ impl Thread {
             departing: HashMap::new(),
             leaving: HashMap::new(),
             pause_told_ms: None,
+            fronted: Fronted::default(),
             departures: 0,
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
@@ -235,7 +249,7 @@ impl Thread {
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = self.patience();
         let mut events = Events { thread: None };
-        let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, .. } = self;
+        let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let mut now = None;
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
@@ -251,6 +265,7 @@ impl Thread {
                 leaving,
                 pause_told_ms,
                 listeners,
+                fronted,
                 tls,
                 now,
             };
@@ -284,7 +299,7 @@ impl Thread {
                 }
             }
             Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes),
-            Order::Left { key, tls, bytes } => self.left(key, tls, bytes),
+            Order::Left { key, tls, client, bytes } => self.left(key, tls, client, bytes),
         }
     }
 
@@ -299,10 +314,10 @@ impl Thread {
     }
 
     /// The socket has gone: its state follows.
-    fn left(&mut self, key: u64, tls: Option<Box<TlsConnection>>, bytes: Vec<u8>) {
+    fn left(&mut self, key: u64, tls: Option<Box<TlsConnection>>, client: Option<SocketAddr>, bytes: Vec<u8>) {
         if let Some(moved) = self.departing.remove(&key) {
             let to = self.p.shard.home_of(&moved.local);
-            let link = MovedLink { key, after: self.gate.gate(), moved, tls, bytes };
+            let link = MovedLink { key, after: self.gate.gate(), moved, tls, client, bytes };
             self.p.mail.send(to, Envelope::Moved(Box::new(link)));
             self.p.peers[to.index()].wake();
         }
@@ -316,10 +331,11 @@ impl Thread {
         self.gate.rests_on(link.after);
         self.waiting_conns.remove(&conn);
         self.links.open(conn, link.tls);
+        self.fronted.arrived(conn, link.client);
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() {
             let mut events = Events { thread: None };
-            let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, .. } = self;
+            let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
             let mut hands = Hands {
                 shard,
@@ -331,6 +347,7 @@ impl Thread {
                 leaving,
                 pause_told_ms,
                 listeners,
+                fronted,
                 tls,
                 now,
             };
@@ -460,7 +477,7 @@ impl Thread {
                 Effect::Reply { token, reply } => {
                     if let Some(sender) = self.replies.remove(&token) {
                         let streams = match &reply {
-                            Reply::Sessions { rows, .. } => streams(driver, &mut self.links, rows),
+                            Reply::Sessions { rows, .. } => streams(driver, &mut self.links, &self.fronted, rows),
                             _ => Vec::new(),
                         };
                         // Whoever asked may have given up.
@@ -478,13 +495,14 @@ impl Thread {
 
 /// What the driver and TLS know of the connections behind sessions. No idle connection keeps its peer's address: the
 /// kernel does, and is asked.
-fn streams(driver: &mut dyn Driver, links: &mut Links, rows: &[SessionRow]) -> Vec<Stream> {
+fn streams(driver: &mut dyn Driver, links: &mut Links, fronted: &Fronted, rows: &[SessionRow]) -> Vec<Stream> {
     let conns: Vec<ConnId> = rows.iter().filter_map(|row| row.conn).collect();
     let mut peers = driver.peer_addresses(&conns).into_iter();
     let stream = |row: &SessionRow| match row.conn {
         Some(conn) => {
             let tls = links.tls(conn).and_then(|tls| tls.version());
-            Stream { peer: peers.next().flatten(), tls }
+            let peer = peers.next().flatten();
+            Stream { peer: fronted.client(conn).or(peer), tls }
         }
         None => Stream::default(),
     };
@@ -500,7 +518,7 @@ enum Order {
     Pause(ConnId),
     Sent(ConnId),
     Arrive(Box<MovedLink>, ConnId, Vec<u8>),
-    Left { key: u64, tls: Option<Box<TlsConnection>>, bytes: Vec<u8> },
+    Left { key: u64, tls: Option<Box<TlsConnection>>, client: Option<SocketAddr>, bytes: Vec<u8> },
 }
 
 /// What an event may touch.
@@ -513,7 +531,8 @@ struct Hands<'a> {
     departing: &'a mut HashMap<u64, Box<Moved>>,
     leaving: &'a mut HashMap<ConnId, Vec<u8>>,
     pause_told_ms: &'a mut Option<u64>,
-    listeners: &'a [ListenerKind],
+    listeners: &'a [Entrance],
+    fronted: &'a mut Fronted,
     tls: &'a Option<(TlsConfig, TlsConfig)>,
     now: Now,
 }
@@ -532,12 +551,15 @@ impl Events {
         match event {
             Event::Accepted { conn, tag, peer } => {
                 let listener = h.listeners[usize::from(tag.0)];
-                let tls = match (listener.direct_tls, h.tls) {
+                let tls = match (listener.kind.direct_tls, h.tls) {
                     (true, Some((_, direct))) => Some(Box::new(TlsConnection::accept(direct))),
                     _ => None,
                 };
                 h.links.open(conn, tls);
-                h.shard.handle(h.now, Input::Accepted { conn, listener, peer: peer.ip() }, h.out);
+                if listener.proxied {
+                    h.fronted.expect(conn);
+                }
+                h.shard.handle(h.now, Input::Accepted { conn, listener: listener.kind, peer: peer.ip() }, h.out);
             }
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
@@ -546,6 +568,7 @@ impl Events {
             Event::Failed { conn, cause: _ } => self.order(Order::Abort(conn)),
             Event::Closed { conn } => {
                 h.links.closed(conn);
+                h.fronted.closed(conn);
                 h.leaving.remove(&conn);
                 if let Some(key) = h.waiting_conns.remove(&conn) {
                     h.halves.remove(&key);
@@ -564,10 +587,10 @@ impl Events {
             },
             Event::Departed { conn, key } => {
                 // At once, not as an order: the next event may be a newcomer in the same slot.
-                let tls = h.links.closed(conn);
+                let (tls, client) = (h.links.closed(conn), h.fronted.closed(conn));
                 let bytes = h.leaving.remove(&conn).unwrap_or_default();
                 h.shard.handle(h.now, Input::Closed { conn }, h.out);
-                self.order(Order::Left { key, tls, bytes });
+                self.order(Order::Left { key, tls, client, bytes });
             }
             Event::DepartureFailed { conn, key, error } => {
                 tracing::warn!(%error, "a connection could not move to its home");
@@ -605,6 +628,25 @@ impl Events {
         if h.shard.is_departing(conn) {
             return h.leaving.entry(conn).or_default().extend_from_slice(bytes);
         }
+        match h.fronted.received(conn, bytes) {
+            Head::No => self.plain_or_tls(h, conn, bytes),
+            Head::Partial => {}
+            Head::Whole { client, mut rest } => {
+                if let Some(client) = client {
+                    h.shard.handle(h.now, Input::Client { conn, peer: client.ip() }, h.out);
+                }
+                if !rest.is_empty() {
+                    self.plain_or_tls(h, conn, &mut rest);
+                }
+            }
+            Head::Wrong => {
+                tracing::debug!("a connection for proxies did not begin as the PROXY protocol has it");
+                self.order(Order::Abort(conn));
+            }
+        }
+    }
+
+    fn plain_or_tls(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
         let mut plaintext = h.links.scratch();
         let Some(tls) = h.links.tls(conn) else {
             h.links.give_back(plaintext);

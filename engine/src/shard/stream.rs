@@ -49,6 +49,13 @@ impl Shard {
         }
     }
 
+    /// Whose the connection is: attempts to log in count for this address.
+    pub(super) fn client(&mut self, id: ConnId, peer: IpAddr) {
+        if let Some(ConnState::Opening(opening)) = self.conns.get(id).map(|conn| &mut conn.state) {
+            opening.peer = peer;
+        }
+    }
+
     pub(super) fn secured(&mut self, id: ConnId, tls: Box<TlsFacts>) {
         let Some(conn) = self.conns.get(id) else { return };
         conn.expect = StreamExpect::Opening;

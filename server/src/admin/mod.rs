@@ -86,6 +86,21 @@ pub struct Listening {
     pub address: String,
     /// TLS from the first byte.
     pub direct_tls: bool,
+    /// For a proxy: connections begin with a header of the PROXY protocol.
+    #[serde(default)]
+    pub proxied: bool,
+}
+
+impl Listening {
+    /// What it is for, in words.
+    pub fn sort(&self) -> &'static str {
+        match (self.direct_tls, self.proxied) {
+            (false, false) => "STARTTLS",
+            (true, false) => "TLS",
+            (false, true) => "STARTTLS, behind a proxy",
+            (true, true) => "TLS, behind a proxy",
+        }
+    }
 }
 
 /// The state of a running server.

@@ -87,8 +87,7 @@ fn status_text(status: &Status, io: &Io) -> String {
         status.shards,
     );
     for listening in &status.listeners {
-        let sort = if listening.direct_tls { "TLS" } else { "STARTTLS" };
-        text += &format!("listens on  {} ({sort})\n", listening.address);
+        text += &format!("listens on  {} ({})\n", listening.address, listening.sort());
     }
     text += &format!(
         "connections {}\nsessions    {} and {} resumable",

@@ -25,8 +25,7 @@ pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
     let config = &loaded.config;
     let mut text = format!("Throng serves {} from {}\n", config.domain, config.data.display());
     for listening in listening {
-        let sort = if listening.direct_tls { "TLS" } else { "STARTTLS" };
-        text += &format!("  {:<24}{sort}\n", listening.address);
+        text += &format!("  {:<24}{}\n", listening.address, listening.sort());
     }
     text += "Next: ";
     text += match config.open_registration {

@@ -79,7 +79,7 @@ impl Accounts for Memory {
 
 impl Control for Memory {
     fn status(&self) -> Status {
-        let listeners = vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false }];
+        let listeners = vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false, proxied: false }];
         let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
         Status { version: "9.9".into(), domain: "localhost".into(), listeners, counters, ..Status::default() }
     }

@@ -3,6 +3,7 @@
 //! This room knows values and where they came from; it opens nothing.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::table::{Config, row};
@@ -122,8 +123,20 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         debug_assert!(row(key).is_some(), "a clash names an option");
         found.push(Problem::Clash { key, reason });
     };
-    let listeners = || config.c2s.iter().chain(&config.c2s_tls);
-    let public = listeners().find(|address| !address.ip().to_canonical().is_loopback());
+    let proxied = || config.c2s_proxied.iter().chain(&config.c2s_tls_proxied);
+    let listeners = || config.c2s.iter().chain(&config.c2s_tls).chain(proxied());
+    let is_public = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+    if let (false, Some(address)) = (config.i_know, proxied().find(is_public)) {
+        clash(
+            "c2s_proxied",
+            format!(
+                "refused on {address}, which is not loopback: anyone who reaches it could claim any address; --i-know allows \
+                 it all the same"
+            ),
+        );
+    }
+    // Who comes through a proxy comes from anywhere.
+    let public = listeners().find(is_public).or_else(|| proxied().next());
     for (on, key, danger) in [
         (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
         (config.open_registration, "open_registration", "anyone who reaches it could make accounts"),
@@ -131,17 +144,19 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         if let (true, false, Some(address)) = (on, config.i_know, public) {
             clash(
                 key,
-                format!("refused on {address}, which is not loopback: {danger}; --i-know allows it all the same"),
+                format!(
+                    "refused on {address}, which others than this machine reach: {danger}; --i-know allows it all the same"
+                ),
             );
         }
     }
-    if config.c2s.is_empty() && config.c2s_tls.is_empty() {
+    if listeners().next().is_none() {
         clash("c2s", "no listener is left: c2s and c2s_tls are both off".into());
     }
     let mut seen = Vec::new();
     for address in listeners().filter(|address| address.port() != 0) {
         if seen.contains(&address) {
-            clash("c2s", format!("{address} is given twice among c2s and c2s_tls"));
+            clash("c2s", format!("{address} is given twice among the listeners"));
         }
         seen.push(address);
     }

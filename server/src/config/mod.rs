@@ -59,6 +59,8 @@ pub struct Listener {
     pub address: SocketAddr,
     /// TLS from the first byte.
     pub direct_tls: bool,
+    /// A proxy connects here, and says for whom.
+    pub proxied: bool,
     /// False for a default address that the machine may lack: a failed bind is then only worth a line.
     pub must: bool,
 }
@@ -128,12 +130,19 @@ impl Loaded {
 
     /// The listeners to open, in order.
     pub fn listeners(&self) -> Vec<Listener> {
-        let of = |addresses: &[SocketAddr], key: &str, direct_tls: bool| -> Vec<Listener> {
+        let of = |addresses: &[SocketAddr], key: &str, direct_tls: bool, proxied: bool| -> Vec<Listener> {
             let given = *self.source(key) != Source::Default;
             let must = |address: &SocketAddr| given || address.is_ipv4();
-            addresses.iter().map(|a| Listener { address: *a, direct_tls, must: must(a) }).collect()
+            addresses.iter().map(|a| Listener { address: *a, direct_tls, proxied, must: must(a) }).collect()
         };
-        [of(&self.config.c2s, "c2s", false), of(&self.config.c2s_tls, "c2s_tls", true)].concat()
+        let c = &self.config;
+        [
+            of(&c.c2s, "c2s", false, false),
+            of(&c.c2s_tls, "c2s_tls", true, false),
+            of(&c.c2s_proxied, "c2s_proxied", false, true),
+            of(&c.c2s_tls_proxied, "c2s_tls_proxied", true, true),
+        ]
+        .concat()
     }
 
     /// What a reload changes: keys that took effect, and keys that differ but wait for a restart.

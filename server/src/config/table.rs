@@ -282,6 +282,14 @@ options! {
     Addresses Main Restart c2s_tls: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5223,[::1]:5223",
         "Address for client connections with TLS from the first byte (XEP-0368); may be given several times.",
         "As for c2s; off for none.";
+    Addresses Detail Restart c2s_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address for a proxy in front, whose connections begin with a header of the PROXY protocol; may be given several times.",
+        "Versions 1 and 2 are understood. What counts for an address, as failed logins, then counts for the client's, and not \
+         for the proxy's. Who reaches this address may claim any: it has to be loopback, or --i-know. `throng doctor front` \
+         writes the proxy's configuration.";
+    Addresses Detail Restart c2s_tls_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
+        "The same for connections with TLS from the first byte behind that header.",
+        "As for c2s_proxied.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";

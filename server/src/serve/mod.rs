@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use throng_engine::counters::Counters;
 use throng_engine::id::ShardId;
-use throng_engine::io::{Command, ListenerKind};
+use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 
@@ -32,7 +32,7 @@ use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
-use crate::thread::{Ask, Clock, Parts, Thread};
+use crate::thread::{Ask, Clock, Entrance, Parts, Thread};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 
 /// Questions of the operator that may wait for one shard.
@@ -136,7 +136,7 @@ struct Rest {
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
     asks: Receiver<Ask>,
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
-    kinds: Vec<ListenerKind>,
+    entrances: Vec<Entrance>,
     clock: Clock,
     stop: Arc<AtomicBool>,
 }
@@ -172,7 +172,7 @@ fn spawn(
             jobs: rest.jobs,
             mail: rest.mail,
             peers: rest.peers,
-            listeners: rest.kinds,
+            listeners: rest.entrances,
             tls: rest.tls,
             asks: rest.asks,
             clock: rest.clock,
@@ -361,7 +361,7 @@ fn start(
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
 
     // Listeners, one socket a shard each.
-    let (mut kinds, mut listening) = (Vec::new(), Vec::new());
+    let (mut entrances, mut listening) = (Vec::new(), Vec::new());
     let mut sockets: Vec<Vec<(std::net::TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
     for listener in loaded.listeners() {
         let opened = match shared_listeners(listener.address, usize::from(shards), config.backlog as u32) {
@@ -373,9 +373,14 @@ fn start(
             Err(error) => return Err(Failure::failed(format!("cannot listen on {}: {error}", listener.address))),
         };
         let address = opened[0].local_addr().map_err(Failure::failed)?;
-        let tag = driver::ListenerTag(u8::try_from(kinds.len()).map_err(|_| Failure::failed("too many listeners"))?);
-        kinds.push(settings::listener_kind(config, &listener, certificates.is_some()));
-        listening.push(Listening { address: address.to_string(), direct_tls: listener.direct_tls });
+        let tag =
+            driver::ListenerTag(u8::try_from(entrances.len()).map_err(|_| Failure::failed("too many listeners"))?);
+        entrances.push(settings::entrance(config, &listener, certificates.is_some()));
+        listening.push(Listening {
+            address: address.to_string(),
+            direct_tls: listener.direct_tls,
+            proxied: listener.proxied,
+        });
         for (shard, socket) in opened.into_iter().enumerate() {
             sockets[shard].push((socket, tag));
         }
@@ -404,7 +409,7 @@ fn start(
             tls: certificates.map(|c| (c.starttls(), c.direct())),
             asks: ask,
             sockets,
-            kinds: kinds.clone(),
+            entrances: entrances.clone(),
             clock,
             stop: stop.clone(),
         };

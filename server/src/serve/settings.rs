@@ -12,6 +12,7 @@ use super::Rows;
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config};
 use crate::entropy::Entropy;
+use crate::thread::Entrance;
 use crate::{disk, driver};
 
 /// Sort key of the row that names the store's domain.
@@ -168,13 +169,14 @@ fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
 }
 
 /// What a listener promises and demands.
-pub(super) fn listener_kind(config: &Config, listener: &config::Listener, certificate: bool) -> ListenerKind {
-    ListenerKind {
+pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate: bool) -> Entrance {
+    let kind = ListenerKind {
         direct_tls: listener.direct_tls,
         starttls: !listener.direct_tls && certificate,
         plain_auth: config.plain_auth,
         registration: config.open_registration,
-    }
+    };
+    Entrance { kind, proxied: listener.proxied }
 }
 
 /// What each table's values must be, for `throng store check`.

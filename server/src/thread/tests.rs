@@ -166,11 +166,9 @@ impl World {
                 jobs,
                 mail,
                 peers: peers.clone(),
-                listeners: vec![ListenerKind {
-                    direct_tls: true,
-                    starttls: false,
-                    plain_auth: false,
-                    registration: false,
+                listeners: vec![Entrance {
+                    kind: ListenerKind { direct_tls: true, starttls: false, plain_auth: false, registration: false },
+                    proxied: false,
                 }],
                 tls: Some((scene.certificates.starttls(), scene.certificates.direct())),
                 asks: asked,

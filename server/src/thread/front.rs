@@ -1,0 +1,172 @@
+//! Connections that a proxy has made for clients: their first bytes say for whom (the PROXY protocol, versions 1 and 2, of
+//! HAProxy's `doc/proxy-protocol.txt`).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use ppp::{HeaderResult, PartialResult, v1, v2};
+use throng_engine::id::ConnId;
+
+/// Bytes that a header may have: 16, two addresses, and what a proxy tells besides (TLVs), which is passed over.
+const HEADER_BYTES_MAX: usize = 2_048;
+
+/// The connections of one thread that came through a proxy. Others cost nothing.
+#[derive(Default)]
+pub(super) struct Fronted {
+    /// Headers that have come in part; bounded by the connections that the shard lets open at once, and `HEADER_BYTES_MAX`.
+    heads: HashMap<ConnId, Vec<u8>>,
+    /// Whom the others are for, where the kernel knows the proxy only.
+    clients: HashMap<ConnId, SocketAddr>,
+}
+
+/// What the first bytes were.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    /// There is none to come: all bytes are the client's.
+    No,
+    /// More of it has to come.
+    Partial,
+    /// It was for this client, or for the proxy itself (`LOCAL`, `UNKNOWN`); the rest are the client's bytes.
+    Whole {
+        /// The client.
+        client: Option<SocketAddr>,
+        /// What came behind the header.
+        rest: Vec<u8>,
+    },
+    /// It is none: the connection has to end.
+    Wrong,
+}
+
+impl Fronted {
+    /// A proxy's connection was accepted.
+    pub(super) fn expect(&mut self, conn: ConnId) {
+        self.heads.insert(conn, Vec::new());
+    }
+
+    /// Takes bytes of a connection as long as its header is not whole.
+    pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8]) -> Head {
+        if self.heads.is_empty() {
+            return Head::No;
+        }
+        let Some(head) = self.heads.get_mut(&conn) else { return Head::No };
+        head.extend_from_slice(bytes);
+        let (client, end) = match HeaderResult::parse(head) {
+            HeaderResult::V1(Ok(header)) => (client_v1(&header.addresses), header.header.len()),
+            HeaderResult::V2(Ok(header)) => (client_v2(&header), header.len()),
+            other if other.is_incomplete() && head.len() <= HEADER_BYTES_MAX => return Head::Partial,
+            _ => {
+                self.heads.remove(&conn);
+                return Head::Wrong;
+            }
+        };
+        let mut rest = self.heads.remove(&conn).unwrap_or_default();
+        rest.drain(..end);
+        if let Some(client) = client {
+            self.clients.insert(conn, client);
+        }
+        Head::Whole { client, rest }
+    }
+
+    /// A connection has come from another thread.
+    pub(super) fn arrived(&mut self, conn: ConnId, client: Option<SocketAddr>) {
+        if let Some(client) = client {
+            self.clients.insert(conn, client);
+        }
+    }
+
+    /// The client behind a proxy's connection.
+    pub(super) fn client(&self, conn: ConnId) -> Option<SocketAddr> {
+        self.clients.get(&conn).copied()
+    }
+
+    /// The connection is gone here. Returns its client, for one that lives on elsewhere.
+    pub(super) fn closed(&mut self, conn: ConnId) -> Option<SocketAddr> {
+        self.heads.remove(&conn);
+        self.clients.remove(&conn)
+    }
+}
+
+fn client_v1(addresses: &v1::Addresses) -> Option<SocketAddr> {
+    match addresses {
+        v1::Addresses::Tcp4(tcp) => Some((tcp.source_address, tcp.source_port).into()),
+        v1::Addresses::Tcp6(tcp) => Some((tcp.source_address, tcp.source_port).into()),
+        v1::Addresses::Unknown => None,
+    }
+}
+
+fn client_v2(header: &v2::Header<'_>) -> Option<SocketAddr> {
+    match (header.command, &header.addresses) {
+        (v2::Command::Local, _) => None,
+        (_, v2::Addresses::IPv4(ip)) => Some((ip.source_address, ip.source_port).into()),
+        (_, v2::Addresses::IPv6(ip)) => Some((ip.source_address, ip.source_port).into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONN: ConnId = ConnId { slot: 3, generation: 1 };
+
+    fn fronted() -> Fronted {
+        let mut fronted = Fronted::default();
+        fronted.expect(CONN);
+        fronted
+    }
+
+    fn v2_header() -> Vec<u8> {
+        // 2.2: signature, version and command, family, length; 192.0.2.7:40000 to 198.51.100.1:5222, and a TLV.
+        let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x10".to_vec();
+        bytes.extend([192, 0, 2, 7, 198, 51, 100, 1, 0x9c, 0x40, 0x14, 0x66, 0x04, 0x00, 0x01, 0x00]);
+        bytes
+    }
+
+    #[test]
+    fn a_header_of_either_version_names_the_client() {
+        let client = Some("192.0.2.7:40000".parse().expect("an address"));
+        for header in [b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 5222\r\n".to_vec(), v2_header()] {
+            let mut fronted = fronted();
+            let bytes = [&header[..], b"<stream"].concat();
+            assert_eq!(fronted.received(CONN, &bytes), Head::Whole { client, rest: b"<stream".to_vec() });
+            assert_eq!((fronted.client(CONN), fronted.received(CONN, b"more")), (client, Head::No));
+            assert_eq!((fronted.closed(CONN), fronted.client(CONN)), (client, None));
+        }
+    }
+
+    #[test]
+    fn a_header_may_come_byte_by_byte() {
+        for header in [b"PROXY TCP6 2001:db8::7 2001:db8::1 40000 5222\r\n".to_vec(), v2_header()] {
+            let mut fronted = fronted();
+            for byte in &header[..header.len() - 1] {
+                assert_eq!(fronted.received(CONN, &[*byte]), Head::Partial);
+            }
+            let last = fronted.received(CONN, &header[header.len() - 1..]);
+            assert!(matches!(last, Head::Whole { client: Some(_), ref rest } if rest.is_empty()), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_may_speak_for_itself() {
+        // 2.2: LOCAL, as health checks are; 2.1: UNKNOWN.
+        let local = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00".to_vec();
+        for header in [local, b"PROXY UNKNOWN\r\n".to_vec()] {
+            let mut fronted = fronted();
+            assert_eq!(fronted.received(CONN, &header), Head::Whole { client: None, rest: Vec::new() });
+            assert_eq!(fronted.client(CONN), None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_ends_the_connection_and_takes_no_memory() {
+        for bytes in [&b"<?xml version='1.0'?><stream:stream"[..], b"\x16\x03\x01\x02\x00\x01\x00", &[b'P'; 4096]] {
+            let mut fronted = fronted();
+            assert_eq!(fronted.received(CONN, bytes), Head::Wrong);
+            assert!(fronted.heads.is_empty());
+        }
+        let mut endless = fronted();
+        let long = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"[..], &[0; 1_000]].concat();
+        assert_eq!(endless.received(CONN, &long), Head::Partial);
+        assert_eq!(endless.received(CONN, &[0; 2_000]), Head::Wrong, "more than a header may have");
+    }
+}
