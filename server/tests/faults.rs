@@ -72,7 +72,7 @@ const LATE: std::time::Duration = std::time::Duration::from_secs(3);
 
 #[test]
 fn each_kind_of_fault_is_found_as_often_as_it_was_planted() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     for fault in FAULTS {
         for flags in [CLOSED, OPEN] {
             let (result, proxy) = load(&server, fault, flags);
@@ -83,7 +83,7 @@ fn each_kind_of_fault_is_found_as_often_as_it_was_planted() {
 
 #[test]
 fn streams_that_end_without_a_word_are_counted_and_what_was_under_way_is_not_called_lost() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     for flags in [CLOSED, OPEN] {
         let (result, proxy) = load(&server, Fault::Cut, flags);
         let cut = proxy.counts.planted();

@@ -44,7 +44,7 @@ fn all_came(result: &Value) {
 
 #[test]
 fn every_way_in_and_every_disturbance_keeps_the_messages() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let (plain, direct) = (server.plain.as_str(), server.direct.as_str());
     let result = server.load(plain, &["--processes", "2", "--threads", "2"]);
     all_came(&result);
@@ -109,7 +109,7 @@ fn tamper(listener: TcpListener, to: String, number: usize) {
 /// RFC 8446 5.2: a record that does not authenticate ends the connection, and is counted by its name.
 #[test]
 fn a_tampered_record_is_counted_as_what_it_is() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = listener.local_addr().expect("an address").to_string();
     let direct = server.direct.clone();
@@ -125,7 +125,7 @@ fn a_tampered_record_is_counted_as_what_it_is() {
 
 #[test]
 fn a_signal_ends_a_run_cleanly_and_its_result_is_written() {
-    let server = Server::start();
+    let server = Server::start_with(&[]);
     let out = server.data.path().join("result.json");
     let mut child = Command::new(THRONG)
         .args(["load", "--to", &server.plain, "--sessions", "50", "--pairs", "10", "--hold-s", "1000", "--quiet"])

@@ -27,7 +27,7 @@ pub(super) fn write(front: &Front) -> String {
         let _ = writeln!(text, "    server throng{} {to}{told}", at + 1);
     }
     if front.proxy_protocol {
-        text += "    # The server has to trust this host: throng serve --proxy-protocol-from ADDRESS\n";
+        text += "    # The server listens for this: throng serve --c2s-proxied ADDRESS\n";
     }
     text
 }

@@ -10,6 +10,8 @@ pub(super) fn write(front: &Front) -> String {
          worker_processes {workers};\n\
          worker_rlimit_nofile {descriptors};\n\
          pid /run/nginx-throng.pid;\n\
+         # Where Debian has the stream module.\n\
+         include /etc/nginx/modules-enabled/*.conf;\n\
          error_log stderr warn;\n\n\
          events {{\n    # Both ends of a worker's share, and as many again for workers that get more.\n    \
          worker_connections {entries};\n    multi_accept on;\n}}\n\n\
@@ -36,7 +38,8 @@ pub(super) fn write(front: &Front) -> String {
         silence = front.silence_s,
     );
     if front.proxy_protocol {
-        text += "        # The server has to trust this host: throng serve --proxy-protocol-from ADDRESS\n        proxy_protocol on;\n";
+        text +=
+            "        # The server listens for this: throng serve --c2s-proxied ADDRESS\n        proxy_protocol on;\n";
     }
     text + "    }\n}\n"
 }

@@ -23,10 +23,6 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub(crate) fn start() -> Server {
-        Server::start_with(&[])
-    }
-
     /// A server with further flags.
     pub(crate) fn start_with(further: &[&str]) -> Server {
         let data = tempfile::tempdir().expect("a folder");

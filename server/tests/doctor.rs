@@ -1,0 +1,217 @@
+//! `throng doctor` against this machine, badly prepared in a name space of its own, and the proxies' configurations that it
+//! writes against the proxies themselves.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{LONG, Server, THRONG, good, read, throng};
+
+/// Runs a script of the shell in a network name space of its own, whose limits it may spoil. None where that is not allowed.
+fn apart(script: &str) -> Option<Output> {
+    let may = Command::new("unshare").args(["-n", "true"]).output().is_ok_and(|done| done.status.success());
+    if !may {
+        eprintln!("skipped: no network name space can be made here (not root?)");
+        return None;
+    }
+    Some(Command::new("unshare").args(["-n", "sh", "-c", script]).stdin(Stdio::null()).output().expect("unshare runs"))
+}
+
+fn findings(output: &Output) -> Vec<Value> {
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    told["findings"].as_array().expect("a list").clone()
+}
+
+fn state<'a>(findings: &'a [Value], name: &str) -> &'a str {
+    let found = findings.iter().find(|finding| finding["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not among {findings:#?}"))["state"].as_str().expect("a word")
+}
+
+/// What a script sets in the name space, and the finding that it spoils.
+const SPOILED: &[(&str, &str, &str)] = &[
+    ("net.core.somaxconn", "128", "listen backlog"),
+    ("net.ipv4.tcp_max_syn_backlog", "64", "SYN backlog"),
+    ("net.ipv4.ip_local_port_range", "5000 6000", "listeners' ports"),
+    ("net.ipv4.tcp_max_tw_buckets", "100", "resting ports"),
+];
+
+#[test]
+fn each_fault_of_a_badly_prepared_host_is_named() {
+    let set: String = SPOILED.iter().map(|(name, value, _)| format!("sysctl -qw {name}='{value}' && ")).collect();
+    let doctor = format!("{THRONG} doctor --connections 1000000 --driver epoll --json");
+    let Some(output) = apart(&format!("ulimit -n 1024; {set} {doctor}")) else { return };
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = findings(&output);
+    for (name, _, finding) in SPOILED {
+        assert_eq!(state(&found, finding), "short", "{name}");
+        let now = found.iter().find(|f| f["name"] == *finding).and_then(|f| f["now"].as_str()).expect("a command");
+        assert!(now.starts_with("sysctl -w net."), "{name}: {now}");
+    }
+    assert_eq!(state(&found, "descriptors of the server"), "short");
+}
+
+#[test]
+fn what_is_applied_is_good_afterwards_and_can_be_undone() {
+    // The name space has files of its own for these; those of the whole host are not touched by a plan that is this small.
+    let script = format!(
+        "sysctl -qw net.core.somaxconn=128 && {THRONG} doctor -n 1000 --driver epoll --apply --json; sysctl -n net.core.somaxconn"
+    );
+    let Some(output) = apart(&script) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (told, after) = text.trim_end().rsplit_once('\n').expect("two lines");
+    let told: Value = serde_json::from_str(told).expect("JSON");
+    assert_eq!(after, "4096", "{told}");
+    let applied = told["applied"].as_array().expect("a list");
+    let one = applied.iter().find(|one| one["change"]["path"] == "/proc/sys/net/core/somaxconn").expect("it was set");
+    assert_eq!(one["undo"], "echo '128' > /proc/sys/net/core/somaxconn");
+    let found = told["findings"].as_array().expect("a list");
+    assert_eq!(state(found, "listen backlog"), "good", "it was looked at again");
+}
+
+#[test]
+fn the_text_says_what_to_do() {
+    let output = throng(&["doctor", "--connections", "100000000"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.starts_with("This host, for 100,000,000 connections:"), "{text}");
+    assert!(text.contains("SHORT memory") && text.contains("for good: more memory, or fewer connections"), "{text}");
+    assert!(!text.contains('\x1b'), "no colours but on a terminal");
+    let wrong = throng(&["doctor", "front", "nginx", "--listen", "127.0.0.1:1", "--to", "127.0.0.1:1"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+}
+
+/// A proxy, ended when dropped.
+struct Proxy(Child);
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // SIGQUIT, so that nginx ends its workers as well; it is gone when it has been waited for.
+        let _ = Command::new("kill").args(["-QUIT", &self.0.id().to_string()]).status();
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> String {
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    bound.local_addr().expect("an address").to_string()
+}
+
+/// A server behind a proxy whose configuration the doctor has written. None where the proxy is not installed.
+fn behind(program: &str, start: impl Fn(&Path) -> Command) -> Option<(Server, Proxy, String)> {
+    if Command::new(program).arg("-v").output().is_err() {
+        eprintln!("skipped: {program} is not installed");
+        return None;
+    }
+    let (listen, to) = (free_port(), free_port());
+    let server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
+    let file = server.data.path().join("front.conf");
+    let path = file.to_str().expect("a plain path");
+    let flags =
+        ["doctor", "front", program, "-n", "1000", "--workers", "2", "--listen", &listen, "--to", &to, "--out", path];
+    let told = throng(&flags);
+    good(&told);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains("found good by the program itself"), "{told}");
+    let log = std::fs::File::create(server.data.path().join("proxy")).expect("a file");
+    // As written, but for the file that names its process: another one may run on this machine.
+    let text = read(&file).replace("/run/nginx-throng.pid", server.data.path().join("pid").to_str().expect("a path"));
+    std::fs::write(&file, text).expect("it can be written");
+    let child = start(&file).stdout(Stdio::null()).stderr(log).stdin(Stdio::null()).spawn().expect("the proxy starts");
+    let proxy = Proxy(child);
+    let end = Instant::now() + LONG;
+    while std::net::TcpStream::connect(&listen).is_err() {
+        assert!(Instant::now() < end, "the proxy does not start: {}", read(&server.data.path().join("proxy")));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some((server, proxy, listen))
+}
+
+/// Sessions through a proxy stay for longer than the minute after which proxies usually give up who is silent; messages go
+/// through; and the server knows the clients' own addresses.
+fn is_carried(server: &Server, listen: &str) {
+    let out = server.data.path().join("front.json");
+    let load = Command::new(THRONG)
+        .args([
+            "load",
+            "--quiet",
+            "--to",
+            listen,
+            "--sessions",
+            "50",
+            "--pairs",
+            "5",
+            "--hold-s",
+            "75",
+            "--in-flight",
+            "0",
+        ])
+        .args(["--rate", "20", "--sources", "10", "--out", out.to_str().expect("a plain path")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut load = load.expect("the load starts");
+    let folder = server.data.path().join("data");
+    let end = Instant::now() + LONG;
+    let sessions = loop {
+        let told = throng(&["ctl", "sessions", "--data", folder.to_str().expect("a plain path"), "--json"]);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        if rows.len() == 50 {
+            break rows;
+        }
+        assert!(Instant::now() < end, "not all have come: {told}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    // The proxy itself has one address.
+    let came_from = |ip: &str| sessions.iter().any(|row| row.to_string().contains(&format!("\"{ip}:")));
+    let sources = (1..=10).filter(|last| came_from(&format!("127.0.0.{last}"))).count();
+    assert_eq!(sources, 10, "the clients' addresses, not the proxy's: {sessions:?}");
+    assert!(load.wait().expect("it ends").success(), "{}", read(&out));
+    let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+    assert_eq!((&result["good"], &result["sessions"]["broken"]), (&true.into(), &0.into()), "{result}");
+}
+
+#[test]
+fn nginx_carries_what_the_doctor_has_written_for_it() {
+    let nginx = |file: &Path| {
+        let mut command = Command::new("nginx");
+        command.arg("-c").arg(file).args(["-g", "daemon off;"]);
+        command
+    };
+    let Some((server, _proxy, listen)) = behind("nginx", nginx) else { return };
+    is_carried(&server, &listen);
+}
+
+#[test]
+fn haproxy_carries_what_the_doctor_has_written_for_it() {
+    let haproxy = |file: &Path| {
+        let mut command = Command::new("haproxy");
+        command.arg("-db").arg("-f").arg(file);
+        command
+    };
+    let Some((server, _proxy, listen)) = behind("haproxy", haproxy) else { return };
+    is_carried(&server, &listen);
+}
+
+#[test]
+fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
+    use std::io::{Read, Write};
+    let to = free_port();
+    let _server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
+    let mut stream = std::net::TcpStream::connect(&to).expect("a connection");
+    stream.set_read_timeout(Some(LONG)).expect("a time-out");
+    stream.write_all(b"<?xml version='1.0'?><stream:stream to='localhost' xmlns='jabber:client'>").expect("bytes");
+    let mut told = Vec::new();
+    let ended = stream.read_to_end(&mut told);
+    assert!(told.is_empty(), "{ended:?}: {}", String::from_utf8_lossy(&told));
+}
