@@ -36,6 +36,7 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("links", &["admin", "cli", "config", "disk", "jobs", "log", "mail", "serve", "thread"]),
     ("mail", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "serve", "thread"]),
     ("thread", &["admin", "cli", "config", "log", "serve"]),
+    ("http", &["cli", "config", "disk", "driver", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];
 

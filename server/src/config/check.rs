@@ -150,6 +150,12 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             );
         }
     }
+    if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
+        clash(
+            "admin_http",
+            format!("refused on {address}, which is not loopback: it needs a token (admin_http_token)"),
+        );
+    }
     if listeners().next().is_none() {
         clash("c2s", "no listener is left: c2s and c2s_tls are both off".into());
     }

@@ -91,6 +91,11 @@ impl Running {
         &self.links.driver
     }
 
+    /// The counters of each shard.
+    pub(super) fn counters(&self) -> &[Arc<Counters>] {
+        &self.links.counters
+    }
+
     pub(super) fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }

@@ -7,6 +7,7 @@ mod control;
 mod inside;
 mod retention;
 mod settings;
+mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -222,6 +223,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
+    let http = watch::start(loaded, &running)?;
     print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
     let mut grace = config.shutdown_grace_seconds;
@@ -241,6 +243,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     drop(retention);
     running.begin_stop();
     let result = stop(server, &running, grace);
+    drop(http);
     drop(admin);
     tracing::info!("stopped");
     result

@@ -1,0 +1,131 @@
+//! Who may ask: on loopback whoever is on this machine, elsewhere who has the token.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+/// Shortest token that is taken, in characters.
+const TOKEN_MIN: usize = 16;
+
+/// What a request has to bring.
+#[derive(Clone, Default)]
+pub struct Guard {
+    token: Option<Arc<str>>,
+}
+
+/// Why a token's file is of no use.
+#[derive(Debug)]
+pub enum TokenFault {
+    /// It cannot be read.
+    Unreadable(std::io::Error),
+    /// It is shorter than 16 characters, or has blanks in it.
+    Weak,
+}
+
+impl std::fmt::Display for TokenFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TokenFault::Unreadable(error) => write!(f, "{error}"),
+            TokenFault::Weak => write!(f, "a token is a line of at least {TOKEN_MIN} characters without blanks"),
+        }
+    }
+}
+
+impl Guard {
+    /// No token: only names of this machine are answered. A page of the web that has its own name point here (DNS
+    /// rebinding) gets nothing.
+    pub fn loopback() -> Guard {
+        Guard::default()
+    }
+
+    /// Whoever brings the token that stands in a file (RFC 6750 2.1).
+    ///
+    /// # Errors
+    /// See [`TokenFault`].
+    pub fn token(file: &Path) -> Result<Guard, TokenFault> {
+        let text = std::fs::read_to_string(file).map_err(TokenFault::Unreadable)?;
+        let token = text.trim();
+        let plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if token.len() < TOKEN_MIN || !plain {
+            return Err(TokenFault::Weak);
+        }
+        Ok(Guard { token: Some(token.into()) })
+    }
+
+    fn allows(&self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        match &self.token {
+            Some(token) => {
+                let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+                let same = given.is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
+                same.then_some(()).ok_or((StatusCode::UNAUTHORIZED, "Authorization: Bearer TOKEN is needed\n"))
+            }
+            None => {
+                let host = text(header::HOST).unwrap_or_default();
+                is_this_machine(host).then_some(()).ok_or((
+                    StatusCode::FORBIDDEN,
+                    "only names of this machine are answered here: localhost, 127.0.0.1\n",
+                ))
+            }
+        }
+    }
+}
+
+/// Compares without telling by the time where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+}
+
+/// Whether a `Host` names loopback: a name of it or an address, with or without a port.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Lets a request through, or answers it.
+pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    match guard.allows(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err((status, told)) if status == StatusCode::UNAUTHORIZED => {
+            (status, [(header::WWW_AUTHENTICATE, "Bearer realm=\"throng\"")], told).into_response()
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_its_names() {
+        for host in ["localhost", "LOCALHOST:5280", "127.0.0.1:5280", "127.8.8.8", "[::1]:5280", "[::1]"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in
+            ["", "example.org", "localhost.example.org:5280", "192.0.2.1:5280", "[2001:db8::1]", "127.0.0.1.nip.io"]
+        {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_long_and_without_blanks() {
+        let file = std::env::temp_dir().join(format!("throng-token-{}", std::process::id()));
+        for (text, good) in
+            [("0123456789abcdef\n", true), ("short\n", false), ("0123456789 abcdefgh", false), ("", false)]
+        {
+            std::fs::write(&file, text).expect("a file");
+            assert_eq!(Guard::token(&file).is_ok(), good, "{text:?}");
+        }
+        std::fs::remove_file(&file).expect("it is there");
+        assert!(matches!(Guard::token(&file), Err(TokenFault::Unreadable(_))));
+    }
+}

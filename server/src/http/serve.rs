@@ -1,0 +1,148 @@
+//! Listeners and connections: few, bounded in number and time, on one thread.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+
+use super::guard::{self, Guard};
+use super::health::Turns;
+use super::{Watched, metrics};
+
+/// Connections at once; one more waits to be accepted.
+const CONNECTIONS_MAX: usize = 64;
+/// For the head of a request, and between two of them.
+const HEAD_PATIENCE: Duration = Duration::from_secs(15);
+/// How often the shards' turns are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The server of HTTP. Dropping it ends all of its connections.
+#[derive(Debug)]
+pub struct HttpServer {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    watched: Arc<dyn Watched>,
+    turns: Arc<Turns>,
+}
+
+impl HttpServer {
+    /// Serves these listeners, each with its guard, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(listeners: Vec<(TcpListener, Guard)>, watched: Arc<dyn Watched>) -> io::Result<HttpServer> {
+        let addresses = listeners.iter().map(|(listener, _)| listener.local_addr()).collect::<io::Result<Vec<_>>>()?;
+        for (listener, _) in &listeners {
+            listener.set_nonblocking(true)?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = watch::channel(false);
+        let serve = move || runtime.block_on(run(listeners, watched, stopped));
+        let thread = std::thread::Builder::new().name("http".into()).spawn(serve)?;
+        Ok(HttpServer { stop, thread: Some(thread), addresses })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn run(listeners: Vec<(TcpListener, Guard)>, watched: Arc<dyn Watched>, mut stopped: watch::Receiver<bool>) {
+    let turns = Arc::new(Turns::default());
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    for (listener, guard) in listeners {
+        let pages = router(guard, Seen { watched: watched.clone(), turns: turns.clone() });
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
+        tokio::spawn(accept(listener, pages, room.clone()));
+    }
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    loop {
+        tokio::select! {
+            // Ends the tasks, for the runtime goes with this function.
+            _ = stopped.changed() => return,
+            _ = every.tick() => turns.look(&*watched, Instant::now()),
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, pages: Router, room: Arc<Semaphore>) {
+    loop {
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, most likely: they come back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(pages.clone());
+        tokio::spawn(async move {
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(16 << 10);
+            // A client that goes away in the middle is its own affair.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            drop(place);
+        });
+    }
+}
+
+fn router(guard: Guard, seen: Seen) -> Router {
+    Router::new()
+        .route("/metrics", get(numbers))
+        .route_layer(middleware::from_fn_with_state(guard, guard::check))
+        // Who balances load has no token, and learns nothing here but whether to send clients.
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .with_state(seen)
+}
+
+async fn numbers(State(seen): State<Seen>) -> Response {
+    match metrics::text(&*seen.watched) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn health(State(seen): State<Seen>) -> Response {
+    let stuck = seen.turns.stuck(Instant::now());
+    let told: Vec<_> = stuck.iter().map(|(shard, idle)| json!({ "shard": shard, "seconds": idle.as_secs() })).collect();
+    let status = if stuck.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "alive": stuck.is_empty(), "stuck": told }))).into_response()
+}
+
+async fn ready(State(seen): State<Seen>) -> Response {
+    let status = seen.watched.status();
+    let mut why = Vec::new();
+    if status.stopping {
+        why.push("the server is stopping");
+    }
+    if status.storage_full {
+        why.push("the disk is full: new messages are refused");
+    }
+    let code = if why.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(json!({ "ready": why.is_empty(), "why": why }))).into_response()
+}

@@ -1,0 +1,133 @@
+//! Requests over a socket, as others make them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::health::{STUCK_AFTER, Turns};
+use super::{Guard, HttpServer, Number, Watched};
+use crate::admin::Status;
+
+#[derive(Default)]
+struct Told {
+    turns: AtomicU64,
+    full: AtomicBool,
+}
+
+impl Watched for Told {
+    fn status(&self) -> Status {
+        Status {
+            version: "1.2.3".into(),
+            driver: "epoll".into(),
+            shards: 2,
+            storage_full: self.full.load(Ordering::Relaxed),
+            ..Status::default()
+        }
+    }
+
+    fn shards(&self) -> Vec<Vec<Number>> {
+        let turns = self.turns.load(Ordering::Relaxed);
+        let numbers = |turns| {
+            vec![
+                Number { name: "turns", counts: true, help: "Turns of the shard's loop.", value: turns },
+                Number { name: "connections", counts: false, help: "Connections held.", value: 7 },
+            ]
+        };
+        vec![numbers(turns), numbers(0)]
+    }
+}
+
+fn serve(guard: Guard) -> (Arc<Told>, HttpServer) {
+    let told = Arc::new(Told::default());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = HttpServer::start(vec![(listener, guard)], told.clone()).expect("it starts");
+    (told, server)
+}
+
+/// Status, head and body of an answer.
+fn ask(to: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(to).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    write!(stream, "GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").expect("it takes a request");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a status");
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[test]
+fn numbers_are_told_by_shard() {
+    let (told, server) = serve(Guard::loopback());
+    told.turns.store(42, Ordering::Relaxed);
+    let (status, head, body) = ask(server.addresses()[0], "/metrics", "Host: localhost\r\n");
+    assert_eq!(status, 200);
+    assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
+    for line in [
+        "# TYPE throng_shard_turns counter",
+        "throng_shard_turns_total{shard=\"0\"} 42",
+        "throng_shard_connections{shard=\"1\"} 7",
+        "throng_shards 2",
+        "# EOF",
+    ] {
+        assert!(body.lines().any(|told| told == line), "{line} is not in:\n{body}");
+    }
+}
+
+#[test]
+fn names_of_other_machines_are_refused_on_loopback() {
+    let (_told, server) = serve(Guard::loopback());
+    for host in ["Host: evil.example\r\n", ""] {
+        let (status, ..) = ask(server.addresses()[0], "/metrics", host);
+        assert_eq!(status, 403, "{host}");
+    }
+    let (status, ..) = ask(server.addresses()[0], "/nothing", "Host: localhost\r\n");
+    assert_eq!(status, 404);
+}
+
+#[test]
+fn who_has_the_token_may_ask_and_anybody_whether_it_lives() {
+    let file = std::env::temp_dir().join(format!("throng-http-token-{}", std::process::id()));
+    std::fs::write(&file, "correct-horse-battery\n").expect("a file");
+    let (_told, server) = serve(Guard::token(&file).expect("a token"));
+    std::fs::remove_file(&file).expect("it is there");
+    let to = server.addresses()[0];
+    let (status, head, _) = ask(to, "/metrics", "Host: x\r\nAuthorization: Bearer wrong-horse-battery\r\n");
+    assert!(status == 401 && head.contains("www-authenticate: bearer"), "RFC 6750 3: {head}");
+    let (status, ..) = ask(to, "/metrics", "Host: x\r\nAuthorization: Bearer correct-horse-battery\r\n");
+    assert_eq!(status, 200);
+    assert_eq!((ask(to, "/health", "Host: x\r\n").0, ask(to, "/ready", "Host: x\r\n").0), (200, 200));
+}
+
+#[test]
+fn a_full_disk_takes_no_clients() {
+    let (told, server) = serve(Guard::loopback());
+    let to = server.addresses()[0];
+    assert_eq!(ask(to, "/ready", "Host: localhost\r\n").0, 200);
+    told.full.store(true, Ordering::Relaxed);
+    let (status, _, body) = ask(to, "/ready", "Host: localhost\r\n");
+    assert!(status == 503 && body.contains("disk is full"), "{body}");
+    assert_eq!(ask(to, "/health", "Host: localhost\r\n").0, 200, "it lives nevertheless");
+}
+
+#[test]
+fn a_shard_that_does_not_turn_is_named() {
+    let (told, turns, start) = (Told::default(), Turns::default(), Instant::now());
+    turns.look(&told, start);
+    told.turns.store(1, Ordering::Relaxed);
+    turns.look(&told, start + STUCK_AFTER);
+    let stuck = turns.stuck(start + STUCK_AFTER);
+    assert_eq!(stuck, [(1, STUCK_AFTER)], "the other one has turned");
+}
+
+#[test]
+fn a_client_that_says_nothing_keeps_no_place() {
+    let (_told, server) = serve(Guard::loopback());
+    let silent: Vec<_> = (0..80).map(|_| TcpStream::connect(server.addresses()[0]).expect("a connection")).collect();
+    // Those that keep all places are let go after their time for a head, and whoever waits behind them is answered.
+    let (status, ..) = ask(server.addresses()[0], "/ready", "Host: localhost\r\n");
+    assert_eq!(status, 200);
+    drop(silent);
+}
