@@ -2,7 +2,8 @@
 //!
 //! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
 //! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
-//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody.
+//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one partition
+//! passes by the tables of the first level that hold nothing of it (`filters`).
 
 use std::io;
 use std::ops::{Bound, Range};
