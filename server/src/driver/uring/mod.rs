@@ -46,7 +46,7 @@ const FIRED_PER_WAIT: usize = 1024;
 
 /// Of the events of one `wait` at most those of connections that are not favoured, about: a storm of logins or of ends
 /// makes no long turns for those who are there.
-const OTHERS_PER_WAIT: usize = 64;
+const OTHERS_PER_WAIT: usize = 32;
 
 /// Slots of one driver at most: they have 24 bits, and all tables are made equal.
 const SLOTS_MAX: u32 = 1 << 23;
