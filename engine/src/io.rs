@@ -291,6 +291,11 @@ pub enum Effect {
         /// Not before all that this turn rests on is durable.
         durable: bool,
     },
+    /// A session is bound to it: what comes from it goes ahead of what comes from connections that still log in. A hint.
+    Favour {
+        /// The connection.
+        conn: ConnId,
+    },
     /// End the connection, once what was sent and the last words are out (bounded by the host's patience) or, with
     /// `abort`, at once.
     Close {

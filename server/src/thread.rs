@@ -42,6 +42,9 @@ const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// Envelopes taken from each other shard in one turn.
 const MAIL_A_TURN: usize = 64;
+
+/// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
+const ANSWERS_A_TURN: usize = 64;
 /// Least time between two lines of the log that say that accepting stands still, milliseconds.
 const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
 /// Bytes that may wait in the gate queue before clients are no longer read from.
@@ -156,6 +159,8 @@ pub struct Thread {
     tidied: Instant,
     /// More mail waits in the rings than one turn takes.
     mail_left: bool,
+    /// So do answers of the store.
+    answers_left: bool,
 }
 
 impl Thread {
@@ -179,6 +184,7 @@ impl Thread {
             storage: StorageState::Ok,
             tidied: Instant::now(),
             mail_left: false,
+            answers_left: false,
         }
     }
 
@@ -236,7 +242,7 @@ impl Thread {
     fn patience(&self) -> Duration {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
         // Mail that has come since the rings were looked at has woken this thread's driver.
-        let busy = self.p.shard.has_own_mail() || self.mail_left;
+        let busy = self.p.shard.has_own_mail() || self.mail_left || self.answers_left;
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
@@ -384,10 +390,15 @@ impl Thread {
     }
 
     fn answers(&mut self, now: Now) {
-        while let Some(answer) = self.p.reads.poll() {
+        let mut answers = 0;
+        while answers < ANSWERS_A_TURN
+            && let Some(answer) = self.p.reads.poll()
+        {
             let input = Input::Found { token: answer.token, found: answer.found };
             self.p.shard.handle(now, input, &mut self.out);
+            answers += 1;
         }
+        self.answers_left = answers == ANSWERS_A_TURN;
         while let Some(request) = self.reads_kept.pop_front() {
             if let Err(request) = self.p.reads.submit(request) {
                 self.reads_kept.push_front(request);
@@ -435,6 +446,7 @@ impl Thread {
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
                 Effect::Pause { conn } => self.p.driver.pause(conn),
+                Effect::Favour { conn } => self.p.driver.favour(conn),
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
                 other => self.gate.push(other),
             }
@@ -485,7 +497,7 @@ impl Thread {
                     }
                 }
                 Effect::Resume { conn, .. } => driver.resume(conn),
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } => {
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

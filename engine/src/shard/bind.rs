@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use rand_core::RngCore;
 
 use crate::id::{ConnId, SessionId};
+use crate::io::Effect;
 use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::outbound::Unsent;
@@ -104,6 +105,7 @@ impl Shard {
             state.known = Known::Exists;
         }
         slot.state = ConnState::Bound(id);
+        self.effects.push(Effect::Favour { conn });
         let full = self.full_jid(id);
         let request_id = iq.id();
         self.send_with(conn, |out| {
@@ -232,6 +234,7 @@ impl Shard {
                 take_over(session, opening, now_s);
             }
             slot.state = ConnState::Bound(id);
+            self.effects.push(Effect::Favour { conn });
         }
         self.unblock(conn);
     }

@@ -196,6 +196,8 @@ impl Driver for Epoll {
         self.write(client, fd);
     }
 
+    fn favour(&mut self, _: u32) {}
+
     fn close(&mut self, client: u32, abort: bool) {
         let Slot { open, fd, .. } = std::mem::take(self.slot(client));
         if abort && let Some(fd) = &fd {

@@ -61,6 +61,10 @@ pub(crate) trait Driver {
     /// Sends all of `bytes`. One send a client at a time: the next only after [`Event::Sent`].
     fn send(&mut self, client: u32, bytes: Vec<u8>);
 
+    /// Reads from it ahead of others from now on, as a client on a machine of its own would: logins of others do not make what
+    /// comes to it late. A hint: over epoll it changes nothing.
+    fn favour(&mut self, client: u32);
+
     /// Closes a connection, with a RST if `abort`. [`Event::Closed`] follows and nothing else.
     fn close(&mut self, client: u32, abort: bool);
 

@@ -205,3 +205,23 @@ fn all_clients_are_heard_and_can_be_closed_and_connected_again() {
         }
     });
 }
+
+/// What comes to favoured clients does not wait behind what comes to others.
+#[test]
+fn favoured_clients_are_read_from_first() {
+    let mut bench = Bench::new(On { kind: Kind::Uring, table_slots: 8 }, Vec::new());
+    let mut peers: Vec<TcpStream> = (0..8).map(|client| bench.connected(client)).collect();
+    bench.driver.favour(6);
+    bench.told.clear();
+    peers.iter_mut().for_each(|peer| peer.write_all(b"to you").expect("a write"));
+    bench.until(|told| told.len() == 8);
+    assert_eq!(bench.told[0], Told::Received(6, b"to you".to_vec()));
+    // Only that connection: not the next one of the same client.
+    bench.driver.close(6, true);
+    bench.until(|told| told.contains(&Told::Closed(6)));
+    peers[6] = bench.connected(6);
+    bench.told.clear();
+    peers.iter_mut().for_each(|peer| peer.write_all(b"to you").expect("a write"));
+    bench.until(|told| told.len() == 8);
+    assert_eq!(bench.told[0], Told::Received(0, b"to you".to_vec()));
+}

@@ -205,6 +205,7 @@ impl World {
             let due = self.tick_in(stays);
             self.set_timer(client, due);
         }
+        self.commands.push(Command::Favour(client));
         self.pair_stands(client);
     }
 

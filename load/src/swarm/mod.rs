@@ -133,6 +133,7 @@ enum Command {
     Close { client: u32, abort: bool },
     Pause(u32),
     Resume(u32),
+    Favour(u32),
 }
 
 /// What has been counted since the last sample.
@@ -329,6 +330,7 @@ impl World {
                 Command::Close { client, abort } => driver.close(client, abort),
                 Command::Pause(client) => driver.pause(client),
                 Command::Resume(client) => driver.resume(client),
+                Command::Favour(client) => driver.favour(client),
             }
         }
         let mut dirty = std::mem::take(&mut self.dirty);

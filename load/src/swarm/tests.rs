@@ -38,6 +38,8 @@ impl Driver for Notes {
         self.pauses.push(client);
     }
 
+    fn favour(&mut self, _: u32) {}
+
     fn resume(&mut self, client: u32) {
         self.resumes.push(client);
     }

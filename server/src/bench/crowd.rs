@@ -264,6 +264,8 @@ impl Driver for Crowd {
         self.users[conn.slot as usize].paused = true;
     }
 
+    fn favour(&mut self, _: ConnId) {}
+
     fn resume(&mut self, conn: ConnId) {
         let index = conn.slot as usize;
         self.users[index].paused = false;

@@ -29,7 +29,7 @@ use super::partitions::NextPartition;
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
 use super::view::Asked;
-use super::worker::Worker;
+use super::worker::{NICE, NOT_NICE, Worker};
 use super::{DiskError, Engine, Figures, Options, Visit};
 use crate::entropy::Entropy;
 
@@ -97,10 +97,10 @@ impl LsmEngine {
             give_back: options.give_back,
         });
         let own = store.clone();
-        let merger = Arc::new(Worker::start("throng-merge", move || own.merge())?);
+        let merger = Arc::new(Worker::start("throng-merge", NICE, move || own.merge())?);
         let (own, wakes) = (store.clone(), merger.clone());
         let mut flushing = Flushing::default();
-        let flusher = Worker::start("throng-flush", move || own.flush(&mut flushing, &wakes))?;
+        let flusher = Worker::start("throng-flush", NOT_NICE, move || own.flush(&mut flushing, &wakes))?;
         merger.wake();
         flusher.wake();
         let writer = Mutex::new(Writer { journal, pace: Pace::start() });

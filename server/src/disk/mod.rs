@@ -19,6 +19,7 @@ pub mod bulk;
 pub mod check;
 pub mod commit;
 mod error;
+mod filters;
 pub mod folder;
 pub mod group;
 mod journal;

@@ -114,6 +114,9 @@ impl Stored {
                 self.tables.merge(true).or_else(|error| if error.is_out_of_space() { Ok(false) } else { Err(error) });
         }
         self.space.set_table_bytes(self.tables.disk_bytes());
+        if let Ok(false) = merged {
+            merged = Ok(self.tables.complete_filters());
+        }
         if !matches!(merged, Ok(false)) {
             (self.give_back)();
         }

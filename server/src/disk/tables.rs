@@ -2,10 +2,11 @@
 //!
 //! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
 //! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
-//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody.
+//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one partition
+//! passes by the tables of the first level that hold nothing of it (`filters`).
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -15,12 +16,15 @@ use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PartitioningPolicy,
     PinningPolicy,
 };
+use lsm_tree::merge::Merger;
+use lsm_tree::mvcc_stream::MvccStream;
 use lsm_tree::{
-    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo, Slice,
-    TableId, ValueType,
+    AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo,
+    Slice, TableId, ValueType,
 };
 
 use super::DiskError;
+use super::filters::{Filters, Partitions};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
 
@@ -48,6 +52,7 @@ pub(super) struct Tables {
     /// Where the list of tables and their files are.
     dir: PathBuf,
     cache: Arc<Cache>,
+    filters: Filters,
     /// Held for reading by whoever writes tables.
     writing: RwLock<()>,
     /// Numbers that were given to tables while one could not be written.
@@ -81,7 +86,7 @@ impl Tables {
             .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
             .open()?;
         let (writing, litter, torn) = (RwLock::new(()), Mutex::default(), AtomicBool::new(false));
-        Ok(Tables { tree, dir: dir.to_owned(), cache, writing, litter, torn })
+        Ok(Tables { tree, dir: dir.to_owned(), cache, filters: Filters::default(), writing, litter, torn })
     }
 
     /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
@@ -106,6 +111,36 @@ impl Tables {
         self.tree.range(from..until, ALL, None).map(|row| row.into_inner().map_err(DiskError::from))
     }
 
+    /// The same within the partition whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
+    /// not looked into.
+    pub(super) fn partition_range(
+        &self,
+        prefix: &[u8],
+        from: &[u8],
+        until: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
+        let version = self.tree.current_version();
+        let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
+        let mut sources = Vec::new();
+        {
+            let may_hold = self.filters.looker(prefix);
+            for (level, run) in
+                version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |r| (n, r)))
+            {
+                let Some((first, last)) = run.range_overlap_indexes(&(from..until)) else { continue };
+                let tables = run[first..=last].iter().filter(|table| level > 0 || may_hold(table.id()));
+                sources.extend(tables.map(|table| -> BoxedIterator<'static> {
+                    let (rows, table) = (table.range(bounds.clone()), table.clone());
+                    // A table's file is there as long as somebody has the table.
+                    Box::new(rows.inspect(move |_| _ = &table))
+                }));
+            }
+        }
+        let newest = MvccStream::new(Merger::new(sources));
+        let rows = newest.filter(|row| row.as_ref().map_or(true, |row| !row.key.value_type.is_tombstone()));
+        rows.map(|row| row.map(|row| (row.key.user_key, row.value)).map_err(DiskError::from))
+    }
+
     /// Writes rows, in order of their flat keys and without a value where one is gone, as those of the memory table
     /// `number`. They are durable, and seen, on return.
     ///
@@ -116,22 +151,49 @@ impl Tables {
         number: u64,
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
-        let mut count = 0;
-        let rows = rows.map(|row| {
-            give_way(&mut count);
-            match row {
-                Ok((key, Some(value))) => Ok(InternalValue::from_components(key, value, number, ValueType::Value)),
-                Ok((key, None)) => Ok(InternalValue::new_tombstone(key, number)),
-                Err(error) => Err(lsm_tree::Error::Io(io::Error::other(error))),
-            }
-        });
         self.writing(|| {
+            let (mut count, mut partitions) = (0, Partitions::default());
+            let rows = rows.map(|row| {
+                give_way(&mut count);
+                let row = match row {
+                    Ok((key, Some(value))) => InternalValue::from_components(key, value, number, ValueType::Value),
+                    Ok((key, None)) => InternalValue::new_tombstone(key, number),
+                    Err(error) => return Err(lsm_tree::Error::Io(io::Error::other(error))),
+                };
+                partitions.add(&row.key.user_key);
+                Ok(row)
+            });
             let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
             if !tables.is_empty() {
+                self.filters.set(tables.iter().map(|table| table.id()), Some(&partitions));
                 self.tree.register_tables(&tables, None, None, &[], ALL)?;
             }
             Ok(())
         })
+    }
+
+    /// Makes the filter of a table of the first level that has none yet, and lets those go that are not needed any more;
+    /// `false` if there was no such table.
+    pub(super) fn complete_filters(&self) -> bool {
+        let version = self.tree.current_version();
+        let first_level = || version.l0().iter().flat_map(|run| run.iter());
+        let Some(table) = first_level().find(|table| !self.filters.has(table.id())) else {
+            let kept: Vec<TableId> = first_level().map(|table| table.id()).collect();
+            // One that has been written and is not listed yet is newer than all of them.
+            let newest = version.iter_tables().map(|table| table.id()).max();
+            self.filters.keep(|table| kept.contains(&table) || Some(table) > newest);
+            return false;
+        };
+        let (mut count, mut partitions) = (0, Partitions::default());
+        let read = table.scan().and_then(|mut rows| {
+            rows.try_for_each(|row| {
+                give_way(&mut count);
+                row.map(|row| partitions.add(&row.key.user_key))
+            })
+        });
+        // What is wrong with it is told where its rows are needed.
+        self.filters.set([table.id()], read.is_ok().then_some(&partitions));
+        true
     }
 
     /// Merges tables where there are enough of them, which are fewer in `calm` times; `false` if there were not.
@@ -225,6 +287,8 @@ impl std::fmt::Debug for Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::memory::{flat, range_bounds};
+    use throng_engine::store::Table;
 
     fn opened(dir: &Path) -> Tables {
         Tables::open(dir, 1 << 20, &MergeSpace::new(dir.to_owned(), 0)).unwrap()
@@ -285,6 +349,54 @@ mod tests {
             drop(tables);
             assert_eq!(found(&opened(&path)), ["a", "b"]);
         }
+    }
+
+    /// Rows of users, one partition each.
+    fn of_users(users: impl Iterator<Item = u32>) -> Vec<Written> {
+        let key = |user: u32| flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"contact");
+        users.map(|user| Ok((key(user), Some(b"row".to_vec())))).collect()
+    }
+
+    /// Tables of the first level that a range of the user's partition may be looked for in.
+    fn asked(tables: &Tables, user: u32) -> usize {
+        let may_hold = tables.filters.looker(&flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b""));
+        let version = tables.tree.current_version();
+        version.l0().iter().flat_map(|run| run.iter()).filter(|table| may_hold(table.id())).count()
+    }
+
+    #[test]
+    fn a_table_is_not_looked_into_for_those_of_whom_it_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tree");
+        let tables = opened(&path);
+        for (number, first) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+            tables.write(number, of_users((first..4_000).step_by(4)).into_iter()).unwrap();
+        }
+        let rows = |tables: &Tables, user: u32| {
+            let (prefix, until) = range_bounds(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"", None);
+            tables.partition_range(&prefix, &prefix, &until).map(Result::unwrap).count()
+        };
+        // Ten bits a partition: at most two of a hundred looks are in vain.
+        let looks = |tables: &Tables| (0..4_000).map(|user| asked(tables, user)).sum::<usize>();
+        assert!((4_000..4_000 + 240).contains(&looks(&tables)), "{}", looks(&tables));
+        assert!((0..4_000).all(|user| rows(&tables, user) == 1));
+        assert!((5_000..6_000).map(|user| asked(&tables, user)).sum::<usize>() < 80);
+        drop(tables);
+        // What an opening finds is looked into until its filters are made again.
+        let tables = opened(&path);
+        assert_eq!(looks(&tables), 16_000);
+        assert_eq!(rows(&tables, 7), 1);
+        for _ in 0..4 {
+            assert!(tables.complete_filters());
+        }
+        assert!(!tables.complete_filters());
+        assert!((4_000..4_000 + 240).contains(&looks(&tables)), "{}", looks(&tables));
+        assert!((0..4_000).all(|user| rows(&tables, user) == 1));
+        // Those of tables that are no more go.
+        tables.merge_all().unwrap();
+        assert!(!tables.complete_filters());
+        assert!(tables.filters.is_empty());
+        assert!((0..4_000).all(|user| rows(&tables, user) == 1));
     }
 
     #[test]

@@ -140,7 +140,9 @@ impl Overlay {
     /// Finds the rows, with those that `tables` has now. What is read of tables is read when the answer is run, and from
     /// the tables of this moment.
     pub(super) fn over(self, asked: &Asked<'_>, tables: &Tables) -> impl FnOnce() -> Result<Found, DiskError> + use<> {
-        let mut parts: Vec<_> = self.parts.iter().map(|(from, until)| tables.range(from, until)).collect();
+        let prefix = flat(asked.table, asked.partition, b"");
+        let part = |(from, until): &(Vec<u8>, Vec<u8>)| tables.partition_range(&prefix, from, until);
+        let mut parts: Vec<_> = self.parts.iter().map(part).collect();
         let (reverse, mut found) = (asked.reverse, Collector::new(asked.rows_max, asked.bytes_max));
         move || {
             let older: Boxed<'_, Slice, Slice> = if reverse {

@@ -3,6 +3,7 @@
 //! There are two: one writes memory tables to tables, one merges tables. A merge may take seconds, and memory tables that
 //! are full must not wait for it, because commits would wait for them. Both give way to the threads that messages wait
 //! for: where cores are few, one of these would otherwise wait for a tick of the kernel's (4 ms at 250 Hz) behind a merge.
+//! Only the one that merges is nice besides.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -10,9 +11,13 @@ use std::time::Duration;
 
 use super::DiskError;
 
-/// How nice the threads are: the kernel's lowest share, of a core that somebody else wants too. Commits that come faster
-/// than tables are merged slow down (`pace`), which leaves the core to the merge.
-const NICE: i32 = 19;
+/// How nice the thread is that merges: the kernel's lowest share, of a core that somebody else wants too. Commits that come
+/// faster than tables are merged slow down (`pace`), which leaves the core to the merge.
+pub(super) const NICE: i32 = 19;
+
+/// That of the thread that writes tables: commits wait for it when two buffers are full, and in a storm that takes all cores
+/// for long it would get none.
+pub(super) const NOT_NICE: i32 = 0;
 
 /// Rows after which a thread that writes tables lets others have its core ([`give_way`]): about a tenth of a millisecond.
 const ROWS_PER_TURN: u32 = 64;
@@ -56,17 +61,20 @@ impl Shared {
 }
 
 impl Worker {
-    /// Starts the thread. `work` does a piece of work and says whether there may be more.
+    /// Starts the thread, as `nice` as that if it is more than zero. `work` does a piece of work and says whether there may be more.
     pub(super) fn start(
         name: &str,
+        nice: i32,
         mut work: impl FnMut() -> Result<bool, DiskError> + Send + 'static,
     ) -> Result<Worker, DiskError> {
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
         let run = move || {
             let _guard = super::commit::AbortOnPanic;
-            // Of this thread only. Where it is refused, the thread works as the others do.
-            let _ = rustix::process::setpriority_process(None, NICE);
+            if nice > 0 {
+                // Of this thread only. Where it is refused, the thread works as the others do.
+                let _ = rustix::process::setpriority_process(None, nice);
+            }
             while wait(&own) {
                 let result = work();
                 let mut state = own.state();

@@ -576,6 +576,8 @@ impl Driver for Epoll {
         }
     }
 
+    fn favour(&mut self, _: ConnId) {}
+
     fn close(&mut self, conn: ConnId, how: Close) {
         let Some(index) = self.find(conn) else { return };
         self.departing.remove(&index);

@@ -247,6 +247,10 @@ pub trait Driver {
     /// Goes on receiving after [`Driver::pause`].
     fn resume(&mut self, conn: ConnId);
 
+    /// What comes from it is received ahead of what comes from others, and of ends, as long as the connection is this
+    /// thread's. A hint: over epoll, where the kernel's list is the order, it changes nothing.
+    fn favour(&mut self, conn: ConnId);
+
     /// Closes; completes with [`Event::Closed`], and the slot is free only then. [`Close::Now`] may follow
     /// [`Close::AfterSend`]. On a departing connection it wins if the socket has not gone yet: then `Closed` comes,
     /// and `Departed` otherwise.

@@ -104,6 +104,8 @@ impl Driver for Puppet {
 
     fn resume(&mut self, _: ConnId) {}
 
+    fn favour(&mut self, _: ConnId) {}
+
     fn close(&mut self, conn: ConnId, how: Close) {
         self.stage.borrow_mut().did.push(Did::Close(conn, how));
     }

@@ -163,6 +163,8 @@ impl World {
                 }
             }
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
+            // Here all that arrives is handed over when it arrives.
+            Effect::Favour { .. } => {}
             other => self.threads[shard.index()].gate.push(other),
         }
     }
@@ -239,7 +241,7 @@ impl World {
                 }
                 Effect::Reply { token, reply } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } => {
+                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

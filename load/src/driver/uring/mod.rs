@@ -14,27 +14,35 @@ use std::time::Duration;
 use throng_ring::{Done, Op, Ring, Use, Word, sys};
 
 /// The multishot poll is in the kernel.
-const POLLING: u8 = 1;
+const POLLING: u16 = 1;
 /// It is being cancelled.
-const CANCELLING: u8 = 1 << 1;
+const CANCELLING: u16 = 1 << 1;
 /// Nothing is to be read.
-const PAUSED: u8 = 1 << 2;
+const PAUSED: u16 = 1 << 2;
 /// It fired meanwhile.
-const READABLE: u8 = 1 << 3;
+const READABLE: u16 = 1 << 3;
 /// In the list of those to receive from.
-const QUEUED: u8 = 1 << 4;
+const QUEUED: u16 = 1 << 4;
 /// The chain that connects is under way.
-const CONNECTING: u8 = 1 << 5;
+const CONNECTING: u16 = 1 << 5;
 /// The owner has heard of the end.
-const ENDED: u8 = 1 << 6;
+const ENDED: u16 = 1 << 6;
 /// To be closed with a RST.
-const ABORT: u8 = 1 << 7;
+const ABORT: u16 = 1 << 7;
+/// Read ahead of others.
+const FAVOURED: u16 = 1 << 8;
 
 /// No send is in flight.
 const NONE: u32 = u32::MAX;
 
-/// Events told in one call, about.
-const EVENTS_PER_WAIT: usize = 4096;
+/// Events told in one call, about: what is due meanwhile waits for its end.
+const EVENTS_PER_WAIT: usize = 256;
+
+/// Of these at most those of clients that are not favoured, about.
+const OTHERS_PER_WAIT: usize = 64;
+
+/// Polls looked at in one call, about. More than can be read: who is favoured may be behind many who are not.
+const FIRED_PER_WAIT: usize = 1024;
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`).
 const WORK_PER_ENTER: usize = 20;
@@ -53,13 +61,13 @@ struct Slot {
     /// The send in flight, or `NONE`.
     sending: u32,
     state: State,
-    flags: u8,
+    flags: u16,
 }
 
 const _: () = assert!(size_of::<Slot>() == 8, "an idle client costs this much here");
 
 impl Slot {
-    fn has(&self, flag: u8) -> bool {
+    fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }
@@ -74,7 +82,9 @@ pub(super) struct Uring {
     /// Bytes being sent and how many of them the kernel has; unused places are empty.
     sends: Vec<(Vec<u8>, usize)>,
     unused: Vec<u32>,
-    /// Bounded by the slots.
+    /// Favoured clients that have something; bounded by the slots.
+    favoured: VecDeque<u32>,
+    /// All others that have; bounded by the slots.
     ready: VecDeque<u32>,
     again: Vec<u32>,
     buffer: Box<[u8]>,
@@ -110,6 +120,7 @@ impl Uring {
             slots,
             sends: Vec::new(),
             unused: Vec::new(),
+            favoured: VecDeque::new(),
             ready: VecDeque::new(),
             again: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -144,8 +155,13 @@ impl Uring {
         let slot = self.slot(index);
         if !slot.has(QUEUED | ENDED) {
             slot.flags |= QUEUED;
-            self.ready.push_back(index);
+            self.await_turn(index);
         }
+    }
+
+    fn await_turn(&mut self, index: u32) {
+        let ahead = self.slot(index).has(FAVOURED);
+        if ahead { &mut self.favoured } else { &mut self.ready }.push_back(index);
     }
 
     /// Takes the completions there are and handles each.
@@ -210,17 +226,22 @@ impl Uring {
         }
     }
 
-    /// Submits a receive for each client that has something, as many as the buffer has room for.
-    fn queue_receives(&mut self) {
+    /// Submits a receive for each client that has something, as many as the buffer has room for: the favoured ones, and at
+    /// most `others_max` others, which always get a part of the room. Tells how many others.
+    fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 32 << 10;
-        let count = self.ready.len().min(self.buffer.len() / LEAST);
+        let room = self.buffer.len() / LEAST;
+        let others = self.ready.len().min(others_max).min(room.saturating_sub(self.favoured.len()).max(room / 2));
+        let favoured = self.favoured.len().min(room - others);
+        let count = favoured + others;
         if count == 0 {
-            return;
+            return 0;
         }
         self.chunk = (self.buffer.len() / count).min(MOST);
         for place in 0..count {
-            let Some(index) = self.ready.pop_front() else { return };
+            let list = if place < favoured { &mut self.favoured } else { &mut self.ready };
+            let Some(index) = list.pop_front() else { break };
             let slot = &mut self.slots[index as usize];
             slot.flags &= !QUEUED;
             // It may have been closed meanwhile, and connected again.
@@ -237,6 +258,7 @@ impl Uring {
             // submitted before all of these are done.
             unsafe { self.ring.receive(index, buffer, self.chunk as u32, Word::new(Op::Receive, index, place as u32)) };
         }
+        others
     }
 
     fn received(&mut self, index: u32, place: usize, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
@@ -313,9 +335,11 @@ impl Uring {
 
     /// Receives from all that have something.
     fn receive_all(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
-        let mut handed = 0;
-        while handed < EVENTS_PER_WAIT && !self.ready.is_empty() {
-            self.queue_receives();
+        let (mut handed, mut others) = (0, 0);
+        while handed < EVENTS_PER_WAIT
+            && (!self.favoured.is_empty() || others < OTHERS_PER_WAIT && !self.ready.is_empty())
+        {
+            others += self.queue_receives(OTHERS_PER_WAIT.saturating_sub(others));
             handed += self.receiving.max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
@@ -328,7 +352,9 @@ impl Uring {
                 self.reap(on_event);
             }
         }
-        self.ready.extend(self.again.drain(..));
+        for index in std::mem::take(&mut self.again) {
+            self.await_turn(index);
+        }
         Ok(())
     }
 }
@@ -356,6 +382,13 @@ impl Driver for Uring {
         self.sends[place as usize] = (bytes, 0);
         self.slots[client as usize].sending = place;
         self.submit_send(client);
+    }
+
+    fn favour(&mut self, client: u32) {
+        let slot = self.slot(client);
+        if slot.state == State::Open {
+            slot.flags |= FAVOURED;
+        }
     }
 
     fn close(&mut self, client: u32, abort: bool) {
@@ -400,15 +433,17 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
-        if self.ready.is_empty() && !timeout.is_zero() {
+        if self.ready.is_empty() && self.favoured.is_empty() && !timeout.is_zero() {
             self.ring.sleep(Some(timeout))?;
         } else {
             self.ring.poll()?;
         }
         self.reap(on_event);
-        while self.fired >= WORK_PER_ENTER && self.ready.len() < EVENTS_PER_WAIT {
+        let mut fired = self.fired;
+        while self.fired >= WORK_PER_ENTER && fired < FIRED_PER_WAIT {
             self.ring.poll()?;
             self.reap(on_event);
+            fired += self.fired;
         }
         self.receive_all(on_event)
     }

@@ -7,20 +7,25 @@ use std::io::{self, ErrorKind};
 use throng_ring::{Done, Op, Word};
 
 /// The multishot poll is in the kernel.
-pub(super) const POLLING: u8 = 1;
+pub(super) const POLLING: u16 = 1;
 /// It is being cancelled.
-pub(super) const CANCELLING: u8 = 1 << 1;
+pub(super) const CANCELLING: u16 = 1 << 1;
 /// The owner wants nothing.
-pub(super) const PAUSED: u8 = 1 << 2;
+pub(super) const PAUSED: u16 = 1 << 2;
 /// It fired while nothing was wanted.
-pub(super) const READABLE: u8 = 1 << 3;
+pub(super) const READABLE: u16 = 1 << 3;
 /// In the list of those to receive from.
-pub(super) const QUEUED: u8 = 1 << 4;
+pub(super) const QUEUED: u16 = 1 << 4;
 /// The peer has sent its FIN.
-pub(super) const ENDED: u8 = 1 << 5;
-pub(super) const BROKEN: u8 = 1 << 6;
+pub(super) const ENDED: u16 = 1 << 5;
+pub(super) const BROKEN: u16 = 1 << 6;
 /// To be closed with a RST.
-pub(super) const ABORT: u8 = 1 << 7;
+pub(super) const ABORT: u16 = 1 << 7;
+/// Received from ahead of others ([`crate::driver::Driver::favour`]).
+pub(super) const FAVOURED: u16 = 1 << 8;
+
+/// Of what a poll tells: an end or an error, and nothing that is worth going ahead of others.
+const ENDS: i32 = (libc::POLLHUP | libc::POLLERR) as i32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
@@ -45,7 +50,7 @@ pub(super) struct Slot {
     /// The send in flight, or `NONE`.
     pub(super) sending: u32,
     pub(super) state: State,
-    pub(super) flags: u8,
+    pub(super) flags: u16,
 }
 
 /// Where a departing connection goes.
@@ -59,7 +64,7 @@ pub(super) struct Leaving {
 }
 
 impl Slot {
-    pub(super) fn has(&self, flag: u8) -> bool {
+    pub(super) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }
@@ -171,7 +176,7 @@ impl Uring {
                 slot.flags |= READABLE;
                 self.unwatch(index);
             } else {
-                self.enqueue(index);
+                self.enqueue_as(index, done.result & ENDS == 0);
             }
         }
         let slot = self.slot(index);
@@ -182,11 +187,17 @@ impl Uring {
 
     /// Receives from the connection in this `wait`, or the next.
     pub(super) fn enqueue(&mut self, index: u32) {
+        self.enqueue_as(index, true);
+    }
+
+    /// The same; the favour of a connection counts only if it `lives`.
+    fn enqueue_as(&mut self, index: u32, lives: bool) {
         let slot = self.slot(index);
         if !slot.has(QUEUED | BROKEN) {
             slot.flags |= QUEUED;
+            let ahead = lives && slot.has(FAVOURED);
             let conn = self.id(index);
-            self.ready.push_back(conn);
+            if ahead { &mut self.favoured } else { &mut self.ready }.push_back(conn);
         }
     }
 
@@ -201,18 +212,23 @@ impl Uring {
         }
     }
 
-    /// Submits a receive for each connection that has something, as many as the buffer has room for.
-    pub(super) fn queue_receives(&mut self) {
+    /// Submits a receive for each connection that has something, as many as the buffer has room for: the favoured ones, and
+    /// at most `others_max` others, which always get a part of the room. Tells how many others.
+    pub(super) fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 64 << 10;
-        let count = self.ready.len().min(self.buffer.len() / LEAST);
+        let room = self.buffer.len() / LEAST;
+        let others = self.ready.len().min(others_max).min(room.saturating_sub(self.favoured.len()).max(room / 2));
+        let favoured = self.favoured.len().min(room - others);
+        let count = favoured + others;
         if count == 0 {
-            return;
+            return 0;
         }
         self.chunk = (self.buffer.len() / count).min(MOST);
         for place in 0..count {
-            let Some(conn) = self.ready.pop_front() else {
-                return;
+            let list = if place < favoured { &mut self.favoured } else { &mut self.ready };
+            let Some(conn) = list.pop_front() else {
+                break;
             };
             let slot = &mut self.slots[conn.slot as usize];
             if slot.generation != conn.generation || slot.state == State::Free {
@@ -233,6 +249,7 @@ impl Uring {
             // submitted before all of these are done.
             unsafe { self.ring.receive(conn.slot, buffer, self.chunk as u32, word) };
         }
+        others
     }
 
     pub(super) fn received(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {

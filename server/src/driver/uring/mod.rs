@@ -26,7 +26,7 @@ use super::{
     Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
 };
 use accept::Listener;
-use conn::{BROKEN, CANCELLING, Leaving, PAUSED, READABLE, Slot, State};
+use conn::{BROKEN, CANCELLING, FAVOURED, Leaving, PAUSED, READABLE, Slot, State};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -39,6 +39,14 @@ use throng_ring::{Done, Op, Ring, Use, Word, sys};
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
 const WORK_PER_ENTER: usize = 20;
+
+/// Polls and accepts looked at in one `wait`, about. More than can be received from: who is favoured may be behind many
+/// who are not.
+const FIRED_PER_WAIT: usize = 1024;
+
+/// Of the events of one `wait` at most those of connections that are not favoured, about: a storm of logins or of ends
+/// makes no long turns for those who are there.
+const OTHERS_PER_WAIT: usize = 32;
 
 /// Slots of one driver at most: they have 24 bits, and all tables are made equal.
 const SLOTS_MAX: u32 = 1 << 23;
@@ -59,9 +67,11 @@ pub(super) struct Uring {
     listeners: Vec<Listener>,
     /// A listener has told that more connections wait.
     more_to_accept: bool,
-    /// Bounded by the slots.
+    /// Favoured connections that have something; bounded by the slots.
+    favoured: VecDeque<ConnId>,
+    /// All others that have; bounded by the slots.
     ready: VecDeque<ConnId>,
-    /// Those of `ready` that had more than one receive took; bounded by the slots.
+    /// Those of both that had more than one receive took; bounded by the slots.
     again: Vec<ConnId>,
     buffer: Box<[u8]>,
     /// Bytes of the buffer for each receive of the present batch.
@@ -96,6 +106,7 @@ impl Uring {
             sends: Sends::default(),
             listeners: Vec::new(),
             more_to_accept: false,
+            favoured: VecDeque::new(),
             ready: VecDeque::new(),
             again: Vec::new(),
             buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
@@ -153,10 +164,13 @@ impl Uring {
 
     /// Receives from all that have something, and accepts all that wait.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
-        let mut handed = 0;
-        while handed < EVENTS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept) {
-            self.more_to_accept = false;
-            self.queue_receives();
+        let (mut handed, mut others) = (0, 0);
+        while handed < EVENTS_PER_WAIT
+            && (!self.favoured.is_empty()
+                || others < OTHERS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept))
+        {
+            others += usize::from(std::mem::take(&mut self.more_to_accept));
+            others += self.queue_receives(OTHERS_PER_WAIT.saturating_sub(others));
             handed += self.receiving.max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
@@ -169,7 +183,11 @@ impl Uring {
                 self.reap(on_event);
             }
         }
-        self.ready.extend(self.again.drain(..));
+        for conn in self.again.drain(..) {
+            let slot = &self.slots[conn.slot as usize];
+            let ahead = slot.generation == conn.generation && slot.has(FAVOURED);
+            if ahead { &mut self.favoured } else { &mut self.ready }.push_back(conn);
+        }
         Ok(())
     }
 
@@ -238,7 +256,8 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let told = self.deliver(on_event);
-        let busy = told || !self.ready.is_empty() || timeout == Some(Duration::ZERO);
+        let waiting = !self.ready.is_empty() || !self.favoured.is_empty();
+        let busy = told || waiting || timeout == Some(Duration::ZERO);
         if busy {
             self.ring.poll()?;
         } else {
@@ -246,9 +265,11 @@ impl Driver for Uring {
         }
         let woken = self.peer.wakes_up();
         self.reap(on_event);
-        while self.fired >= WORK_PER_ENTER && self.ready.len() < EVENTS_PER_WAIT {
+        let mut fired = self.fired;
+        while self.fired >= WORK_PER_ENTER && fired < FIRED_PER_WAIT {
             self.ring.poll()?;
             self.reap(on_event);
+            fired += self.fired;
         }
         self.second_half(on_event)?;
         self.deliver(on_event);
@@ -286,6 +307,12 @@ impl Driver for Uring {
         }
         if !self.slot(index).has(CANCELLING | BROKEN) {
             self.watch(index);
+        }
+    }
+
+    fn favour(&mut self, conn: ConnId) {
+        if let Some(index) = self.open(conn) {
+            self.slot(index).flags |= FAVOURED;
         }
     }
 

@@ -133,3 +133,48 @@ fn a_sleeping_thread_hears_all_tables() {
     }
     clients.clear();
 }
+
+/// Of what there is at once, bytes of favoured connections come first; of all others, an end of a favoured one among them,
+/// a `wait` takes only some.
+#[test]
+fn a_storm_of_others_goes_behind_favoured_connections() {
+    use std::io::Write;
+    let (mut driver, address) = with_tables(512, 512);
+    let (mut clients, mut known) = (Vec::new(), HashMap::new());
+    while known.len() < 300 {
+        if clients.len() < 300 {
+            clients.push(TcpStream::connect(address).unwrap());
+        }
+        let mut note = |event: Event<'_>| {
+            if let Event::Accepted { conn, peer, .. } = event {
+                known.insert(peer, conn);
+            }
+        };
+        driver.wait(Some(Duration::from_millis(10)), &mut note).unwrap();
+    }
+    let (first, gone) = (clients[280].local_addr().unwrap(), clients[3].local_addr().unwrap());
+    driver.favour(known[&first]);
+    driver.favour(known[&gone]);
+    let reset = clients.remove(3);
+    socket2::SockRef::from(&reset).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(reset);
+    clients.iter_mut().for_each(|client| client.write_all(b"hello").unwrap());
+    let mut waits: Vec<Vec<ConnId>> = Vec::new();
+    while waits.iter().flatten().count() < 300 {
+        let mut told = Vec::new();
+        let mut note = |event: Event<'_>| match event {
+            Event::Received { conn, .. } | Event::Failed { conn, .. } => told.push(conn),
+            _ => {}
+        };
+        driver.wait(Some(Duration::from_secs(5)), &mut note).unwrap();
+        assert!(!told.is_empty(), "{} of 300 are told", waits.iter().flatten().count());
+        waits.push(told);
+    }
+    assert_eq!(waits[0][0], known[&first]);
+    assert!(
+        waits.iter().all(|told| told.len() <= OTHERS_PER_WAIT + 1),
+        "{:?}",
+        waits.iter().map(Vec::len).collect::<Vec<_>>()
+    );
+    assert!(waits.iter().flatten().any(|conn| *conn == known[&gone]));
+}

@@ -1,0 +1,90 @@
+//! What each table of the first level holds of whom, so that a range costs no look into a table that has nothing of its
+//! partition: most of what is read at a login is not there, and there may be many tables in which it is not.
+//!
+//! A Bloom filter a table, of the flat keys' parts that name table and partition, 10 bits each; it stays in memory and is
+//! made while the table is written. It is not on the disk: for tables that an opening finds it is made afterwards, from
+//! what they hold, and until then they are looked into. Tables behind the first level have none: they do not overlap, so
+//! that a range looks into one of each level.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use lsm_tree::TableId;
+use lsm_tree::table::filter::standard_bloom::{Builder, StandardBloomFilterReader};
+use throng_engine::store::key;
+
+/// Bits for each partition of a table: one look of a hundred is in vain.
+const BITS: f32 = 10.0;
+
+/// The part of a flat key that all rows of its partition have; all of it if it is no flat key.
+fn prefix(key: &[u8]) -> &[u8] {
+    key::decode(key).map_or(key, |(_, _, sort)| &key[..key.len() - sort.len()])
+}
+
+/// The partitions of a table that is being written, whose keys come in order.
+#[derive(Default)]
+pub(super) struct Partitions {
+    hashes: Vec<u64>,
+    last: Vec<u8>,
+}
+
+impl Partitions {
+    pub(super) fn add(&mut self, key: &[u8]) {
+        let prefix = prefix(key);
+        if self.last != prefix || self.hashes.is_empty() {
+            self.hashes.push(Builder::get_hash(prefix));
+            self.last.clear();
+            self.last.extend_from_slice(prefix);
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        let mut builder = Builder::with_bpk(self.hashes.len().max(1), BITS);
+        self.hashes.iter().for_each(|hash| builder.set_with_hash(*hash));
+        Filter(builder.build().into())
+    }
+}
+
+/// A filter as `lsm_tree` writes it.
+#[derive(Clone)]
+struct Filter(Arc<[u8]>);
+
+impl Filter {
+    fn may_hold(&self, hash: u64) -> bool {
+        StandardBloomFilterReader::new(&self.0).map_or(true, |filter| filter.contains_hash(hash))
+    }
+}
+
+/// The filters of the tables that have one.
+#[derive(Default)]
+pub(super) struct Filters(RwLock<HashMap<TableId, Option<Filter>>>);
+
+impl Filters {
+    /// These tables hold nothing of other partitions; of all if there are `None`, because they could not be read.
+    pub(super) fn set(&self, tables: impl IntoIterator<Item = TableId>, partitions: Option<&Partitions>) {
+        let filter = partitions.map(Partitions::filter);
+        let mut filters = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        filters.extend(tables.into_iter().map(|table| (table, filter.clone())));
+    }
+
+    /// Forgets all tables but those that `stay`.
+    pub(super) fn keep(&self, stay: impl Fn(TableId) -> bool) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|table, _| stay(*table));
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    pub(super) fn has(&self, table: TableId) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(&table)
+    }
+
+    /// Whether a table may hold rows of the partition whose keys begin with `prefix`.
+    pub(super) fn looker<'a>(&'a self, prefix: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
+        let hash = Builder::get_hash(prefix);
+        let filters = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        move |table| filters.get(&table).and_then(Option::as_ref).is_none_or(|filter| filter.may_hold(hash))
+    }
+}
