@@ -372,9 +372,9 @@ pub fn id_floor_sort_key(shard: ShardId) -> Vec<u8> {
 /// Prefix of all such sort keys.
 pub const ID_FLOOR_PREFIX: &str = "id-floor/";
 
-/// A letter's text as an owned string.
-fn owned(batch: &MailBatch, span: crate::mail::Span) -> Box<str> {
-    batch.str(span).into()
+/// A letter's address as an owned string.
+fn owned(batch: &MailBatch, name: crate::mail::Name) -> Box<str> {
+    batch.str(name).into()
 }
 
 /// Kept here so that `mail` need not know the shard.

@@ -271,13 +271,15 @@ impl Thread {
             };
             events.handle(hands, event);
         })?;
-        for order in events.thread.take().unwrap_or_default() {
-            self.carry_out(order);
+        if let Some(orders) = events.thread.take() {
+            // One time for all: a clock read for each send would cost more than the rest of its way back.
+            let now = self.p.clock.now();
+            orders.into_iter().for_each(|order| self.carry_out(order, now));
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order, now: Now) {
         let driver = &mut *self.p.driver;
         match order {
             Order::Raw(conn, bytes) => self.links.raw(driver, conn, bytes, false),
@@ -291,14 +293,13 @@ impl Thread {
             Order::Sent(conn) => {
                 let after = self.links.sent(driver, conn);
                 if after.sent {
-                    let now = self.p.clock.now();
                     self.p.shard.handle(now, Input::Sent { conn }, &mut self.out);
                 }
                 if let Some((to, moved)) = after.depart {
                     self.depart(conn, to, moved);
                 }
             }
-            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes),
+            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes, now),
             Order::Left { key, tls, client, bytes } => self.left(key, tls, client, bytes),
         }
     }
@@ -324,10 +325,9 @@ impl Thread {
     }
 
     /// Socket and state are both here.
-    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>) {
+    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>, now: Now) {
         let mut bytes = link.bytes;
         bytes.extend_from_slice(&later);
-        let now = self.p.clock.now();
         self.gate.rests_on(link.after);
         self.waiting_conns.remove(&conn);
         self.links.open(conn, link.tls);
@@ -353,7 +353,7 @@ impl Thread {
             };
             events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
             for order in events.thread.take().unwrap_or_default() {
-                self.carry_out(order);
+                self.carry_out(order, now);
             }
         }
         self.p.driver.resume(conn);
@@ -379,7 +379,7 @@ impl Thread {
         });
         self.mail_left = left;
         for (link, conn, bytes) in arrived {
-            self.arrive(*link, conn, bytes);
+            self.arrive(*link, conn, bytes, now);
         }
     }
 

@@ -204,7 +204,7 @@ impl Shard {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(address);
         let mail = self.mail_to(counting);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::Ask { conn, local, question });
     }
 
@@ -212,7 +212,7 @@ impl Shard {
     pub(super) fn ask_home(&mut self, conn: ConnRef, local: &str, question: Question) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::Ask { conn, local, question });
     }
 
@@ -350,7 +350,7 @@ impl Shard {
     fn spare_account(&mut self, local: &str, seen: Option<Tag>) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::LoginSpared { local, seen: seen.map(Box::new) });
     }
 
