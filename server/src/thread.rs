@@ -248,7 +248,7 @@ impl Thread {
 
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = self.patience();
-        let mut events = Events { thread: None };
+        let mut events = Events::default();
         let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let mut now = None;
@@ -334,7 +334,7 @@ impl Thread {
         self.fronted.arrived(conn, link.client);
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() {
-            let mut events = Events { thread: None };
+            let mut events = Events::default();
             let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
             let mut hands = Hands {
@@ -538,12 +538,16 @@ struct Hands<'a> {
 }
 
 /// Orders of one wait.
+#[derive(Default)]
 struct Events {
     thread: Option<Vec<Order>>,
+    /// An [`Order::Arrive`] is among them: most waits have none, and nobody need look for it.
+    arriving: bool,
 }
 
 impl Events {
     fn order(&mut self, order: Order) {
+        self.arriving |= matches!(order, Order::Arrive(..));
         self.thread.get_or_insert_default().push(order);
     }
 
@@ -617,8 +621,9 @@ impl Events {
             return;
         }
         // A connection that arrives in this very wait has its order ahead of its bytes.
-        if let Some(Order::Arrive(_, _, kept)) =
-            self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
+        if self.arriving
+            && let Some(Order::Arrive(_, _, kept)) =
+                self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
         {
             kept.extend_from_slice(bytes);
             return;
