@@ -105,6 +105,8 @@ pub struct Shard {
     scanner: Scanner,
     /// What the features tell about the server.
     facts: crate::feature::ServerFacts,
+    /// What a stream offers behind authentication, the same for all.
+    bind_features: Box<[u8]>,
     conns: Conns,
     sessions: Sessions,
     users: Users,
@@ -153,6 +155,7 @@ impl Shard {
             entropy: ChaCha12Rng::from_seed(seed),
             scanner: Scanner::new(),
             facts: settings.facts.clone(),
+            bind_features: login::bind_features(&settings).into(),
             conns: Conns::default(),
             sessions: Sessions::default(),
             users: Users::default(),
