@@ -1,7 +1,7 @@
 //! What shards say to each other: one [`MailBatch`] a turn and destination, many [`Letter`]s in it.
 //!
-//! All text of a batch stands in one buffer and letters point into it, so that a stanza crosses shards without an
-//! allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
+//! All stanzas of a batch stand in one buffer, all addresses in another, and letters point into them, so that a stanza crosses
+//! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
 use std::net::IpAddr;
@@ -16,6 +16,22 @@ pub struct Span {
     start: u32,
     len: u32,
 }
+
+impl Span {
+    fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
+
+    /// Of what has been appended behind `start`.
+    fn since(start: usize, end: usize) -> Span {
+        let end = u32::try_from(end).expect("a turn's mail stays below 4 GiB");
+        Span { start: start as u32, len: end - start as u32 }
+    }
+}
+
+/// A piece of a batch's addresses: kept as characters, so that nobody checks them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Name(Span);
 
 /// Who waits for the confirmation of a stanza: responsibility stays with the sender's session until it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +122,9 @@ pub enum Letter {
         /// Whom to tell that the stanza is in safe hands.
         origin: Option<Origin>,
         /// The sender's full JID.
-        from: Span,
+        from: Name,
         /// The receiver's bare or full JID.
-        to: Span,
+        to: Name,
         /// The whole stanza with `from` and `to` stamped, content namespace `jabber:client`, never self-closed.
         xml: Span,
     },
@@ -124,9 +140,9 @@ pub enum Letter {
         /// What it says.
         news: PresenceNews,
         /// Full JID of the sender's resource; bare for subscriptions.
-        from: Span,
+        from: Name,
         /// The receiver's bare JID.
-        to: Span,
+        to: Name,
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
     },
@@ -135,7 +151,7 @@ pub enum Letter {
         /// Where the answer goes.
         conn: ConnRef,
         /// The account's localpart; empty for a question about an address.
-        local: Span,
+        local: Name,
         /// The question.
         question: Question,
     },
@@ -155,7 +171,7 @@ pub enum Letter {
     /// charged when it began is given back.
     LoginSpared {
         /// The account's localpart.
-        local: Span,
+        local: Name,
         /// What its home is to know the password by that it has shown (PLAIN).
         seen: Option<Box<Tag>>,
     },
@@ -230,6 +246,7 @@ pub struct MailBatch {
     /// What the sender's state of this turn rests on; nothing that follows from the batch leaves the process before it.
     pub after: Gate,
     text: Vec<u8>,
+    names: String,
     letters: Vec<Letter>,
     expects: Expects,
 }
@@ -238,11 +255,12 @@ pub struct MailBatch {
 #[derive(Clone, Copy, Debug, Default)]
 struct Expects {
     text: usize,
+    names: usize,
     letters: usize,
 }
 
-/// No more memory than this is taken before it is needed, bytes of text and letters.
-const EXPECTS_MAX: Expects = Expects { text: 64 << 10, letters: 512 };
+/// No more memory than this is taken before it is needed, bytes of text and addresses, and letters.
+const EXPECTS_MAX: Expects = Expects { text: 64 << 10, names: 32 << 10, letters: 512 };
 
 impl MailBatch {
     /// An empty batch of a sender.
@@ -254,6 +272,7 @@ impl MailBatch {
     pub fn take(&mut self) -> MailBatch {
         let expects = Expects {
             text: self.text.len().min(EXPECTS_MAX.text),
+            names: self.names.len().min(EXPECTS_MAX.names),
             letters: self.letters.len().min(EXPECTS_MAX.letters),
         };
         std::mem::replace(self, MailBatch { expects, ..MailBatch::new(self.from) })
@@ -269,9 +288,9 @@ impl MailBatch {
         self.letters.len()
     }
 
-    /// Bytes of text.
+    /// Bytes of text and addresses.
     pub fn text_bytes(&self) -> usize {
-        self.text.len()
+        self.text.len() + self.names.len()
     }
 
     /// The letters in the order in which they were written.
@@ -291,8 +310,17 @@ impl MailBatch {
         }
         let start = self.text.len();
         fill(&mut self.text);
-        let end = u32::try_from(self.text.len()).expect("a turn's mail stays below 4 GiB");
-        Span { start: start as u32, len: end - start as u32 }
+        Span::since(start, self.text.len())
+    }
+
+    /// Adds an address, or a part of one, and names it.
+    pub fn name(&mut self, name: &str) -> Name {
+        if self.names.capacity() == 0 {
+            self.names.reserve(self.expects.names);
+        }
+        let start = self.names.len();
+        self.names.push_str(name);
+        Name(Span::since(start, self.names.len()))
     }
 
     /// Adds a letter whose spans were written to this batch.
@@ -305,12 +333,12 @@ impl MailBatch {
 
     /// The bytes of a piece.
     pub fn bytes(&self, span: Span) -> &[u8] {
-        &self.text[span.start as usize..(span.start + span.len) as usize]
+        &self.text[span.range()]
     }
 
-    /// A piece that was written as text (JIDs, names).
-    pub fn str(&self, span: Span) -> &str {
-        std::str::from_utf8(self.bytes(span)).expect("addresses in mail were checked when they were parsed")
+    /// An address.
+    pub fn str(&self, name: Name) -> &str {
+        &self.names[name.0.range()]
     }
 }
 
@@ -321,10 +349,12 @@ mod tests {
     #[test]
     fn text_comes_back() {
         let mut batch = MailBatch::new(ShardId(3));
-        let a = batch.write(b"romeo@localhost/orchard");
-        let b = batch.write_with(|out| out.extend_from_slice("\u{e9}t\u{e9}".as_bytes()));
+        let a = batch.name("romeo@localhost/orchard");
+        let b = batch.write_with(|out| out.extend_from_slice(b"<presence/>"));
+        let c = batch.name("\u{e9}t\u{e9}");
         assert_eq!(batch.str(a), "romeo@localhost/orchard");
-        assert_eq!(batch.str(b), "\u{e9}t\u{e9}");
-        assert_eq!(batch.text_bytes(), 28);
+        assert_eq!(batch.bytes(b), b"<presence/>");
+        assert_eq!(batch.str(c), "\u{e9}t\u{e9}");
+        assert_eq!(batch.text_bytes(), 39);
     }
 }

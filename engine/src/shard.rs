@@ -105,6 +105,8 @@ pub struct Shard {
     scanner: Scanner,
     /// What the features tell about the server.
     facts: crate::feature::ServerFacts,
+    /// What a stream offers behind authentication, the same for all.
+    bind_features: Box<[u8]>,
     conns: Conns,
     sessions: Sessions,
     users: Users,
@@ -153,6 +155,7 @@ impl Shard {
             entropy: ChaCha12Rng::from_seed(seed),
             scanner: Scanner::new(),
             facts: settings.facts.clone(),
+            bind_features: login::bind_features(&settings).into(),
             conns: Conns::default(),
             sessions: Sessions::default(),
             users: Users::default(),
@@ -372,9 +375,9 @@ pub fn id_floor_sort_key(shard: ShardId) -> Vec<u8> {
 /// Prefix of all such sort keys.
 pub const ID_FLOOR_PREFIX: &str = "id-floor/";
 
-/// A letter's text as an owned string.
-fn owned(batch: &MailBatch, span: crate::mail::Span) -> Box<str> {
-    batch.str(span).into()
+/// A letter's address as an owned string.
+fn owned(batch: &MailBatch, name: crate::mail::Name) -> Box<str> {
+    batch.str(name).into()
 }
 
 /// Kept here so that `mail` need not know the shard.

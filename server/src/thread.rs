@@ -254,7 +254,7 @@ impl Thread {
 
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = self.patience();
-        let mut events = Events { thread: None };
+        let mut events = Events::default();
         let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let mut now = None;
@@ -277,13 +277,15 @@ impl Thread {
             };
             events.handle(hands, event);
         })?;
-        for order in events.thread.take().unwrap_or_default() {
-            self.carry_out(order);
+        if let Some(orders) = events.thread.take() {
+            // One time for all: a clock read for each send would cost more than the rest of its way back.
+            let now = self.p.clock.now();
+            orders.into_iter().for_each(|order| self.carry_out(order, now));
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order, now: Now) {
         let driver = &mut *self.p.driver;
         match order {
             Order::Raw(conn, bytes) => self.links.raw(driver, conn, bytes, false),
@@ -297,14 +299,13 @@ impl Thread {
             Order::Sent(conn) => {
                 let after = self.links.sent(driver, conn);
                 if after.sent {
-                    let now = self.p.clock.now();
                     self.p.shard.handle(now, Input::Sent { conn }, &mut self.out);
                 }
                 if let Some((to, moved)) = after.depart {
                     self.depart(conn, to, moved);
                 }
             }
-            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes),
+            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes, now),
             Order::Left { key, tls, client, bytes } => self.left(key, tls, client, bytes),
         }
     }
@@ -330,17 +331,16 @@ impl Thread {
     }
 
     /// Socket and state are both here.
-    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>) {
+    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>, now: Now) {
         let mut bytes = link.bytes;
         bytes.extend_from_slice(&later);
-        let now = self.p.clock.now();
         self.gate.rests_on(link.after);
         self.waiting_conns.remove(&conn);
         self.links.open(conn, link.tls);
         self.fronted.arrived(conn, link.client);
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() {
-            let mut events = Events { thread: None };
+            let mut events = Events::default();
             let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
             let mut hands = Hands {
@@ -359,7 +359,7 @@ impl Thread {
             };
             events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
             for order in events.thread.take().unwrap_or_default() {
-                self.carry_out(order);
+                self.carry_out(order, now);
             }
         }
         self.p.driver.resume(conn);
@@ -385,7 +385,7 @@ impl Thread {
         });
         self.mail_left = left;
         for (link, conn, bytes) in arrived {
-            self.arrive(*link, conn, bytes);
+            self.arrive(*link, conn, bytes, now);
         }
     }
 
@@ -550,12 +550,16 @@ struct Hands<'a> {
 }
 
 /// Orders of one wait.
+#[derive(Default)]
 struct Events {
     thread: Option<Vec<Order>>,
+    /// An [`Order::Arrive`] is among them: most waits have none, and nobody need look for it.
+    arriving: bool,
 }
 
 impl Events {
     fn order(&mut self, order: Order) {
+        self.arriving |= matches!(order, Order::Arrive(..));
         self.thread.get_or_insert_default().push(order);
     }
 
@@ -629,8 +633,9 @@ impl Events {
             return;
         }
         // A connection that arrives in this very wait has its order ahead of its bytes.
-        if let Some(Order::Arrive(_, _, kept)) =
-            self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
+        if self.arriving
+            && let Some(Order::Arrive(_, _, kept)) =
+                self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
         {
             kept.extend_from_slice(bytes);
             return;

@@ -48,14 +48,24 @@ impl Entry {
         Entry(bytes.into())
     }
 
-    fn split(&self) -> (&str, &[u8]) {
+    /// Of a row as it was read; `None` if the contact's JID is longer than any.
+    fn of_row(contact: &[u8], record: &[u8]) -> Option<Entry> {
+        let len = u16::try_from(contact.len()).ok()?.to_le_bytes();
+        Some(Entry([&len, contact, record].concat().into()))
+    }
+
+    fn split(&self) -> (&[u8], &[u8]) {
         let len = usize::from(u16::from_le_bytes([self.0[0], self.0[1]]));
-        let (contact, record) = self.0[2..].split_at(len);
-        (std::str::from_utf8(contact).expect("checked when it was made"), record)
+        self.0[2..].split_at(len)
+    }
+
+    /// The contact's JID as bytes, which sort as it does.
+    fn key(&self) -> &[u8] {
+        self.split().0
     }
 
     fn contact(&self) -> &str {
-        self.split().0
+        std::str::from_utf8(self.key()).expect("checked when it was made")
     }
 
     fn record(&self) -> &[u8] {
@@ -64,6 +74,12 @@ impl Entry {
 
     fn item(&self) -> ItemView<'_> {
         ItemView::decode(self.record()).expect("checked when it was made")
+    }
+
+    /// The item's state, without a look at what else the row says.
+    fn state(&self) -> State {
+        let number = ItemView::decode_state(self.record()).expect("checked when it was made");
+        State::from_number(number).expect("checked when it was loaded")
     }
 }
 
@@ -150,18 +166,17 @@ impl Roster {
         };
         let mut roster = Roster::default();
         for row in rows {
-            let contact = std::str::from_utf8(&row.sort).map_err(|_| Corrupt)?;
-            if contact.is_empty() {
+            if row.sort.is_empty() {
                 roster.version = Version::decode(&row.value).ok_or(Corrupt)?;
                 continue;
             }
             let item = ItemView::decode(&row.value).ok_or(Corrupt)?;
-            let in_order = roster.entries.last().is_none_or(|last| last.contact() < contact);
-            if !in_order || State::from_number(item.state).is_none() || contact.len() > usize::from(u16::MAX) {
+            let in_order = roster.entries.last().is_none_or(|last| last.key() < &*row.sort);
+            if !in_order || State::from_number(item.state).is_none() || std::str::from_utf8(&row.sort).is_err() {
                 return Err(Corrupt);
             }
-            let entry = Entry::new(contact, &item);
-            roster.count(&entry, 1);
+            let entry = Entry::of_row(&row.sort, &row.value).ok_or(Corrupt)?;
+            roster.count(&entry, item.listed, 1);
             roster.entries.push(entry);
         }
         roster.entries.shrink_to_fit();
@@ -185,7 +200,7 @@ impl Roster {
 
     /// The subscription state of a bare JID; [`State::None`] if it is not in the roster.
     pub fn state(&self, contact: &str) -> State {
-        self.find(contact).map_or(State::None, |at| state_of(&self.entries[at].item()))
+        self.find(contact).map_or(State::None, |at| self.entries[at].state())
     }
 
     /// The number of the user's latest request to the contact; 0 if there is none.
@@ -196,7 +211,7 @@ impl Roster {
     /// All contacts with their states, sorted: who gets the user's presence ([`State::from`]), who is probed
     /// ([`State::to`]).
     pub fn contacts(&self) -> impl Iterator<Item = (&str, State)> {
-        self.entries.iter().map(|entry| (entry.contact(), state_of(&entry.item())))
+        self.entries.iter().map(|entry| (entry.contact(), entry.state()))
     }
 
     /// What goes to each contact when the account is removed, sorted by contact, without numbers: nobody keeps a
@@ -512,25 +527,25 @@ impl Roster {
     }
 
     fn find(&self, contact: &str) -> Option<usize> {
-        self.entries.binary_search_by(|entry| entry.contact().cmp(contact)).ok()
+        self.entries.binary_search_by(|entry| entry.key().cmp(contact.as_bytes())).ok()
     }
 
     fn take(&mut self, contact: &str) -> Option<Entry> {
         let at = self.find(contact)?;
         let entry = self.entries.remove(at);
-        self.count(&entry, -1);
+        self.count(&entry, entry.item().listed, -1);
         Some(entry)
     }
 
     fn put_back(&mut self, entry: Entry) {
-        self.count(&entry, 1);
-        let at = self.entries.partition_point(|other| other.contact() < entry.contact());
+        self.count(&entry, entry.item().listed, 1);
+        let at = self.entries.partition_point(|other| other.key() < entry.key());
         self.entries.insert(at, entry);
     }
 
-    fn count(&mut self, entry: &Entry, sign: isize) {
+    fn count(&mut self, entry: &Entry, listed: bool, sign: isize) {
         self.bytes = self.bytes.wrapping_add_signed(sign * entry.0.len() as isize);
-        self.listed = self.listed.wrapping_add_signed(sign * isize::from(entry.item().listed));
+        self.listed = self.listed.wrapping_add_signed(sign * isize::from(listed));
     }
 }
 

@@ -42,14 +42,13 @@ fn parse_previd(text: &str) -> Option<(SessionId, [u8; TOKEN_BYTES])> {
 }
 
 impl Shard {
-    /// 16 letters that cannot be guessed.
+    /// 20 digits that cannot be guessed.
     pub(super) fn random_name(&mut self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0u8; 10];
         self.entropy.fill_bytes(&mut bytes);
-        bytes.iter().fold(String::with_capacity(20), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
     }
 
     /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
@@ -106,6 +105,8 @@ impl Shard {
         }
         slot.state = ConnState::Bound(id);
         self.effects.push(Effect::Favour { conn });
+        // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
+        self.read_roster_ahead(user);
         let full = self.full_jid(id);
         let request_id = iq.id();
         self.send_with(conn, |out| {

@@ -80,7 +80,7 @@ impl Shard {
             out.extend_from_slice(b"<stream:features>");
             opening.stage = match std::mem::replace(&mut opening.stage, Stage::ExpectChoice) {
                 Stage::ExpectRestart(local) => {
-                    bind_features(&mut out, &self.facts, &self.settings);
+                    out.extend_from_slice(&self.bind_features);
                     Stage::ExpectBind(local)
                 }
                 _ => {
@@ -204,7 +204,7 @@ impl Shard {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(address);
         let mail = self.mail_to(counting);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::Ask { conn, local, question });
     }
 
@@ -212,7 +212,7 @@ impl Shard {
     pub(super) fn ask_home(&mut self, conn: ConnRef, local: &str, question: Question) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::Ask { conn, local, question });
     }
 
@@ -350,7 +350,7 @@ impl Shard {
     fn spare_account(&mut self, local: &str, seen: Option<Tag>) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
-        let local = mail.write(local.as_bytes());
+        let local = mail.name(local);
         mail.push(Letter::LoginSpared { local, seen: seen.map(Box::new) });
     }
 
@@ -523,10 +523,11 @@ fn choice_features(out: &mut Vec<u8>, opening: &Opening) {
 
 /// Features after authentication: binding, stream management, what the features offer, and the stream's limits
 /// (XEP-0478).
-fn bind_features(out: &mut Vec<u8>, facts: &feature::ServerFacts, settings: &crate::settings::Settings) {
-    out.extend_from_slice(b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>");
-    feature::stream_features(facts, out);
-    limits(out, settings.stanza_bytes_max, settings.idle_s_max);
+pub(super) fn bind_features(settings: &crate::settings::Settings) -> Vec<u8> {
+    let mut out = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
+    feature::stream_features(&settings.facts, &mut out);
+    limits(&mut out, settings.stanza_bytes_max, settings.idle_s_max);
+    out
 }
 
 /// What the stream takes (XEP-0478): bytes of a first-level element, and seconds of silence, if these have a limit.

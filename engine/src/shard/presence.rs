@@ -255,7 +255,7 @@ impl Shard {
     pub(super) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
         let home = self.home(bare_of(to));
         let mail = self.mail_to(home);
-        let (from, to, xml) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()), mail.write(xml));
+        let (from, to, xml) = (mail.name(from), mail.name(to), mail.write(xml));
         mail.push(Letter::Presence { news, from, to, xml });
     }
 
@@ -266,13 +266,13 @@ impl Shard {
         xml: &[u8],
         contacts: impl Iterator<Item = (&'a str, PresenceNews)>,
     ) {
-        let mut written: Vec<Option<[crate::mail::Span; 2]>> = vec![None; usize::from(self.settings.shards)];
+        let mut written: Vec<Option<(crate::mail::Name, crate::mail::Span)>> =
+            vec![None; usize::from(self.settings.shards)];
         for (to, news) in contacts {
             let home = self.home(to);
             let mail = self.mail_to(home);
-            let [from, xml] =
-                *written[home.index()].get_or_insert_with(|| [mail.write(from.as_bytes()), mail.write(xml)]);
-            let to = mail.write(to.as_bytes());
+            let (from, xml) = *written[home.index()].get_or_insert_with(|| (mail.name(from), mail.write(xml)));
+            let to = mail.name(to);
             mail.push(Letter::Presence { news, from, to, xml });
         }
     }

@@ -31,6 +31,20 @@ impl Shard {
         }
         state.roster_waits.push_back(step);
         self.levels.parked += 1;
+        self.ask_for_roster(user);
+    }
+
+    /// Reads a user's roster before there is a step that needs it.
+    pub(super) fn read_roster_ahead(&mut self, user: u32) {
+        let now_s = self.now.mono_s();
+        if self.users.state(user, now_s).roster.is_none() {
+            self.ask_for_roster(user);
+        }
+    }
+
+    fn ask_for_roster(&mut self, user: u32) {
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
         if !state.roster_asked {
             state.roster_asked = true;
             let local = self.users.get(user).local.clone();

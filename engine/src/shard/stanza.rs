@@ -249,7 +249,7 @@ impl Shard {
             let how = Splice { from: Some(full), to, lang: lang.as_deref(), drop: &forged, ..Splice::default() };
             splice(out, element, &how);
         });
-        let (from, to_span) = (mail.write(full.as_bytes()), mail.write(to.as_str().as_bytes()));
+        let (from, to_span) = (mail.name(full), mail.name(to.as_str()));
         mail.push(Letter::Stanza { kind: Kind::Message { class, store }, origin, from, to: to_span, xml });
         if store && self.settings.archive {
             let id = self.next_id();
@@ -277,7 +277,7 @@ impl Shard {
     ) {
         let mail = self.mail_to(home);
         let xml = mail.write_with(write);
-        let (from, to) = (mail.write(from.as_bytes()), mail.write(to.as_bytes()));
+        let (from, to) = (mail.name(from), mail.name(to));
         mail.push(Letter::Stanza { kind, origin, from, to, xml });
     }
 

@@ -119,6 +119,14 @@ impl<'a> ItemView<'a> {
         put_bytes(out, self.pending);
     }
 
+    /// The state of a row and nothing else: for who goes over all contacts; `None` if it is not one of a known format.
+    pub fn decode_state(bytes: &[u8]) -> Option<u8> {
+        let &[FORMAT, _, state] = bytes.first_chunk::<3>()? else {
+            return None;
+        };
+        Some(state)
+    }
+
     /// Reads a row; `None` if it is not one of a known format.
     pub fn decode(bytes: &'a [u8]) -> Option<ItemView<'a>> {
         let (&[FORMAT, flags, state], mut rest) = bytes.split_first_chunk::<3>()? else {
@@ -265,6 +273,7 @@ mod tests {
             let mut row = Vec::new();
             item.encode(&mut row);
             prop_assert_eq!(ItemView::decode(&row), Some(item));
+            prop_assert_eq!(ItemView::decode_state(&row), Some(state));
             prop_assert_eq!(item.groups.iter().collect::<Vec<_>>(), groups);
             // A row that was cut off is refused, whatever is missing.
             for len in 0..row.len() {

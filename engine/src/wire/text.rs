@@ -147,11 +147,21 @@ pub fn escape_value_into(out: &mut Vec<u8>, text: &str) {
     escape(out, text, true);
 }
 
+/// Whether a byte may have to be escaped.
+static SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        // 0xEF begins what may be U+FFFE or U+FFFF.
+        special[byte] = byte < 0x20 || matches!(byte as u8, b'&' | b'<' | b'>' | b'\'' | b'"' | 0xef);
+        byte += 1;
+    }
+    special
+};
+
 fn escape(out: &mut Vec<u8>, text: &str, value: bool) {
     let bytes = text.as_bytes();
-    // 0xEF begins what may be U+FFFE or U+FFFF.
-    let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"' | 0xef);
-    if !bytes.iter().any(special) {
+    if !bytes.iter().any(|byte| SPECIAL[usize::from(*byte)]) {
         out.extend_from_slice(bytes);
         return;
     }
