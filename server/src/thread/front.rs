@@ -4,11 +4,14 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use ppp::{HeaderResult, PartialResult, v1, v2};
+use ppp::{v1, v2};
 use throng_engine::id::ConnId;
 
 /// Bytes that a header may have: 16, two addresses, and what a proxy tells besides (TLVs), which is passed over.
 const HEADER_BYTES_MAX: usize = 2_048;
+
+/// The longest header of version 1, its end of line included (2.1).
+const V1_BYTES_MAX: usize = 107;
 
 /// The connections of one thread that came through a proxy. Others cost nothing.
 #[derive(Default)]
@@ -50,11 +53,10 @@ impl Fronted {
         }
         let Some(head) = self.heads.get_mut(&conn) else { return Head::No };
         head.extend_from_slice(bytes);
-        let (client, end) = match HeaderResult::parse(head) {
-            HeaderResult::V1(Ok(header)) => (client_v1(&header.addresses), header.header.len()),
-            HeaderResult::V2(Ok(header)) => (client_v2(&header), header.len()),
-            other if other.is_incomplete() && head.len() <= HEADER_BYTES_MAX => return Head::Partial,
-            _ => {
+        let (client, end) = match parse(head) {
+            Parsed::Whole(client, end) => (client, end),
+            Parsed::Partial if head.len() <= HEADER_BYTES_MAX => return Head::Partial,
+            Parsed::Partial | Parsed::Wrong => {
                 self.heads.remove(&conn);
                 return Head::Wrong;
             }
@@ -83,6 +85,36 @@ impl Fronted {
     pub(super) fn closed(&mut self, conn: ConnId) -> Option<SocketAddr> {
         self.heads.remove(&conn);
         self.clients.remove(&conn)
+    }
+}
+
+/// How far a header has come.
+enum Parsed {
+    /// For this client, and so many bytes.
+    Whole(Option<SocketAddr>, usize),
+    Partial,
+    Wrong,
+}
+
+/// The first bytes tell the version; the library takes a part of neither for a part of version 1.
+fn parse(head: &[u8]) -> Parsed {
+    let signature = v2::PROTOCOL_PREFIX;
+    if head.len() < signature.len() && signature.starts_with(head) {
+        return Parsed::Partial;
+    }
+    if head.starts_with(signature) {
+        return match v2::Header::try_from(head) {
+            Ok(header) => Parsed::Whole(client_v2(&header), header.len()),
+            Err(v2::ParseError::Incomplete(_) | v2::ParseError::Partial(..)) => Parsed::Partial,
+            Err(_) => Parsed::Wrong,
+        };
+    }
+    let begins = head.iter().zip(v1::PROTOCOL_PREFIX.as_bytes()).all(|(a, b)| a == b);
+    let line = head.windows(2).position(|end| end == b"\r\n").map(|at| at + 2);
+    match line.map(|end| (v1::Header::try_from(&head[..end]), end)) {
+        None if begins && head.len() < V1_BYTES_MAX => Parsed::Partial,
+        Some((Ok(header), end)) => Parsed::Whole(client_v1(&header.addresses), end),
+        _ => Parsed::Wrong,
     }
 }
 
