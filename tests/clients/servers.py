@@ -137,6 +137,7 @@ class Throng(Server):
         self.options = ["--shards", str(shards), *options]
         self.name = f"throng ({driver})"
         self.binary = os.environ["THRONG_BIN"]
+        self.admin_http = free_port()
         self.data = self.folder / "data"
 
     def prepare(self):
@@ -162,6 +163,7 @@ class Throng(Server):
         return [
             self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
+            "--admin-http", f"127.0.0.1:{self.admin_http}",
             "--driver", self.driver, "--plain-auth", "--open-registration", *self.options,
         ]
 
