@@ -68,7 +68,8 @@ impl Source for Shards {
                 let normal = (0..12).map(|_| self.random()).sum::<f64>() - 6.0;
                 let uniform = self.random();
                 let value = &mut self.values[shard * FIELDS + at];
-                let events = if mean < 3.0 { f64::from(uniform < mean) } else { (mean + mean.sqrt() * normal).max(0.0) };
+                let events =
+                    if mean < 3.0 { f64::from(uniform < mean) } else { (mean + mean.sqrt() * normal).max(0.0) };
                 *value = match at % 2 {
                     0 => *value + events as u64,
                     _ => value.saturating_add_signed((events - mean) as i64),
@@ -115,7 +116,13 @@ fn main() {
     for shard in 0..shards {
         let name = format!("shard-{shard}");
         let sleeper = std::thread::Builder::new().name(name).stack_size(64 << 10);
-        sleeper.spawn(|| loop { std::thread::park() }).expect("a thread");
+        sleeper
+            .spawn(|| {
+                loop {
+                    std::thread::park()
+                }
+            })
+            .expect("a thread");
     }
     let before_kib = memory_kib("RssAnon:");
     let mut all = sources::all(&roots);

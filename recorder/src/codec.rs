@@ -195,7 +195,8 @@ mod tests {
     }
 
     fn number() -> impl Strategy<Value = u64> {
-        let ends = prop::sample::select(vec![0, 1, ABSENT, ABSENT - 1, 1 << 63, (1 << 62) - 1, 1 << 62, i64::MAX as u64]);
+        let ends =
+            prop::sample::select(vec![0, 1, ABSENT, ABSENT - 1, 1 << 63, (1 << 62) - 1, 1 << 62, i64::MAX as u64]);
         prop_oneof![ends, 0..2000_u64, any::<u64>()]
     }
 

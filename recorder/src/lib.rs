@@ -29,6 +29,7 @@ pub mod read;
 pub mod record;
 pub mod recorder;
 pub mod ring;
+pub mod sar;
 pub mod schema;
 pub mod sources;
 pub mod table;

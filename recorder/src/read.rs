@@ -46,7 +46,9 @@ impl fmt::Display for Why {
             Why::Changed => "a record is not as it was written (its checksum differs)",
             Why::CutOff => "the last record is cut off (the recorder was killed there, or the file was cut)",
             Why::NoRecording => "this is not a recording",
-            Why::OtherForm => "the recording is of another form than this program knows; read it with the one that made it",
+            Why::OtherForm => {
+                "the recording is of another form than this program knows; read it with the one that made it"
+            }
             Why::SchemaLost => "the description of its fields is damaged, and no other file has it",
             Why::Senseless => "a record is whole but makes no sense; please report this",
         })
@@ -73,21 +75,20 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the schema from a file's first bytes. False if it is not there.
-    pub fn learn(&mut self, head: &[u8]) -> bool {
-        let Some(part) = head.strip_prefix(MAGIC) else { return false };
-        match record::front(part) {
-            Front::Record(RecordKind::Schema, content, _) => self.schema(content).is_some(),
-            _ => false,
+    /// Takes the schema from a file's first bytes, if it is there.
+    pub fn learn(&mut self, head: &[u8]) -> Option<Arc<Schema>> {
+        match record::front(head.strip_prefix(MAGIC)?) {
+            Front::Record(RecordKind::Schema, content, _) => self.schema(content),
+            _ => None,
         }
     }
 
-    fn schema(&mut self, content: &[u8]) -> Option<()> {
+    fn schema(&mut self, content: &[u8]) -> Option<Arc<Schema>> {
         let name = record::name_of(content);
         if !self.schemas.contains_key(&name) {
             self.schemas.insert(name, Arc::new(Schema::from_bytes(content).ok()?));
         }
-        Some(())
+        self.schemas.get(&name).cloned()
     }
 
     /// Before another file.
@@ -123,7 +124,9 @@ impl Decoder {
                 Front::Record(kind, content, length) => (kind, content, length),
                 Front::Wrong => return Some(self.skip(bytes, at, Why::Changed)),
                 // A length that was changed may point behind the end as well.
-                Front::Short if record::to_next_sync(rest).is_some() => return Some(self.skip(bytes, at, Why::Changed)),
+                Front::Short if record::to_next_sync(rest).is_some() => {
+                    return Some(self.skip(bytes, at, Why::Changed));
+                }
                 Front::Short if whole => return Some(self.skip(bytes, at, Why::CutOff)),
                 Front::Short => return None,
             };
@@ -149,7 +152,7 @@ impl Decoder {
 
     fn record(&mut self, kind: RecordKind, content: &[u8]) -> Result<Option<Item>, Why> {
         let (shape, coded) = match kind {
-            RecordKind::Schema => return self.schema(content).map(|()| None).ok_or(Why::Senseless),
+            RecordKind::Schema => return self.schema(content).map(|_| None).ok_or(Why::Senseless),
             RecordKind::Mark => return record::mark(content).map(|mark| Some(Item::Mark(mark))).ok_or(Why::Senseless),
             RecordKind::Segment => {
                 let (name, rest) = record::segment_schema(content).ok_or(Why::Senseless)?;

@@ -120,6 +120,8 @@ pub enum Event {
     GapBegan(io::Error),
     /// Samples are written again; so many were not.
     GapEnded(u64),
+    /// The ring holds so many hours, less than a day, of what is recorded here.
+    Short(f64),
 }
 
 /// Seconds that are not in the ring.
@@ -141,6 +143,8 @@ pub struct Recorder {
     window: Handle,
     ring: Option<Ring>,
     gap: Option<Gap>,
+    /// Bytes of the segment that is written; none once they were judged.
+    judged: Option<u64>,
 }
 
 impl Recorder {
@@ -152,7 +156,7 @@ impl Recorder {
         let window = Handle(Arc::new(Mutex::new(Window::new(head.clone(), window_bytes_max))));
         let schema = record::name_of(&schema);
         let (in_segment, ticks, records) = (0, 0, Vec::new());
-        Recorder { sampler, pen, head, schema, in_segment, ticks, records, window, ring, gap: None }
+        Recorder { sampler, pen, head, schema, in_segment, ticks, records, window, ring, gap: None, judged: Some(0) }
     }
 
     /// For those who read while it records.
@@ -164,10 +168,12 @@ impl Recorder {
     pub fn tick(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
         if self.ticks == 0 {
             let origin = &self.sampler.shape().schema().origin;
-            let text = format!("{}, process {}, host {}, boot {}", origin.program, origin.pid, origin.host, origin.boot);
+            let text =
+                format!("{}, process {}, host {}, boot {}", origin.program, origin.pid, origin.host, origin.boot);
             self.window.mark(wall_ms, "start", &text);
         }
         let changed = self.sampler.sample(wall_ms, monotonic_us);
+        let short = if self.in_segment >= SEGMENT_SAMPLES { self.judge() } else { None };
         let retries = self.gap.as_ref().is_some_and(|gap| gap.samples.is_multiple_of(SETTLE_SAMPLES));
         let begins = self.ticks == 0 || changed || retries || self.in_segment >= SEGMENT_SAMPLES;
         let writes = self.gap.is_none() || retries;
@@ -186,10 +192,12 @@ impl Recorder {
         if begins {
             self.pen.segment(self.schema, self.sampler.shape(), self.sampler.values(), &mut self.records);
             self.in_segment = 0;
+            self.judged = self.judged.map(|_| 0);
         } else {
             self.pen.sample(self.sampler.values(), &mut self.records);
         }
         self.in_segment += 1;
+        self.judged = self.judged.map(|bytes| bytes + self.records.len() as u64);
         window.push(begins, &self.records);
         drop(window);
 
@@ -199,7 +207,7 @@ impl Recorder {
             false => Ok(()),
         };
         match (written, &mut self.gap) {
-            (Ok(()), None) => None,
+            (Ok(()), None) => short.map(Event::Short),
             (Ok(()), Some(gap)) if writes => {
                 let samples = gap.samples;
                 self.gap = None;
@@ -216,6 +224,15 @@ impl Recorder {
                 Some(Event::GapBegan(error))
             }
         }
+    }
+
+    /// After the first whole segment: the hours that the ring will hold, if they are less than a day.
+    fn judge(&mut self) -> Option<f64> {
+        let bytes = self.judged.take()?;
+        let segments = self.ring.as_ref()?.bytes_max() as f64 / bytes.max(1) as f64;
+        let interval_ms = self.sampler.shape().schema().origin.interval_ms as f64;
+        let hours = segments * f64::from(SEGMENT_SAMPLES) * interval_ms / 3_600_000.0;
+        (hours < 24.0).then_some(hours)
     }
 
     /// Before a segment: what was written goes onto the disk, and a file that is full is followed by another.

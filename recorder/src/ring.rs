@@ -98,7 +98,19 @@ impl Ring {
             sized.push((part, bytes));
         }
         let number = sized.last().map_or(0, |(part, _)| part.number);
-        Ok(Ring { folder: folder.into(), bytes_max: bytes_max.max(BYTES_MIN), parts: sized, file: None, number, _lock: lock })
+        Ok(Ring {
+            folder: folder.into(),
+            bytes_max: bytes_max.max(BYTES_MIN),
+            parts: sized,
+            file: None,
+            number,
+            _lock: lock,
+        })
+    }
+
+    /// Bytes that all files may have.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
     }
 
     /// Bytes of all files.

@@ -53,7 +53,14 @@ pub struct Field {
 
 impl Field {
     const fn new(name: &'static str, unit: &'static str, kind: Kind, width: u8, help: &'static str) -> Field {
-        Field { name: Text::Borrowed(name), unit: Text::Borrowed(unit), kind, per: 1, width, help: Text::Borrowed(help) }
+        Field {
+            name: Text::Borrowed(name),
+            unit: Text::Borrowed(unit),
+            kind,
+            per: 1,
+            width,
+            help: Text::Borrowed(help),
+        }
     }
 
     /// A level.

@@ -86,7 +86,8 @@ impl Table {
             return Some(self.names.len() - 1);
         }
         // A row in front of the cursor that is empty belongs to one who has gone.
-        let gone = (0..self.cursor).find(|at| self.values[at * self.width..][..self.width].iter().all(|v| *v == ABSENT))?;
+        let gone =
+            (0..self.cursor).find(|at| self.values[at * self.width..][..self.width].iter().all(|v| *v == ABSENT))?;
         self.names[gone] = name;
         self.changed = true;
         Some(gone)
@@ -220,14 +221,21 @@ mod tests {
         table.begin(true);
         table.row(b"eth1").expect("known")[0] = 4;
         table.row(b"eth2").expect("eth0 has gone")[0] = 5;
-        assert_eq!((table.names(), table.values()), (&["eth2".to_owned(), "eth1".into()][..], &[5, ABSENT, 4, ABSENT][..]));
+        assert_eq!(
+            (table.names(), table.values()),
+            (&["eth2".to_owned(), "eth1".into()][..], &[5, ABSENT, 4, ABSENT][..])
+        );
         assert!(table.take_changed());
     }
 
     #[test]
     fn a_shape_says_whose_a_slot_is() {
-        let schema = Arc::new(Schema { modules: vec![module(), Module::single("m", "", vec![Field::gauge("g", "", 1, "")])], ..Schema::default() });
-        let shape = Shape::new(schema.clone(), vec![vec!["a".into(), "b".into()], vec![String::new()]]).expect("it fits");
+        let schema = Arc::new(Schema {
+            modules: vec![module(), Module::single("m", "", vec![Field::gauge("g", "", 1, "")])],
+            ..Schema::default()
+        });
+        let shape =
+            Shape::new(schema.clone(), vec![vec!["a".into(), "b".into()], vec![String::new()]]).expect("it fits");
         assert_eq!((shape.slots(), shape.row_at(0, 1), shape.row_at(1, 0)), (7, 4, 6));
         assert_eq!(shape.growing(), [true, true, true, true, true, true, false]);
         assert!(Shape::new(schema.clone(), vec![vec![]]).is_err());

@@ -37,7 +37,11 @@ impl Conntrack {
 
 impl Source for Conntrack {
     fn modules(&self) -> Vec<Module> {
-        vec![Module::single("conntrack", "The firewall's connection tracking, where it is loaded.", text::fields(TABLE))]
+        vec![Module::single(
+            "conntrack",
+            "The firewall's connection tracking, where it is loaded.",
+            text::fields(TABLE),
+        )]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

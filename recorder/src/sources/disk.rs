@@ -45,7 +45,12 @@ pub(super) struct Disk {
 impl Disk {
     pub(super) fn new(roots: &Roots) -> Disk {
         let columns = TABLE.iter().filter(|(field, _)| field.is_recorded()).map(|(_, at)| *at).collect();
-        Disk { file: Pseudo::new(roots.proc.join("diskstats")), block: roots.sys.join("block"), columns, parts: Vec::new() }
+        Disk {
+            file: Pseudo::new(roots.proc.join("diskstats")),
+            block: roots.sys.join("block"),
+            columns,
+            parts: Vec::new(),
+        }
     }
 }
 

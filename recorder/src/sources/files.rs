@@ -12,7 +12,12 @@ const FIELDS: [Field; 6] = [
     Field::gauge("open", "", 8, "Files open on the host, sockets included."),
     Field::gauge("max", "", 8, "As many as there may be."),
     Field::quotient("use_pct", "%", ("open", "max", 100), "Part of them that is in use."),
-    Field::gauge("own", "", 8, "Descriptors of the process; io_uring's own table is not in it. Told by Linux 6.2 and later."),
+    Field::gauge(
+        "own",
+        "",
+        8,
+        "Descriptors of the process; io_uring's own table is not in it. Told by Linux 6.2 and later.",
+    ),
     Field::gauge("own_max", "", 8, "As many as it may have (RLIMIT_NOFILE, soft)."),
     Field::quotient("own_pct", "%", ("own", "own_max", 100), "Part of them that is in use."),
 ];

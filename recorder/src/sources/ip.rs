@@ -52,7 +52,11 @@ impl Ip {
 
 impl Source for Ip {
     fn modules(&self) -> Vec<Module> {
-        vec![Module::single("ip", "IPv4 and IPv6. The kernel counts bytes here, not of TCP alone.", text::fields(TABLE))]
+        vec![Module::single(
+            "ip",
+            "IPv4 and IPv6. The kernel counts bytes here, not of TCP alone.",
+            text::fields(TABLE),
+        )]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -118,7 +118,8 @@ mod tests {
             assert!(!sample.shape.rows()[at].is_empty(), "{module} has no rows");
             let first = sample.shape.row_at(at, 0);
             let told = (0..).zip(schema.modules[at].recorded());
-            let absent: Vec<_> = told.filter(|(slot, _)| sample.values[first + slot] == ABSENT).map(|(_, (_, f))| &f.name).collect();
+            let absent: Vec<_> =
+                told.filter(|(slot, _)| sample.values[first + slot] == ABSENT).map(|(_, (_, f))| &f.name).collect();
             // Kernels before 6.2 do not count a process's descriptors.
             assert!(absent.iter().all(|name| *name == "own"), "{module}: {absent:?}");
         }

@@ -12,7 +12,10 @@ const TABLE: &Keyed = &[
     (Field::count("majflt", "", 6, "Page faults that waited for a disk."), "pgmajfault"),
     (Field::count("pgfree", "pg", 8, "Pages given back."), "pgfree"),
     (Field::count("scan_k", "pg", 7, "Pages that the kernel's daemon looked at to free memory."), "pgscan_kswapd"),
-    (Field::count("scan_d", "pg", 7, "Pages that programs had to look at themselves: memory is short."), "pgscan_direct"),
+    (
+        Field::count("scan_d", "pg", 7, "Pages that programs had to look at themselves: memory is short."),
+        "pgscan_direct",
+    ),
     (Field::count("swpin", "pg", 6, "Pages swapped in."), "pswpin"),
     (Field::count("swpout", "pg", 6, "Pages swapped out."), "pswpout"),
     (Field::count("thp", "", 6, "Huge pages given to faults."), "thp_fault_alloc"),

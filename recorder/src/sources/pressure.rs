@@ -56,7 +56,8 @@ mod tests {
     fn totals_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("pressure")).expect("a folder");
-        let text = "some avg10=77.24 avg60=23.71 avg300=6.07 total=205\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=17\n";
+        let text =
+            "some avg10=77.24 avg60=23.71 avg300=6.07 total=205\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=17\n";
         for name in ["cpu", "io"] {
             std::fs::write(folder.path().join("pressure").join(name), text).expect("written");
         }

@@ -19,9 +19,15 @@ const TABLE: &Keyed = &[
     (Field::quotient("retr_pct", "%", ("retr", "out", 100), "Segments sent again, of those sent."), ""),
     (Field::count("in_errs", "seg", 7, "Segments received that were broken."), "Tcp:InErrs"),
     (Field::count("out_rsts", "seg", 7, "Resets sent."), "Tcp:OutRsts"),
-    (Field::count("lsn_over", "", 6, "Connections dropped because a listener's queue was full."), "TcpExt:ListenOverflows"),
+    (
+        Field::count("lsn_over", "", 6, "Connections dropped because a listener's queue was full."),
+        "TcpExt:ListenOverflows",
+    ),
     (Field::count("lsn_drop", "", 6, "Connections dropped by listeners for any reason."), "TcpExt:ListenDrops"),
-    (Field::count("syncook", "", 6, "SYN cookies sent: more begun connections than the queue has room for."), "TcpExt:SyncookiesSent"),
+    (
+        Field::count("syncook", "", 6, "SYN cookies sent: more begun connections than the queue has room for."),
+        "TcpExt:SyncookiesSent",
+    ),
     (Field::count("timeouts", "", 6, "Time-outs after which a segment was sent again."), "TcpExt:TCPTimeouts"),
     (Field::count("backlog", "", 6, "Segments dropped because a socket's backlog was full."), "TcpExt:TCPBacklogDrop"),
     (Field::count("pruned", "", 6, "Times that received data was dropped for want of buffer."), "TcpExt:RcvPruned"),

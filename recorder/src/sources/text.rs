@@ -64,7 +64,8 @@ pub(crate) fn number(word: &[u8]) -> u64 {
 
 /// A hexadecimal number.
 pub(crate) fn hex(word: &[u8]) -> u64 {
-    word.iter().fold(0, |sum: u64, digit| sum.wrapping_mul(16).wrapping_add((*digit as char).to_digit(16).unwrap_or(0).into()))
+    word.iter()
+        .fold(0, |sum: u64, digit| sum.wrapping_mul(16).wrapping_add((*digit as char).to_digit(16).unwrap_or(0).into()))
 }
 
 /// The number in front of the first word, if any; else [`ABSENT`].

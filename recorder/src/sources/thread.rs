@@ -110,7 +110,8 @@ impl Source for Thread {
             let Some(text) = task.file.read() else { continue };
             let (_, sums, threads) = &mut self.names[task.name];
             *threads += 1;
-            for ((sum, last), now) in sums.iter_mut().zip(&mut task.last).zip(words(text.trim_ascii_end()).map(number)) {
+            for ((sum, last), now) in sums.iter_mut().zip(&mut task.last).zip(words(text.trim_ascii_end()).map(number))
+            {
                 if now != ABSENT {
                     *sum = sum.wrapping_add(now.saturating_sub(*last));
                     *last = now;
