@@ -99,6 +99,16 @@ fn record(kind: RecordKind, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
+/// Appends a record of any kind and content, with the right checksum and the SYNC that it needs.
+#[cfg(feature = "testing")]
+pub fn sealed(kind: u8, content: &[u8], out: &mut Vec<u8>) {
+    let Some(kind) = RecordKind::of(kind) else { return };
+    if matches!(kind, RecordKind::Schema | RecordKind::Segment) {
+        out.extend_from_slice(SYNC);
+    }
+    record(kind, content, out);
+}
+
 /// Writes records; keeps its buffers.
 #[derive(Default)]
 pub struct Pen {

@@ -83,6 +83,12 @@ impl Field {
         Field::new(name, "%", Kind::Time, 6, help).per(per_s)
     }
 
+    /// How many there were on average: the time of all together, in units of which `per_s` are a second.
+    pub const fn mean(name: &'static str, unit: &'static str, per_s: u32, help: &'static str) -> Field {
+        // One all the time is a hundred percent.
+        Field::new(name, unit, Kind::Time, 6, help).per(100 * per_s)
+    }
+
     /// One field by another.
     pub const fn quotient(
         name: &'static str,

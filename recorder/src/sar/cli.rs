@@ -208,6 +208,8 @@ struct Reader {
     form: Form,
     picks: Vec<Pick>,
     schema: Option<Arc<Schema>>,
+    /// What was to be told in front of the first line.
+    early: Vec<(Option<u64>, String)>,
     /// Where the interval that is under way began, and the sample before this one.
     from: Option<Sample>,
     last: Option<Sample>,
@@ -283,6 +285,7 @@ impl Reader {
             form,
             picks: Vec::new(),
             schema: None,
+            early: Vec::new(),
             from: None,
             last: None,
             outcome: Outcome::Done,
@@ -331,8 +334,13 @@ impl Reader {
             Form::Text(Some(text)) => text.finish(out)?,
             Form::Summary(summary) if self.json => writeln!(out, "{}", summary.json())?,
             Form::Summary(summary) => out.write_all(summary.text().as_bytes())?,
-            Form::Text(None) if self.last.is_none() => writeln!(err, "nothing was recorded in that time")?,
             _ => {}
+        }
+        for (_, early) in &self.early {
+            writeln!(err, "-- {early}")?;
+        }
+        if self.last.as_ref().is_none_or(|last| last.wall_ms() < self.since_ms) && !self.live {
+            writeln!(err, "nothing was recorded in that time")?;
         }
         out.flush()?;
         Ok(self.outcome)
@@ -349,6 +357,10 @@ impl Reader {
     ) -> io::Result<()> {
         match &mut self.form {
             Form::Text(Some(told)) => told.note(wall_ms, text, out),
+            Form::Text(None) => {
+                self.early.push((wall_ms, text.to_owned()));
+                Ok(())
+            }
             Form::Json => writeln!(out, "{object}"),
             _ => {
                 let time = wall_ms.map_or(String::new(), |at| format!("{} ", self.clock.time(at)));
@@ -431,6 +443,9 @@ impl Reader {
                     *text = Some(Text::new(self.clock.clone(), &picks, self.columns, self.live));
                 }
                 writeln!(out, "{}{heading}\n", if first { "" } else { "\n" })?;
+                for (wall_ms, early) in self.early.drain(..) {
+                    text.as_mut().expect("begun just now").note(wall_ms, &early, out)?;
+                }
             }
         }
         self.picks = picks;

@@ -8,9 +8,9 @@ const USUAL: [&str; 3] = ["cpu", "tcp", "memory"];
 
 /// Fields of the usual modules that are shown when nothing is asked for.
 const USUAL_FIELDS: [&[&str]; 3] = [
-    &["user", "nice", "sys", "irq", "softirq", "iowait", "idle"],
-    &["estab", "active", "passive", "in", "out", "retr_pct", "lsn_over"],
-    &["active", "inactive", "cached", "free"],
+    &["user", "sys", "softirq", "iowait", "idle"],
+    &["estab", "passive", "in", "out", "retr_pct", "lsn_over"],
+    &["cached", "free"],
 ];
 
 /// One module as it is asked for.

@@ -270,6 +270,6 @@ mean     lo          0.00
         assert!(narrow.lines().all(|line| line.len() <= 30 || line.contains("--")), "{narrow}");
         assert!(narrow.find("tcp").expect("told") > narrow.find("mean").expect("told"), "{narrow}");
         let live = told(80, true);
-        assert_eq!(live.matches("nic ----").count(), 3, "{live}");
+        assert_eq!(live.matches("nic --\n").count(), 3, "{live}");
     }
 }

@@ -17,7 +17,7 @@ const TABLE: &[(Field, usize)] = &[
     (Field::count("rd_kib", "KiB", 8, "Read.").per(SECTORS), 2),
     (Field::count("wr_kib", "KiB", 8, "Written.").per(SECTORS), 6),
     (Field::time("busy", 1000, "Time in which it had something to do."), 9),
-    (Field::count("queue", "ms", 6, "Requests waiting or under way, on average.").per(1000), 10),
+    (Field::mean("queue", "req", 1000, "Requests waiting or under way, on average."), 10),
     (Field::gauge("inflight", "", 6, "Requests under way now."), 8),
     (Field::count("rd_ms", "ms", 7, "Time that reads took, of all together."), 3),
     (Field::count("wr_ms", "ms", 7, "Time that writes took, of all together."), 7),

@@ -19,6 +19,7 @@ const SECTIONS: [Section; 8] = [
     Section::Streams,
     Section::Messages,
     Section::Store,
+    Section::Recorder,
     Section::Log,
 ];
 
