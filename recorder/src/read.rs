@@ -127,7 +127,10 @@ impl Decoder {
                 Front::Short if record::to_next_sync(rest).is_some() => {
                     return Some(self.skip(bytes, at, Why::Changed));
                 }
-                Front::Short if whole => return Some(self.skip(bytes, at, Why::CutOff)),
+                Front::Short if whole => {
+                    let why = if record::any_behind(rest) { Why::Changed } else { Why::CutOff };
+                    return Some(self.skip(bytes, at, why));
+                }
                 Front::Short => return None,
             };
             match self.record(kind, content) {

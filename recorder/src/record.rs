@@ -206,6 +206,15 @@ pub(crate) fn to_next_sync(bytes: &[u8]) -> Option<usize> {
     behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + 1)
 }
 
+/// Whether a whole record stands somewhere behind the front, so that this is not the end. Looks no further than a few
+/// samples.
+pub(crate) fn any_behind(bytes: &[u8]) -> bool {
+    const LOOK: usize = 4 << 10;
+    const LONG: usize = 16 << 10;
+    let windows = (1..bytes.len().min(LOOK)).map(|at| &bytes[at..bytes.len().min(at + LONG)]);
+    windows.into_iter().any(|window| matches!(front(window), Front::Record(..)))
+}
+
 /// The name of a segment's schema, and what stands behind it.
 pub(crate) fn segment_schema(content: &[u8]) -> Option<(u32, &[u8])> {
     let (name, rest) = content.split_first_chunk()?;

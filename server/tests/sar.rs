@@ -97,8 +97,10 @@ fn kill_9_loses_nothing_that_was_sampled_and_the_next_recorder_goes_on() {
     assert!(told.iter().any(|object| object["damage"].as_str().is_some_and(|why| why.contains("cut off"))), "{told:?}");
     // Changed in its middle: told, and not all is well.
     let mut bytes = std::fs::read(first).expect("a file");
-    let at = bytes.len() - 40;
-    bytes[at] ^= 4;
+    let sync = b"\xd3\x1eTHRONG";
+    let segment =
+        bytes.windows(sync.len()).enumerate().filter(|(_, window)| window == sync).nth(1).expect("a segment").0;
+    bytes[segment + 100] ^= 4;
     std::fs::write(first, bytes).expect("written");
     let output = sar(folder.path(), &["cpu"]);
     assert_eq!(output.status.code(), Some(6), "{output:?}");
