@@ -63,6 +63,11 @@ impl Pace {
         Pace { interval_us, next_us: monotonic_us() + ahead }
     }
 
+    /// The first moment is now.
+    pub fn at_once(interval: Duration) -> Pace {
+        Pace { interval_us: (interval.as_micros() as u64).max(1), next_us: monotonic_us() }
+    }
+
     /// Waits for the next moment. False if the end is wished.
     pub fn wait(&mut self, stop: &Stop) -> bool {
         let now_us = monotonic_us();

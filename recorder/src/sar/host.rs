@@ -23,7 +23,7 @@ impl Host {
         let roots = Roots::of(pid);
         let origin = sources::origin(&roots, interval.as_millis() as u64, "throng sar");
         let sampler = Sampler::new(origin, sources::all(&roots));
-        Host { sampler, pace: Pace::new(interval), stop, said: true }
+        Host { sampler, pace: Pace::at_once(interval), stop, said: true }
     }
 }
 
