@@ -15,6 +15,7 @@ pub mod config;
 pub mod ctl;
 pub mod import;
 pub mod reference;
+pub mod sar;
 pub mod serve;
 pub mod signals;
 pub mod store;
@@ -287,6 +288,7 @@ fn dispatch(
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
         ("load", _) => load_with(matches, io),
+        ("sar", _) => sar::run(matches, io),
         ("bench", _) => bench::execute(matches, io, program),
         ("doctor", _) => doctor(matches, io),
         _ => unreachable!("clap knows these commands only"),

@@ -96,6 +96,8 @@ choice! {
         Messages = "Messages",
         /// Commits and disk space.
         Store = "Store",
+        /// What the server does, second by second.
+        Recorder = "Activity recorder",
         /// Logs.
         Log = "Logs",
     }
@@ -448,6 +450,14 @@ options! {
     Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
         "";
+
+    // Activity recorder.
+    Recorder Detail Restart recorder: bool, Kind::Switch, "true",
+        "Record what host and server do, every second, into the folder recorder of the data folder.",
+        "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
+    Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
+        "Most bytes of all its files together; the oldest seconds go.",
+        "The default holds about a day of 64 shards, and more of fewer.";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",

@@ -33,6 +33,7 @@ use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
+use crate::record::Recording;
 use crate::thread::{Ask, Clock, Entrance, Parts, Thread};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 
@@ -216,6 +217,9 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
     let running = Arc::new(running);
+    let folder = config.data.join("recorder");
+    let recording = config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, &server.counters));
+    let recording = recording.transpose().map_err(Failure::failed)?;
     let sweeps = config.archive && config.archive_days > 0;
     let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
     let retention = sweeps.then(|| retention::Retention::start(engine, running.clone(), users_per_second));
@@ -244,6 +248,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     running.begin_stop();
     let result = stop(server, &running, grace);
     drop(http);
+    drop(recording);
     drop(admin);
     tracing::info!("stopped");
     result
