@@ -59,7 +59,10 @@ pub struct Mark {
 impl Mark {
     /// A mark; a kind of over 255 bytes and a text of over 64 KiB are cut.
     pub fn new(wall_ms: u64, kind: &str, text: &str) -> Mark {
-        let cut = |text: &str, max| text[..text.floor_char_boundary(max)].to_owned();
+        let cut = |text: &str, max: usize| {
+            let end = (0..=max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            text[..end].to_owned()
+        };
         Mark { wall_ms, kind: cut(kind, 255), text: cut(text, 1 << 16) }
     }
 }

@@ -111,6 +111,11 @@ impl Handle {
     pub fn recent(&self) -> Vec<u8> {
         self.window().file()
     }
+
+    /// The same from shortly before a moment on, in milliseconds since 1970 (UTC); none if it is longer ago than that.
+    pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
+        self.window().since(since_ms)
+    }
 }
 
 /// What an operator should hear.
@@ -198,7 +203,7 @@ impl Recorder {
         }
         self.in_segment += 1;
         self.judged = self.judged.map(|bytes| bytes + self.records.len() as u64);
-        window.push(begins, &self.records);
+        window.push(wall_ms, begins, &self.records);
         drop(window);
 
         let ring = self.ring.as_mut()?;

@@ -13,8 +13,8 @@ pub struct Window {
     head: Vec<u8>,
     bytes_max: usize,
     bytes: usize,
-    /// At most `bytes_max` bytes in all, but for the last one.
-    segments: VecDeque<Vec<u8>>,
+    /// When each begins, in milliseconds since 1970 (UTC). At most `bytes_max` bytes in all, but for the last one.
+    segments: VecDeque<(u64, Vec<u8>)>,
     /// At most [`MARKS_MAX`].
     marks: VecDeque<Mark>,
 }
@@ -25,15 +25,15 @@ impl Window {
         Window { head, bytes_max, bytes: 0, segments: VecDeque::new(), marks: VecDeque::new() }
     }
 
-    /// Appends records, a segment's to a new one. The oldest segments go.
-    pub fn push(&mut self, begins: bool, records: &[u8]) {
+    /// Appends records of this time, a segment's to a new one. The oldest segments go.
+    pub fn push(&mut self, wall_ms: u64, begins: bool, records: &[u8]) {
         if begins || self.segments.is_empty() {
-            self.segments.push_back(Vec::new());
+            self.segments.push_back((wall_ms, Vec::new()));
         }
         self.bytes += records.len();
-        self.segments.back_mut().expect("one is there").extend_from_slice(records);
+        self.segments.back_mut().expect("one is there").1.extend_from_slice(records);
         while self.bytes > self.bytes_max && self.segments.len() > 1 {
-            self.bytes -= self.segments.pop_front().map_or(0, |gone| gone.len());
+            self.bytes -= self.segments.pop_front().map_or(0, |(_, gone)| gone.len());
         }
     }
 
@@ -41,8 +41,15 @@ impl Window {
     pub fn file(&self) -> Vec<u8> {
         let mut file = Vec::with_capacity(self.head.len() + self.bytes);
         file.extend_from_slice(&self.head);
-        self.segments.iter().for_each(|segment| file.extend_from_slice(segment));
+        self.segments.iter().for_each(|(_, segment)| file.extend_from_slice(segment));
         file
+    }
+
+    /// The same from the last segment on that begins before `since_ms`; none if all that is held is later.
+    pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
+        let first = self.segments.iter().rposition(|(begun_ms, _)| *begun_ms <= since_ms)?;
+        let segments = self.segments.iter().skip(first).map(|(_, segment)| &segment[..]);
+        Some(std::iter::once(&self.head[..]).chain(segments).flatten().copied().collect())
     }
 
     /// Bytes held.

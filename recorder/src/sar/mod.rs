@@ -14,6 +14,7 @@ mod number;
 mod rates;
 mod record;
 mod select;
+mod series;
 mod summary;
 mod text;
 mod time;
@@ -22,6 +23,7 @@ pub use cli::{Outcome, Setting, command, run};
 pub use feed::{Feed, Files, Said};
 pub use rates::{Moment, Rows, between};
 pub use select::Selection;
+pub use series::{Column, Plotter, Series};
 pub use summary::{Figures, Summary};
 
 /// Why it could not be done.

@@ -227,7 +227,10 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
-    let http = watch::start(loaded, &running)?;
+    let history = recording
+        .as_ref()
+        .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
+    let http = watch::start(loaded, &running, history)?;
     print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
     let mut grace = config.shutdown_grace_seconds;
