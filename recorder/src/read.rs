@@ -85,10 +85,12 @@ impl Decoder {
 
     fn schema(&mut self, content: &[u8]) -> Option<Arc<Schema>> {
         let name = record::name_of(content);
-        if !self.schemas.contains_key(&name) {
-            self.schemas.insert(name, Arc::new(Schema::from_bytes(content).ok()?));
+        if let Some(known) = self.schemas.get(&name) {
+            return Some(known.clone());
         }
-        self.schemas.get(&name).cloned()
+        let schema = Arc::new(Schema::from_bytes(content).ok()?);
+        self.schemas.insert(name, schema.clone());
+        Some(schema)
     }
 
     /// Before another file.

@@ -59,7 +59,10 @@ pub struct Mark {
 impl Mark {
     /// A mark; a kind of over 255 bytes and a text of over 64 KiB are cut.
     pub fn new(wall_ms: u64, kind: &str, text: &str) -> Mark {
-        let cut = |text: &str, max| text[..text.floor_char_boundary(max)].to_owned();
+        let cut = |text: &str, max: usize| {
+            let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+            text[..end.unwrap_or(0)].to_owned()
+        };
         Mark { wall_ms, kind: cut(kind, 255), text: cut(text, 1 << 16) }
     }
 }
@@ -249,4 +252,19 @@ pub(crate) fn mark(content: &[u8]) -> Option<Mark> {
     let (kind, text) = rest.split_at_checked(usize::from(*length))?;
     let owned = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
     Some(Mark { wall_ms: u64::from_le_bytes(*wall_ms), kind: owned(kind)?, text: owned(text)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_cut_between_letters() {
+        let long = Mark::new(1, &"é".repeat(200), &"é".repeat(1 << 16));
+        assert_eq!((long.kind.len(), long.text.len()), (254, 1 << 16));
+        let mut bytes = Vec::new();
+        Pen::default().mark(&long, &mut bytes);
+        let Front::Record(RecordKind::Mark, content, length) = front(&bytes) else { panic!("a mark") };
+        assert_eq!((mark(content), length), (Some(long), bytes.len()));
+    }
 }
