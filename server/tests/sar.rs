@@ -270,7 +270,7 @@ fn averages(text: &str) -> BTreeMap<String, f64> {
             names = words;
             continue;
         }
-        let row = (names[0] == "CPU" || names[0] == "IFACE").then(|| format!("{} ", words[0])).unwrap_or_default();
+        let row = if ["CPU", "IFACE"].contains(&names[0]) { format!("{} ", words[0]) } else { String::new() };
         for (name, word) in names.iter().zip(&words) {
             if let Ok(value) = word.parse() {
                 found.insert(format!("{row}{name}"), value);
