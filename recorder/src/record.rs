@@ -203,10 +203,10 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     Front::Record(kind, content, bytes.len() - whole.len() + summed + sum.len())
 }
 
-/// Bytes up to the next SYNC, which is not at the very front.
-pub(crate) fn to_next_sync(bytes: &[u8]) -> Option<usize> {
-    let behind = bytes.get(1..)?;
-    behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + 1)
+/// Bytes up to the next SYNC, that are `least` or more.
+pub(crate) fn next_sync(bytes: &[u8], least: usize) -> Option<usize> {
+    let behind = bytes.get(least..)?;
+    behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + least)
 }
 
 /// Whether a whole record stands somewhere behind the front, so that this is not the end. Looks no further than a few
