@@ -72,6 +72,8 @@ pub struct Decoder {
     schemas: BTreeMap<u32, Arc<Schema>>,
     shape: Option<Arc<Shape>>,
     codec: Codec,
+    /// Behind damage, for which the next SYNC has not come yet.
+    lost: Option<Why>,
 }
 
 impl Decoder {
@@ -95,7 +97,7 @@ impl Decoder {
 
     /// Before another file.
     pub fn restart(&mut self) {
-        self.shape = None;
+        (self.shape, self.lost) = (None, None);
     }
 
     /// The next item of a file that is in `bytes` from its first on, from `at` on, which moves behind it. None at the end;
@@ -105,6 +107,10 @@ impl Decoder {
             let rest = &bytes[*at..];
             if rest.is_empty() {
                 return None;
+            }
+            if let Some(why) = self.lost {
+                let Some(item) = self.find(bytes, at, 0, why, whole) else { continue };
+                return item;
             }
             if *at == 0 {
                 if rest.starts_with(MAGIC) {
@@ -120,18 +126,18 @@ impl Decoder {
                     () if rest.starts_with(&MAGIC[..form]) => Why::OtherForm,
                     () => Why::NoRecording,
                 };
-                return Some(self.skip(bytes, at, why));
+                return self.skip(bytes, at, why, whole);
             }
             let (kind, content, length) = match record::front(rest) {
                 Front::Record(kind, content, length) => (kind, content, length),
-                Front::Wrong => return Some(self.skip(bytes, at, Why::Changed)),
+                Front::Wrong => return self.skip(bytes, at, Why::Changed, whole),
                 // A length that was changed may point behind the end as well.
-                Front::Short if record::to_next_sync(rest).is_some() => {
-                    return Some(self.skip(bytes, at, Why::Changed));
+                Front::Short if record::next_sync(rest, 1).is_some() => {
+                    return self.skip(bytes, at, Why::Changed, whole);
                 }
                 Front::Short if whole => {
                     let why = if record::any_behind(rest) { Why::Changed } else { Why::CutOff };
-                    return Some(self.skip(bytes, at, why));
+                    return self.skip(bytes, at, why, whole);
                 }
                 Front::Short => return None,
             };
@@ -142,17 +148,34 @@ impl Decoder {
                         return item;
                     }
                 }
-                Err(why) => return Some(self.skip(bytes, at, why)),
+                Err(why) => return self.skip(bytes, at, why, whole),
             }
         }
     }
 
-    fn skip(&mut self, bytes: &[u8], at: &mut usize, why: Why) -> Item {
+    fn skip(&mut self, bytes: &[u8], at: &mut usize, why: Why, whole: bool) -> Option<Item> {
         self.shape = None;
-        let offset = *at;
-        let skipped = record::to_next_sync(&bytes[offset..]).unwrap_or(bytes.len() - offset);
+        self.find(bytes, at, 1, why, whole).flatten()
+    }
+
+    /// Goes to the next SYNC, `least` bytes ahead or more, or as far as it is known not to be. What was skipped is the item, if
+    /// anything was; nothing at all if the SYNC is right here.
+    fn find(&mut self, bytes: &[u8], at: &mut usize, least: usize, why: Why, whole: bool) -> Option<Option<Item>> {
+        let (offset, rest) = (*at, &bytes[*at..]);
+        let (skipped, found) = match record::next_sync(rest, least) {
+            Some(ahead) => (ahead, true),
+            None if whole => (rest.len(), true),
+            // Its beginning may be there already.
+            None => ((rest.len() + 1).saturating_sub(record::SYNC.len()).max(least), false),
+        };
         *at += skipped;
-        Item::Damage(Damage { offset: offset as u64, bytes: skipped as u64, why })
+        self.lost = if found { None } else { Some(why) };
+        let damage = Item::Damage(Damage { offset: offset as u64, bytes: skipped as u64, why });
+        match (skipped, found) {
+            (0, true) => None,
+            (0, false) => Some(None),
+            _ => Some(Some(damage)),
+        }
     }
 
     fn record(&mut self, kind: RecordKind, content: &[u8]) -> Result<Option<Item>, Why> {

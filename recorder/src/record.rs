@@ -60,8 +60,8 @@ impl Mark {
     /// A mark; a kind of over 255 bytes and a text of over 64 KiB are cut.
     pub fn new(wall_ms: u64, kind: &str, text: &str) -> Mark {
         let cut = |text: &str, max: usize| {
-            let end = (0..=max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-            text[..end].to_owned()
+            let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+            text[..end.unwrap_or(0)].to_owned()
         };
         Mark { wall_ms, kind: cut(kind, 255), text: cut(text, 1 << 16) }
     }
@@ -203,10 +203,10 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     Front::Record(kind, content, bytes.len() - whole.len() + summed + sum.len())
 }
 
-/// Bytes up to the next SYNC, which is not at the very front.
-pub(crate) fn to_next_sync(bytes: &[u8]) -> Option<usize> {
-    let behind = bytes.get(1..)?;
-    behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + 1)
+/// Bytes up to the next SYNC, that are `least` or more.
+pub(crate) fn next_sync(bytes: &[u8], least: usize) -> Option<usize> {
+    let behind = bytes.get(least..)?;
+    behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + least)
 }
 
 /// Whether a whole record stands somewhere behind the front, so that this is not the end. Looks no further than a few
@@ -252,4 +252,19 @@ pub(crate) fn mark(content: &[u8]) -> Option<Mark> {
     let (kind, text) = rest.split_at_checked(usize::from(*length))?;
     let owned = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
     Some(Mark { wall_ms: u64::from_le_bytes(*wall_ms), kind: owned(kind)?, text: owned(text)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_cut_between_letters() {
+        let long = Mark::new(1, &"é".repeat(200), &"é".repeat(1 << 16));
+        assert_eq!((long.kind.len(), long.text.len()), (254, 1 << 16));
+        let mut bytes = Vec::new();
+        Pen::default().mark(&long, &mut bytes);
+        let Front::Record(RecordKind::Mark, content, length) = front(&bytes) else { panic!("a mark") };
+        assert_eq!((mark(content), length), (Some(long), bytes.len()));
+    }
 }

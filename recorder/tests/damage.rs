@@ -107,6 +107,26 @@ fn any_bit_that_flips_is_found_and_costs_a_segment_at_most() {
 }
 
 #[test]
+fn one_who_follows_finds_the_same_behind_damage() {
+    let mut file = recording();
+    let good = |items: Vec<Item>| items.into_iter().filter(|item| !matches!(item, Item::Damage(_))).collect::<Vec<_>>();
+    let sync = |file: &[u8], nth: usize| {
+        let syncs = file.windows(8).enumerate().filter(|(_, eight)| *eight == &file[16..24]);
+        syncs.map(|(at, _)| at).nth(nth).expect("a segment")
+    };
+    let at = sync(&file, 2) + 20;
+    file[at] ^= 1;
+    let wanted = good(items(&file));
+    for first in at..sync(&file, 3) + 40 {
+        let (mut decoder, mut at, mut followed) = (Decoder::default(), 0, Vec::new());
+        followed.extend(std::iter::from_fn(|| decoder.next(&file[..first], &mut at, false)));
+        followed.extend(std::iter::from_fn(|| decoder.next(&file[..first + 5], &mut at, false)));
+        followed.extend(std::iter::from_fn(|| decoder.next(&file, &mut at, true)));
+        assert_eq!(good(followed), wanted, "followed from {first} on");
+    }
+}
+
+#[test]
 fn a_description_that_is_lost_is_taken_from_another_file() {
     let (good, mut bad) = (recording(), recording());
     bad[60] ^= 1;

@@ -270,7 +270,7 @@ fn averages(text: &str) -> BTreeMap<String, f64> {
             names = words;
             continue;
         }
-        let row = if names[0] == "CPU" || names[0] == "IFACE" { format!("{} ", words[0]) } else { String::new() };
+        let row = if ["CPU", "IFACE"].contains(&names[0]) { format!("{} ", words[0]) } else { String::new() };
         for (name, word) in names.iter().zip(&words) {
             if let Ok(value) = word.parse() {
                 found.insert(format!("{row}{name}"), value);
@@ -360,7 +360,7 @@ fn beside_sysstat_and_ss() {
     let ended_ms = now_ms();
     let summary = Command::new("ss").arg("-s").output().expect("ss runs");
     let summary = String::from_utf8_lossy(&summary.stdout).into_owned();
-    until("a later sample", || samples(folder.path()).last().is_some_and(|last| last.wall_ms() > ended_ms + 200));
+    until("a later sample", || samples(folder.path()).last().is_some_and(|last| last.wall_ms() > ended_ms + 500));
     drop(recorder);
     let all = samples(folder.path());
     // Of the same seconds, to a tenth or two: `sar` begins when it is started, and ends with its last line.
@@ -416,10 +416,15 @@ fn beside_sysstat_and_ss() {
         ("fault/s", "paging", "fault"),
         ("pgpgout/s", "paging", "out"),
     ] {
-        let (theirs, ours) = (their(name) * SECONDS, ours.growth(module, "", field));
-        // What happened within two tenths of a second at either end, at up to ten times the mean.
-        let within = 5.0 + 0.15 * ours.max(theirs);
-        assert!((theirs - ours).abs() <= within, "{name}: {theirs}, and {module}.{field}: {ours}\n{text}");
+        let theirs = their(name) * SECONDS;
+        // It cannot have grown by less than in the time that both saw for sure, nor by more than in all that either saw.
+        let grown = |more_ms: i64| {
+            let range = began_ms.saturating_add_signed(-more_ms)..=ended_ms.saturating_add_signed(more_ms);
+            let within: Vec<Sample> = all.iter().filter(|s| range.contains(&s.wall_ms())).cloned().collect();
+            Ours(&within).growth(module, "", field)
+        };
+        let (least, most) = (0.98 * grown(-300) - 1.0, 1.02 * grown(300) + 1.0);
+        assert!((least..=most).contains(&theirs), "{name}: {theirs}, and {module}.{field}: {least} to {most}\n{text}");
     }
     for (name, field) in [
         ("kbmemfree", "free"),

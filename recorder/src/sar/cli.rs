@@ -248,7 +248,9 @@ impl Reader {
                     None => 0,
                 };
                 if let Some(end) = end {
-                    until_ms = clock.read(end, near_ms)?;
+                    // A second that is named is shown to its end.
+                    let named = !end.contains('.') && !end.starts_with('-');
+                    until_ms = clock.read(end, near_ms)? + if named { 999 } else { 0 };
                 }
                 if since_ms >= until_ms {
                     let (since, until) = (stamp(since_ms), stamp(until_ms));

@@ -457,7 +457,7 @@ options! {
         "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
     Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
         "Most bytes of all its files together; the oldest seconds go.",
-        "The default holds about a day of 64 shards, and more of fewer.";
+        "The default holds a day of up to 16 busy shards or 50 idle ones; 64 busy ones take 192MiB a day.";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",
