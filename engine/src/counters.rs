@@ -99,6 +99,7 @@ counters! {
     parked_refused Count "Stanzas refused because too many waited.";
     outbound_bytes Gauge "Bytes that wait in connections' outbound buffers or are being sent.";
     outbound_overflows Count "Streams ended because their peer did not read.";
+    gated Count "Effects put behind the gate.";
     gate_waiting Gauge "Effects that wait for their commit to be durable.";
     gate_bytes Gauge "Bytes of these that are to be sent.";
     mail_kept Gauge "Batches that did not fit into other shards' rings.";

@@ -437,6 +437,7 @@ impl Thread {
             self.gate.rests_on(ticket);
         }
         let mut effects = std::mem::take(&mut self.out.effects);
+        let mut gated = 0;
         for effect in effects.drain(..) {
             match effect {
                 Effect::Mail { to, mut batch } => {
@@ -448,11 +449,15 @@ impl Thread {
                 Effect::Pause { conn } => self.p.driver.pause(conn),
                 Effect::Favour { conn } => self.p.driver.favour(conn),
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
-                other => self.gate.push(other),
+                other => {
+                    gated += 1;
+                    self.gate.push(other);
+                }
             }
         }
         self.out.effects = effects;
         let counters = self.p.shard.counters();
+        counters.gated.add(gated);
         counters.gate_waiting.set(self.gate.len() as u64);
         counters.gate_bytes.set(self.gate.bytes() as u64);
         counters.mail_kept.set(self.p.mail.kept() as u64);

@@ -3,11 +3,12 @@
 //! The recorder is the crate `throng-recorder`; this room adds what only the server knows, one source a file. It reads
 //! counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in memory.
 
+mod queues;
 pub mod shard;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -47,10 +48,13 @@ impl Recording {
         let roots = Roots::of(std::process::id());
         let program = concat!("throng ", env!("CARGO_PKG_VERSION"));
         let mut all = sources::all(&roots);
+        let marks = Arc::new(OnceLock::new());
         all.push(Box::new(shard::Shards::new(counters.to_vec())));
+        all.push(Box::new(queues::Queues::new(counters.to_vec(), marks.clone())));
         let sampler = Sampler::new(sources::origin(&roots, INTERVAL.as_millis() as u64, program), all);
         let mut recorder = Recorder::new(sampler, WINDOW_BYTES_MAX, ring);
         let (handle, stop) = (recorder.handle(), Arc::new(Stop::default()));
+        let _ = marks.set(handle.clone());
         let wished = stop.clone();
         let record = move || clock::run(&mut recorder, INTERVAL, &wished, &mut said);
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(record)?;

@@ -1,0 +1,336 @@
+//! Queues: how long, how full, how fast in and out over 1, 10 and 100 seconds; and the backlog watch, which says every ten
+//! seconds which of them has a backlog and when it will be gone.
+//!
+//! Nothing of it is counted on a message's way but what the shards count anyway: rates are made here, once a second, from
+//! counters and lengths.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use throng_engine::counters::{Counter, Counters};
+use throng_recorder::clock::wall_ms;
+use throng_recorder::recorder::Handle;
+use throng_recorder::schema::{Field, Module};
+use throng_recorder::table::{Source, Table};
+
+/// Which rates are kept, by the seconds after which a change counts for two thirds.
+const DECAYS_S: [f64; 3] = [1.0, 10.0, 100.0];
+
+/// Samples between two looks of the watch.
+const WATCH_SAMPLES: u32 = 10;
+
+/// A kind of queue, one in each shard.
+struct Kind {
+    name: &'static str,
+    /// What is counted.
+    unit: &'static str,
+    length: fn(&Counters) -> &Counter,
+    came: Option<fn(&Counters) -> &Counter>,
+    went: Option<fn(&Counters) -> &Counter>,
+    /// A queue that has had at least so much all the time since the last look has a backlog.
+    backlog: u64,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind {
+        name: "gate",
+        unit: "effects",
+        length: |c| &c.gate_waiting,
+        came: Some(|c| &c.gated),
+        went: None,
+        backlog: 500,
+    },
+    Kind {
+        name: "reads",
+        unit: "reads",
+        length: |c| &c.reads_pending,
+        came: Some(|c| &c.reads),
+        went: None,
+        backlog: 200,
+    },
+    Kind { name: "jobs", unit: "jobs", length: |c| &c.jobs_pending, came: Some(|c| &c.jobs), went: None, backlog: 50 },
+    Kind {
+        name: "outbound",
+        unit: "bytes",
+        length: |c| &c.outbound_bytes,
+        came: None,
+        went: Some(|c| &c.bytes_out),
+        backlog: 1 << 20,
+    },
+    Kind { name: "parked", unit: "stanzas", length: |c| &c.parked, came: None, went: None, backlog: 200 },
+    Kind { name: "mail_kept", unit: "batches", length: |c| &c.mail_kept, came: None, went: None, backlog: 1 },
+    Kind { name: "reads_kept", unit: "reads", length: |c| &c.reads_kept, came: None, went: None, backlog: 1 },
+    Kind { name: "jobs_kept", unit: "jobs", length: |c| &c.jobs_kept, came: None, went: None, backlog: 1 },
+];
+
+/// One queue of one shard.
+#[derive(Clone, Debug)]
+struct Queue {
+    length: u64,
+    /// Least length since the watch looked last.
+    least: u64,
+    came: u64,
+    went: u64,
+    begun: bool,
+    /// A second, by each of [`DECAYS_S`].
+    rate_in: [f64; 3],
+    rate_out: [f64; 3],
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { length: 0, least: u64::MAX, came: 0, went: 0, begun: false, rate_in: [0.0; 3], rate_out: [0.0; 3] }
+    }
+}
+
+impl Queue {
+    /// What came and went is told by the shard, or by one of them and the length; if neither is, growth came and shrinking
+    /// went.
+    fn look(&mut self, length: u64, came: Option<u64>, went: Option<u64>, seconds: f64) {
+        let grown = length as i64 - self.length as i64;
+        let new_in = came.map(|all| all.wrapping_sub(self.came) as i64);
+        let new_out = went.map(|all| all.wrapping_sub(self.went) as i64);
+        let (new_in, new_out) = match (new_in, new_out) {
+            (Some(new_in), Some(new_out)) => (new_in, new_out),
+            (Some(new_in), None) => (new_in, new_in - grown),
+            (None, Some(new_out)) => (new_out + grown, new_out),
+            (None, None) => (grown.max(0), (-grown).max(0)),
+        };
+        if std::mem::replace(&mut self.begun, true) && seconds > 0.0 {
+            for (at, decay_s) in DECAYS_S.iter().enumerate() {
+                let weight = 1.0 - (-seconds / decay_s).exp();
+                self.rate_in[at] += (new_in.max(0) as f64 / seconds - self.rate_in[at]) * weight;
+                self.rate_out[at] += (new_out.max(0) as f64 / seconds - self.rate_out[at]) * weight;
+            }
+        }
+        (self.length, self.came, self.went) = (length, came.unwrap_or(0), went.unwrap_or(0));
+        self.least = self.least.min(length);
+    }
+
+    /// Seconds until it is empty at the rates of a decay; none if it does not shrink.
+    fn drained_s(&self, decay: usize) -> Option<f64> {
+        let shrinks = self.rate_out[decay] - self.rate_in[decay];
+        (shrinks > 0.0).then(|| self.length as f64 / shrinks)
+    }
+
+    /// Seconds that what comes now has to wait; none if nothing goes out.
+    fn delay_s(&self) -> Option<f64> {
+        (self.rate_out[1] > 0.0).then(|| self.length as f64 / self.rate_out[1])
+    }
+}
+
+/// Seconds for people; `never` for none.
+struct Seconds(Option<f64>);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(seconds) => write!(f, "{seconds:.1}"),
+            None => f.write_str("never"),
+        }
+    }
+}
+
+/// All queues of all shards.
+pub(super) struct Queues {
+    counters: Vec<Arc<Counters>>,
+    /// A row a kind, in it a queue a shard.
+    queues: Vec<Vec<Queue>>,
+    looked: Instant,
+    samples: u32,
+    /// Where a queue that will not drain is marked, once there is a recorder.
+    marks: Arc<OnceLock<Handle>>,
+}
+
+impl Queues {
+    /// Of these shards, in their order.
+    pub(super) fn new(counters: Vec<Arc<Counters>>, marks: Arc<OnceLock<Handle>>) -> Queues {
+        let queues = KINDS.iter().map(|_| vec![Queue::default(); counters.len()]).collect();
+        Queues { counters, queues, looked: Instant::now(), samples: 0, marks }
+    }
+
+    fn look(&mut self, seconds: f64) {
+        for (kind, queues) in KINDS.iter().zip(&mut self.queues) {
+            for (counters, queue) in self.counters.iter().zip(queues) {
+                let told = |count: Option<fn(&Counters) -> &Counter>| count.map(|count| count(counters).get());
+                queue.look((kind.length)(counters).get(), told(kind.came), told(kind.went), seconds);
+            }
+        }
+        self.samples += 1;
+        if self.samples.is_multiple_of(WATCH_SAMPLES) {
+            self.watch();
+        }
+    }
+
+    /// A line for each queue that has had a backlog all the time since the last look.
+    fn watch(&mut self) {
+        for (kind, queues) in KINDS.iter().zip(&mut self.queues) {
+            for (shard, queue) in queues.iter_mut().enumerate() {
+                let least = std::mem::replace(&mut queue.least, queue.length);
+                if least < kind.backlog {
+                    continue;
+                }
+                tracing::warn!(
+                    queue = kind.name,
+                    owner = format_args!("shard {shard}"),
+                    length = queue.length,
+                    unit = kind.unit,
+                    out_per_s = format_args!("{:.0}", queue.rate_out[1]),
+                    fill_per_s = format_args!("{:.0}", queue.rate_in[1] - queue.rate_out[1]),
+                    delay_s = %Seconds(queue.delay_s()),
+                    drained_1_s = %Seconds(queue.drained_s(0)),
+                    drained_10_s = %Seconds(queue.drained_s(1)),
+                    drained_100_s = %Seconds(queue.drained_s(2)),
+                    "backlog"
+                );
+                // By what has been for ten seconds and by what is now: one of them alone may be a moment's.
+                if queue.drained_s(0).is_none()
+                    && queue.drained_s(1).is_none()
+                    && let Some(marks) = self.marks.get()
+                {
+                    let (length, unit, name) = (queue.length, kind.unit, kind.name);
+                    marks.mark(
+                        wall_ms(),
+                        "backlog",
+                        &format!("{name} of shard {shard}: {length} {unit}, will not drain"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A rate with two digits behind the point.
+fn rate(name: &'static str, help: &'static str) -> Field {
+    Field::gauge(name, "/s", 8, help).per(100)
+}
+
+impl Source for Queues {
+    fn modules(&self) -> Vec<Module> {
+        let fields = vec![
+            Field::gauge("length", "", 8, "What waits in all shards' queues of the kind; outbound in bytes."),
+            Field::gauge("longest", "", 8, "What waits in the longest."),
+            Field::gauge("busy", "", 6, "Queues that are not empty."),
+            rate("in1", "What comes in, mean of the last second or so."),
+            rate("in10", "The same of the last ten."),
+            rate("in100", "The same of the last hundred."),
+            rate("out1", "What goes out, mean of the last second or so."),
+            rate("out10", "The same of the last ten."),
+            rate("out100", "The same of the last hundred."),
+            Field::gauge(
+                "delay",
+                "ms",
+                8,
+                "Time that what comes now waits in the queue where it is longest: length by rate out.",
+            ),
+        ];
+        let kinds = u16::try_from(KINDS.len()).unwrap_or(u16::MAX);
+        vec![
+            Module::single("queue", "Queues of the shards, by kind.", fields).by(Cow::Borrowed("kind"), kinds),
+            Module::single(
+                "queues",
+                "All queues but those of bytes.",
+                vec![
+                    Field::gauge("busy", "", 6, "Queues that are not empty."),
+                    Field::gauge("longest", "", 8, "What waits in the longest."),
+                    Field::gauge("sum", "", 8, "What waits in all."),
+                ],
+            ),
+        ]
+    }
+
+    fn sample(&mut self, tables: &mut [Table]) {
+        let now = Instant::now();
+        let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
+        self.look(seconds);
+        let mut all = [0; 3];
+        for (kind, queues) in KINDS.iter().zip(&self.queues) {
+            let sum = |rates: fn(&Queue) -> &[f64; 3], at: usize| {
+                (queues.iter().map(|queue| rates(queue)[at]).sum::<f64>() * 100.0) as u64
+            };
+            let busy = queues.iter().filter(|queue| queue.length > 0).count() as u64;
+            let longest = queues.iter().map(|queue| queue.length).max().unwrap_or(0);
+            let length = queues.iter().map(|queue| queue.length).sum::<u64>();
+            let delay = queues.iter().filter_map(Queue::delay_s).fold(0.0, f64::max);
+            if kind.unit != "bytes" {
+                all = [all[0] + busy, all[1].max(longest), all[2] + length];
+            }
+            if let Some(row) = tables[0].row(kind.name.as_bytes()) {
+                row[..3].copy_from_slice(&[length, longest, busy]);
+                for at in 0..3 {
+                    row[3 + at] = sum(|queue| &queue.rate_in, at);
+                    row[6 + at] = sum(|queue| &queue.rate_out, at);
+                }
+                row[9] = (delay * 1e3) as u64;
+            }
+        }
+        tables[1].only().copy_from_slice(&all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue that is looked at once a second, with so much coming and going.
+    fn after(seconds: u64, length: u64, comes: u64, goes: u64) -> Queue {
+        let mut queue = Queue::default();
+        for second in 0..=seconds {
+            let now = (length + comes * second).saturating_sub(goes * second);
+            queue.look(now, Some(comes * second), None, 1.0);
+        }
+        queue
+    }
+
+    #[test]
+    fn the_talks_example_drains_in_its_time() {
+        // "600 k queued, 40 k/s out, 15 s delay": by then it takes in what makes it drain in 41 s.
+        let comes = 40_000 - 600_000 / 41;
+        let queue = after(300, 600_000 + 300 * (40_000 - comes), comes, 40_000);
+        assert_eq!(queue.length, 600_000);
+        assert!((queue.delay_s().expect("it goes out") - 15.0).abs() < 0.1, "{queue:?}");
+        for decay in 0..3 {
+            let drained = queue.drained_s(decay).expect("it shrinks");
+            assert!((drained - 41.0).abs() < 3.0, "{drained}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_grows_never_drains() {
+        let queue = after(60, 1_000, 500, 400);
+        assert_eq!([0, 1, 2].map(|decay| queue.drained_s(decay)), [None; 3]);
+        assert!((queue.rate_in[1] - 500.0).abs() < 2.0 && (queue.rate_out[1] - 400.0).abs() < 2.0, "{queue:?}");
+    }
+
+    #[test]
+    fn short_rates_follow_at_once_and_long_ones_slowly() {
+        let mut queue = after(300, 0, 100, 100);
+        queue.look(0, Some(30_000 + 1_100), None, 1.0);
+        assert!(queue.rate_in[0] > 600.0 && queue.rate_in[2] < 120.0, "{queue:?}");
+    }
+
+    #[test]
+    fn a_backlog_that_will_not_drain_is_marked_with_its_owner() {
+        let counters = vec![Arc::new(Counters::default()), Arc::new(Counters::default())];
+        let marks = Arc::new(OnceLock::new());
+        let sampler = throng_recorder::recorder::Sampler::new(Default::default(), Vec::new());
+        let mut recorder = throng_recorder::recorder::Recorder::new(sampler, 1 << 16, None);
+        marks.set(recorder.handle()).expect("the first");
+        let mut queues = Queues::new(counters.clone(), marks);
+        for second in 1..=20 {
+            counters[1].reads.set(1_000 * second);
+            counters[1].reads_pending.set(900 * second);
+            queues.look(1.0);
+        }
+        recorder.tick(1_000, 1);
+        let told = throng_recorder::read::items(&recorder.handle().recent());
+        let texts: Vec<_> = told
+            .into_iter()
+            .filter_map(|item| if let throng_recorder::read::Item::Mark(mark) = item { Some(mark.text) } else { None })
+            .collect();
+        assert!(texts.iter().any(|text| text == "reads of shard 1: 18000 reads, will not drain"), "{texts:?}");
+        assert!(!texts.iter().any(|text| text.contains("shard 0")), "{texts:?}");
+    }
+}
