@@ -356,3 +356,72 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     }
     host.stop();
 }
+
+/// Looks at a knob until it has this value.
+fn knob_becomes(host: &Host, key: &str, value: &str) {
+    let end = Instant::now() + LONG;
+    loop {
+        let said: Value = serde_json::from_str(&host.good(&["ctl", "knob", "get", key, "--json"])).expect("JSON");
+        if said["value"] == value {
+            return;
+        }
+        assert!(Instant::now() < end, "{said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace() {
+    for driver in ["uring", "epoll"] {
+        let mut host = Host::new(&[]);
+        host.start(driver);
+        let log = || std::fs::read_to_string(host.data().join("out")).expect("a log");
+        assert!(
+            host.good(&["ctl", "knob", "set", "log_level", "debug", "--for", "1"])
+                .starts_with("log_level: info -> debug, until")
+        );
+        knob_becomes(&host, "log_level", "info");
+        assert!(
+            log().contains("a knob was turned by=\"control socket\" knob=\"log_level\" from=info to=debug until_s="),
+            "{}",
+            log()
+        );
+        assert!(
+            log().contains("a knob was turned by=\"time is over\" knob=\"log_level\" from=debug to=info"),
+            "{}",
+            log()
+        );
+
+        // What is set goes before the file, and the reload says so; what is not set is read.
+        assert_eq!(
+            host.good(&["ctl", "knob", "set", "shutdown_grace_seconds", "3"]),
+            "shutdown_grace_seconds: 10s -> 3s\n"
+        );
+        let file = "shutdown_grace_seconds = 7\nlog_level = \"warn\"\nshards = 2\n";
+        std::fs::write(host.data().join("throng.toml"), file).expect("a file");
+        let told = "took effect: log_level\nstays as set at run time: shutdown_grace_seconds\n";
+        assert_eq!(host.good(&["ctl", "reload"]), told, "shards are a flag");
+        assert_eq!(host.good(&["ctl", "reload"]), "stays as set at run time: shutdown_grace_seconds\n");
+        assert_eq!(host.good(&["ctl", "knob", "reset", "--all"]), "shutdown_grace_seconds: 3s -> 7s\n");
+
+        let refused = host.run(&["ctl", "knob", "set", "shards", "2"]);
+        assert_eq!(refused.status.code(), Some(2));
+        let status: Value = serde_json::from_str(&host.good(&["ctl", "status", "--json"])).expect("JSON");
+        let turned = |event: &Value| {
+            let knob = &event["what"]["knob"];
+            let word = |value: &Value| value.as_str().expect("text").to_owned();
+            (word(&event["by"]), word(&knob["key"]), word(&knob["from"]), word(&knob["to"]))
+        };
+        let events: Vec<_> = status["events"].as_array().expect("a list").iter().map(turned).collect();
+        let expected = [
+            ("control socket", "log_level", "info", "debug"),
+            ("time is over", "log_level", "debug", "info"),
+            ("control socket", "shutdown_grace_seconds", "10s", "3s"),
+            ("reload", "log_level", "info", "warn"),
+            ("control socket", "shutdown_grace_seconds", "3s", "7s"),
+        ];
+        let owned = |(by, key, from, to): (&str, &str, &str, &str)| (by.into(), key.into(), from.into(), to.into());
+        assert_eq!(events, expected.map(owned), "{driver}");
+        host.stop();
+    }
+}

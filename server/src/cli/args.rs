@@ -73,7 +73,18 @@ Examples:
   throng ctl kick romeo@localhost/balcony --reason 'please update'
   throng ctl say --all 'Restart at noon'
   throng ctl shutdown --grace 30
-  throng ctl reload                        certificates and knobs, without a restart";
+  throng ctl reload                        certificates and knobs, without a restart
+  throng ctl knob set log_level debug --for 10m";
+
+const KNOB: &str = "\
+Examples:
+  throng ctl knob list                     what can be set, what it is now, and where that came from
+  throng ctl knob get log_level
+  throng ctl knob set log_level debug --for 10m
+  throng ctl knob reset log_level          as configured again
+  throng ctl knob reset --all
+
+What is set stays until it is reset, its time is over, or the server stops; `throng ctl reload` does not touch it.";
 
 const SESSIONS: &str = "\
 ADDRESS   the client's, asked of the kernel now; (resumable): the connection is lost, the session waits (XEP-0198)
@@ -244,6 +255,34 @@ fn ctl() -> Command {
                 .arg(flag("no-wait", "Return once the stop has begun")),
         )
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
+        .subcommand(knob(rows))
+}
+
+fn knob(rows: impl Fn(Command) -> Command) -> Command {
+    let key = || Arg::new("key").value_name("KEY").help("The option's key");
+    Command::new("knob")
+        .about("Options that change while the server runs")
+        .after_help(KNOB)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("list")).about("List them, and what was set lately"))
+        .subcommand(rows(Command::new("get")).about("Show one").arg(key().required(true)))
+        .subcommand(
+            rows(Command::new("set"))
+                .about("Set one")
+                .arg(key().required(true))
+                .arg(Arg::new("value").value_name("VALUE").required(true).help("As it would stand in the file"))
+                .arg(
+                    value("for", "TIME", "Put the earlier value back after this: 90, 10m, 2h, 1d; up to 30 days")
+                        .value_parser(super::knob::while_),
+                ),
+        )
+        .subcommand(
+            rows(Command::new("reset"))
+                .about("Give one, or all, the configured value again")
+                .arg(key().required_unless_present("all"))
+                .arg(flag("all", "Everything that is set").conflicts_with("key")),
+        )
 }
 
 fn flag(name: &'static str, help: &'static str) -> Arg {

@@ -26,6 +26,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let asked = match name {
         "status" => Ask::Status {},
+        "knob" => return super::knob::run(matches, &mut client, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
         "say" => Ask::Say { text: text("text").expect("clap requires it"), to: audience(matches) },
@@ -67,7 +68,7 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     Ok(())
 }
 
-fn to_json(value: &impl serde::Serialize) -> Value {
+pub(super) fn to_json(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).expect("these types have a JSON form")
 }
 
@@ -93,6 +94,9 @@ fn status_text(status: &Status, io: &Io) -> String {
         "connections {}\nsessions    {} and {} resumable",
         status.connections, status.sessions, status.resumable
     );
+    for knob in &status.knobs_set {
+        text += &format!("\nset         {}", super::knob::line(knob));
+    }
     for (name, count) in &status.counters {
         text += &format!("\n{name:<40} {count:>14}");
     }
@@ -104,7 +108,9 @@ fn reloaded_text(reloaded: &Reloaded) -> String {
         [] => String::new(),
         names => format!("{what}: {}\n", names.join(", ")),
     };
-    let text = list("took effect", &reloaded.applied) + &list("waits for a restart", &reloaded.waiting);
+    let text = list("took effect", &reloaded.applied)
+        + &list("waits for a restart", &reloaded.waiting)
+        + &list("stays as set at run time", &reloaded.overridden);
     if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
 }
 

@@ -14,6 +14,7 @@ pub mod bench;
 pub mod config;
 pub mod ctl;
 pub mod import;
+pub mod knob;
 pub mod reference;
 pub mod serve;
 pub mod signals;
@@ -285,7 +286,11 @@ fn dispatch(
         ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io),
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
-        ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
+        ("ctl", Some((name, matches))) => {
+            // Options stand behind the last word: `ctl knob list --data DIR`.
+            let last = matches.subcommand().map_or(matches, |(_, matches)| matches);
+            ctl::run(name, matches, &loaded(last)?, io)
+        }
         ("load", _) => load_with(matches, io),
         ("bench", _) => bench::execute(matches, io, program),
         ("doctor", _) => doctor(matches, io),

@@ -106,7 +106,7 @@ choice! {
 pub enum Change {
     /// At the next start.
     Restart,
-    /// At `throng ctl reload` or SIGHUP: a knob.
+    /// At `throng ctl reload`, SIGHUP or `throng ctl knob set`.
     Reload,
 }
 
@@ -120,7 +120,7 @@ pub enum Rank {
 }
 
 /// One option.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Name in the file; the flag has dashes for underscores, the variable is `THRONG_` and the name in capitals.
     pub key: &'static str,
@@ -144,6 +144,11 @@ impl Row {
     /// The flag without its leading dashes: `c2s-tls`.
     pub fn flag(&self) -> String {
         self.key.replace('_', "-")
+    }
+
+    /// Whether it can be set while the server runs. What a reload reads from files is not set by name.
+    pub fn is_knob(&self) -> bool {
+        self.change == Change::Reload && !matches!(self.kind, Kind::Path | Kind::PathOrNone)
     }
 
     /// The environment variable: `THRONG_C2S_TLS`.

@@ -12,15 +12,17 @@ use throng_engine::id::home;
 use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
+use super::turn::BY_SOCKET;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, Listening, NewAccount, Page, Put,
-    Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, KnobChange, KnobRow, Listening,
+    NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
-use crate::config::Loaded;
+use crate::config::{Knobs, Loaded, Source};
 use crate::driver::Peer;
+use crate::events::Events;
 use crate::log::LogHandle;
-use crate::thread::{Answer, Ask};
+use crate::thread::{Answer, Ask, Clock};
 use crate::tls::Certificates;
 
 /// Longest wait for a shard's answer.
@@ -32,6 +34,8 @@ pub(super) enum Wanted {
     Stop(Option<Duration>),
     /// Read certificates and knobs again.
     Reload,
+    /// See when the next knob is put back.
+    Look,
 }
 
 /// What the control needs of the server.
@@ -47,6 +51,7 @@ pub(super) struct Links {
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
     pub(super) wishes: SyncSender<Wanted>,
+    pub(super) clock: Clock,
 }
 
 /// A backup under way, or ended and not yet told of.
@@ -64,10 +69,12 @@ struct BackupProgress {
 
 /// The running server.
 pub(super) struct Running {
-    links: Links,
+    pub(super) links: Links,
     started: Instant,
     stopping: AtomicBool,
     backup: Mutex<Option<Backup>>,
+    pub(super) knobs: Mutex<Knobs>,
+    pub(super) events: Events,
 }
 
 fn internal(text: impl Into<String>) -> Fault {
@@ -76,7 +83,14 @@ fn internal(text: impl Into<String>) -> Fault {
 
 impl Running {
     pub(super) fn new(links: Links) -> Running {
-        Running { links, started: Instant::now(), stopping: AtomicBool::new(false), backup: Mutex::new(None) }
+        Running {
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            backup: Mutex::new(None),
+            knobs: Mutex::new(Knobs::new(links.loaded.clone())),
+            events: Events::default(),
+            links,
+        }
     }
 
     pub(super) fn listening(&self) -> &[Listening] {
@@ -236,6 +250,8 @@ impl Control for Running {
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
+            knobs_set: self.knob_rows().into_iter().filter(|row| row.source == Source::Operator.to_string()).collect(),
+            events: self.events.after(0),
         }
     }
 
@@ -316,18 +332,19 @@ impl Control for Running {
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {
-        let mut applied = Vec::new();
-        if let Some(certificates) = &self.links.certificates {
-            let reloaded = certificates.reload().map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
-            if reloaded == crate::tls::Reloaded::Changed {
-                applied.push("certificates".to_owned());
-            }
-        }
-        let new = self.links.loaded.again().map_err(|problems| Fault::new(FaultKind::Invalid, problems.to_string()))?;
-        let changes = self.links.loaded.changes(&new);
-        self.links.log.set_level(new.config.log_level);
-        applied.extend(changes.applied.into_iter().map(str::to_owned));
-        Ok(Reloaded { applied, waiting: changes.waiting.into_iter().map(str::to_owned).collect() })
+        self.read_again()
+    }
+
+    fn knobs(&self) -> Vec<KnobRow> {
+        self.knob_rows()
+    }
+
+    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(BY_SOCKET, |knobs, now| knobs.set(key, value, lasting, now))
+    }
+
+    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(BY_SOCKET, |knobs, now| knobs.reset(key, now))
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {

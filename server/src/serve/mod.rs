@@ -7,12 +7,13 @@ mod control;
 mod inside;
 mod retention;
 mod settings;
+mod turn;
 mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -226,19 +227,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let http = watch::start(loaded, &running)?;
     print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
-    let mut grace = config.shutdown_grace_seconds;
-    while let Ok(wanted) = wishes.recv() {
-        match wanted {
-            control::Wanted::Stop(wished) => {
-                grace = wished.unwrap_or(grace);
-                break;
-            }
-            control::Wanted::Reload => match crate::admin::Control::reload(&*running) {
-                Ok(done) => tracing::info!(applied = ?done.applied, waiting = ?done.waiting, "reloaded"),
-                Err(fault) => tracing::error!(%fault, "not reloaded"),
-            },
-        }
-    }
+    let wished = obey(&running, &wishes);
+    let grace = wished.unwrap_or_else(|| running.shutdown_grace());
     tracing::info!("stopping");
     drop(retention);
     running.begin_stop();
@@ -247,6 +237,28 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     drop(admin);
     tracing::info!("stopped");
     result
+}
+
+/// Does what is wanted of the serving thread, and puts back knobs whose time is over, until the server is to stop: with this
+/// time for last words, if one is named.
+fn obey(running: &control::Running, wishes: &Receiver<control::Wanted>) -> Option<Duration> {
+    loop {
+        let wanted = match running.put_back_knobs() {
+            Some(wait) => wishes.recv_timeout(wait),
+            None => wishes.recv().map_err(Into::into),
+        };
+        match wanted {
+            Ok(control::Wanted::Stop(wished)) => return wished,
+            Ok(control::Wanted::Reload) => match crate::admin::Control::reload(running) {
+                Ok(done) => {
+                    tracing::info!(applied = ?done.applied, waiting = ?done.waiting, overridden = ?done.overridden, "reloaded");
+                }
+                Err(fault) => tracing::error!(%fault, "not reloaded"),
+            },
+            Ok(control::Wanted::Look) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
 }
 
 /// Ends all streams, waits for their last words and for the store, in this order.
@@ -278,14 +290,19 @@ fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(
     failed.map_or(Ok(()), |why| Err(Failure::failed(why)))
 }
 
-fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
-    let source = match (&config.tls_certificate, &config.tls_key) {
-        (Some(chain), Some(key)) => CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() },
+/// Where the certificate is; a self-signed one is made if none is given.
+fn certificate_source(config: &Config) -> Result<CertificateSource, Failure> {
+    match (&config.tls_certificate, &config.tls_key) {
+        (Some(chain), Some(key)) => Ok(CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() }),
         (None, None) => {
-            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)?
+            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)
         }
-        _ => return Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
-    };
+        _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
+    }
+}
+
+fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
+    let source = certificate_source(config)?;
     let min_version = match config.tls_version_min {
         crate::config::TlsVersion::V12 => TlsVersion::V1_2,
         crate::config::TlsVersion::V13 => TlsVersion::V1_3,
@@ -430,6 +447,7 @@ fn start(
         listening,
         driver: driver_kind.to_string(),
         wishes,
+        clock,
     });
     Ok((Server { threads, readers, committer, store, stop, peers, counters }, running))
 }
