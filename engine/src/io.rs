@@ -10,6 +10,7 @@ use crate::mail::MailBatch;
 pub use crate::session::facts::{ListenerKind, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
+use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::{Batch, Found, Query};
 
@@ -120,6 +121,9 @@ pub enum Command {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
+    /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
+    /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
+    Turn(std::sync::Arc<Settings>),
     /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
     /// and take no more.
     Shutdown,

@@ -370,9 +370,41 @@ fn knob_becomes(host: &Host, key: &str, value: &str) {
     }
 }
 
+/// Existing connections feel it, too: a client that says nothing is asked whether it is there (XEP-0199 4.1).
+fn a_knob_is_felt_by_who_is_connected(driver: &str) {
+    let mut host = Host::new(&["romeo", "juliet"]);
+    host.start(driver);
+    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    for (key, value) in
+        [("turn_events_max", "8"), ("turn_mail_max", "1"), ("turn_answers_max", "1"), ("gate_bytes_max", "1MiB")]
+    {
+        assert!(host.good(&["ctl", "knob", "set", key, value]).starts_with(&format!("{key}: ")));
+    }
+    for n in 0..50 {
+        romeo.send(&format!("<message to='juliet@localhost/r' type='chat'><body>{n}.</body></message>"));
+    }
+    juliet.hear("<body>49.</body>");
+    host.good(&["ctl", "knob", "set", "idle_timeout_seconds", "1", "--for", "1h"]);
+    assert!(romeo.hear("<ping ").contains("<iq type='get'"));
+    host.good(&["ctl", "knob", "reset", "--all"]);
+    host.stop();
+}
+
+#[test]
+fn a_knob_is_felt_by_who_is_connected_on_epoll() {
+    a_knob_is_felt_by_who_is_connected("epoll");
+}
+
+#[test]
+fn a_knob_is_felt_by_who_is_connected_on_io_uring() {
+    if has_uring() {
+        a_knob_is_felt_by_who_is_connected("uring");
+    }
+}
+
 #[test]
 fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace() {
-    for driver in ["uring", "epoll"] {
+    for driver in ["auto", "epoll"] {
         let mut host = Host::new(&[]);
         host.start(driver);
         let log = || std::fs::read_to_string(host.data().join("out")).expect("a log");

@@ -1,6 +1,9 @@
 //! What the operator asks of a shard.
 
+use std::sync::Arc;
+
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
+use crate::settings::Settings;
 use crate::shard::mail::{get, one_value};
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
@@ -41,9 +44,20 @@ impl Shard {
             }
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
             Command::Retain { users } => return self.retain(token, users),
+            Command::Turn(settings) => self.turn(settings),
             Command::Shutdown => self.shut_down(),
         };
         self.effects.push(Effect::Reply { token, reply });
+    }
+
+    /// Other settings: what is read where it is needed changes with them, the rest is told.
+    fn turn(&mut self, settings: Arc<Settings>) -> Reply {
+        let kept = |s: &Settings| (s.domain.clone(), s.shards, s.archive, s.stanza_bytes_max, s.scram_iterations);
+        assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
+        self.throttle.turn(settings.throttle);
+        self.registrations.turn(settings.registration_throttle);
+        self.settings = settings;
+        Reply::Done(0)
     }
 
     fn list_sessions(&self, of: Option<&str>, from_slot: u32, most: u32) -> Reply {

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::accounts::ask_failure;
-use super::{Failure, Io};
+use super::{Failure, Io, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
 use crate::admin::{Audience, Reloaded, SessionRow, Status};
@@ -66,10 +66,6 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
         false => io.say(text),
     }
     Ok(())
-}
-
-pub(super) fn to_json(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).expect("these types have a JSON form")
 }
 
 fn status_text(status: &Status, io: &Io) -> String {

@@ -7,8 +7,7 @@ use serde_json::json;
 use throng_engine::feature::datetime::{self, Precision};
 
 use super::accounts::ask_failure;
-use super::ctl::to_json;
-use super::{Exit, Failure, Io};
+use super::{Exit, Failure, Io, to_json};
 use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::admin::{KnobChange, KnobRow};

@@ -211,6 +211,11 @@ impl Io {
     }
 }
 
+/// A value that has a JSON form.
+fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).expect("these types have a JSON form")
+}
+
 /// The environment as a map; names and values that are not Unicode are left out.
 pub fn environment() -> Environment {
     std::env::vars_os()

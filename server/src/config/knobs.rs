@@ -347,4 +347,34 @@ mod tests {
         let turns = knobs.reset(Some("log_level"), at(5)).expect("set");
         assert_eq!(told(&turns), [("log_level", "debug", "error", None)], "as the file said when it was last good");
     }
+
+    #[test]
+    fn rules_between_options_hold_now_and_whatever_is_put_back() {
+        let (folder, mut knobs) = knobs("");
+        let said = knobs.set("outbound_bytes_soft", "1MiB", None, at(1)).expect_err("not less").to_string();
+        assert!(said.starts_with("outbound_bytes_soft: 1048576 bytes must be less than outbound_bytes_max"), "{said}");
+        knobs.set("outbound_bytes_max", "4MiB", MINUTE, at(1)).expect("a knob");
+        let said = knobs.set("outbound_bytes_soft", "2MiB", None, at(2)).expect_err("not for ever").to_string();
+        assert!(
+            said.starts_with("outbound_bytes_soft: once outbound_bytes_max is put back, 2097152 bytes must"),
+            "{said}"
+        );
+        let said = knobs.set("outbound_bytes_soft", "2MiB", MINUTE, at(2)).expect_err("too long").to_string();
+        assert!(said.contains("once outbound_bytes_max is put back"), "{said}");
+        let half = Some(Duration::from_secs(30));
+        knobs.set("outbound_bytes_soft", "2MiB", half, at(2)).expect("it is put back before");
+        // A file that breaks a rule with what is set is refused as a whole.
+        let path = folder.path().join("server.toml");
+        std::fs::write(&path, "log_level = \"error\"\noutbound_bytes_max = \"70000\"\nstanza_bytes_max = 10000\n")
+            .expect("a file");
+        knobs.set("outbound_bytes_max", "3MiB", None, at(3)).expect("a knob");
+        assert_eq!(
+            told(&knobs.read_again(at(4)).expect("what is set goes before").turns),
+            [("log_level", "info", "error", None)]
+        );
+        let said = knobs.reset(Some("outbound_bytes_max"), at(5)).expect_err("the file's is too small").to_string();
+        assert!(said.starts_with("outbound_bytes_max: 70000 bytes cannot take a stanza"), "as at the start: {said}");
+        assert_eq!(knobs.config().outbound_bytes_max, 3 << 20);
+        assert_eq!(told(&knobs.put_back(at(40))), [("outbound_bytes_soft", "2MiB", "64KiB", None)]);
+    }
 }

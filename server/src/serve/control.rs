@@ -12,21 +12,24 @@ use throng_engine::id::home;
 use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
-use super::turn::BY_SOCKET;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
     AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, KnobChange, KnobRow, Listening,
     NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
 use crate::config::{Knobs, Loaded, Source};
+use crate::disk;
 use crate::driver::Peer;
 use crate::events::Events;
 use crate::log::LogHandle;
-use crate::thread::{Answer, Ask, Clock};
+use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// Who gives an order at the control socket, for the log and the events.
+pub(super) const BY_SOCKET: &str = "control socket";
 
 /// What the serving thread is asked to do.
 pub(super) enum Wanted {
@@ -44,6 +47,7 @@ pub(super) struct Links {
     pub(super) log: LogHandle,
     pub(super) settings: Shared,
     pub(super) engine: Arc<Rows>,
+    pub(super) committer: disk::Tuner,
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) peers: Vec<Peer>,
     pub(super) asks: Vec<SyncSender<Ask>>,
@@ -74,6 +78,7 @@ pub(super) struct Running {
     stopping: AtomicBool,
     backup: Mutex<Option<Backup>>,
     pub(super) knobs: Mutex<Knobs>,
+    pub(super) turning: Mutex<()>,
     pub(super) events: Events,
 }
 
@@ -88,6 +93,7 @@ impl Running {
             stopping: AtomicBool::new(false),
             backup: Mutex::new(None),
             knobs: Mutex::new(Knobs::new(links.loaded.clone())),
+            turning: Mutex::new(()),
             events: Events::default(),
             links,
         }
@@ -115,12 +121,35 @@ impl Running {
     }
 
     /// Puts a question to a shard without waiting for the answer.
-    fn put(&self, shard: usize, command: Command) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
+    fn put(
+        &self,
+        shard: usize,
+        command: Command,
+        tuning: Option<Tuning>,
+    ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let (reply, answer) = sync_channel(1);
         let busy = |_| Fault::new(FaultKind::Busy, "the shard has too many questions already");
-        self.links.asks[shard].try_send(Ask { command, reply }).map_err(busy)?;
+        self.links.asks[shard].try_send(Ask { command, tuning, reply }).map_err(busy)?;
         self.links.peers[shard].wake();
         Ok(answer)
+    }
+
+    /// The same to a shard that may have many questions already: the queue is bounded, and when it is full, the shard is given
+    /// time to answer.
+    pub(super) fn put_patiently(
+        &self,
+        shard: usize,
+        command: &Command,
+        tuning: Option<Tuning>,
+    ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
+        let end = Instant::now() + ANSWER_WAIT;
+        loop {
+            match self.put(shard, command.clone(), tuning) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) if Instant::now() > end => return Err(fault),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// Asks a shard and waits for the answer.
@@ -130,8 +159,7 @@ impl Running {
 
     /// The same with what the shard's thread adds.
     fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
-        let answer = self.put(shard, command)?;
-        answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
+        answered(&self.put(shard, command, None)?)
     }
 
     fn home(&self, local: &str) -> usize {
@@ -152,6 +180,11 @@ impl Running {
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
         self.links.counters.iter().map(|c| of(c)).sum()
     }
+}
+
+/// Waits for a shard's answer.
+pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Answer, Fault> {
+    answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
 }
 
 fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
@@ -187,16 +220,7 @@ impl Accounts for Running {
             };
             let shard = self.home(&local);
             let command = Command::PutAccount { local: local.into(), credentials: row.into(), mode };
-            // The shard's queue is bounded: when it is full, it is given time to answer.
-            let end = Instant::now() + ANSWER_WAIT;
-            let answer = loop {
-                match self.put(shard, command.clone()) {
-                    Ok(answer) => break answer,
-                    Err(fault) if Instant::now() > end => return Err(fault),
-                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
-                }
-            };
-            waits.push(Ok(answer));
+            waits.push(Ok(self.put_patiently(shard, &command, None)?));
         }
         waits
             .into_iter()

@@ -34,7 +34,7 @@ use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
-use crate::thread::{Ask, Clock, Entrance, Parts, Thread};
+use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 
 /// Questions of the operator that may wait for one shard.
@@ -137,6 +137,7 @@ struct Rest {
     peers: Vec<Peer>,
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
     asks: Receiver<Ask>,
+    tuning: Tuning,
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
     entrances: Vec<Entrance>,
     clock: Clock,
@@ -177,6 +178,7 @@ fn spawn(
             listeners: rest.entrances,
             tls: rest.tls,
             asks: rest.asks,
+            tuning: rest.tuning,
             clock: rest.clock,
             stop: rest.stop,
         };
@@ -217,10 +219,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
     let running = Arc::new(running);
-    let sweeps = config.archive && config.archive_days > 0;
-    let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
-    let retention = sweeps.then(|| retention::Retention::start(engine, running.clone(), users_per_second));
-    let retention = retention.transpose().map_err(Failure::failed)?;
+    let retention = retention::Retention::start(engine, running.clone()).map_err(Failure::failed)?;
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
@@ -428,6 +427,7 @@ fn start(
             peers: peers.clone(),
             tls: certificates.map(|c| (c.starttls(), c.direct())),
             asks: ask,
+            tuning: settings::thread_tuning(config),
             sockets,
             entrances: entrances.clone(),
             clock,
@@ -435,11 +435,13 @@ fn start(
         };
         rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
     }
+    engine.tune(&settings::disk_tuning(config));
     let running = control::Running::new(control::Links {
         loaded: loaded.clone(),
         log,
         settings: settings.clone(),
         engine: engine.clone(),
+        committer: committer.tuner(),
         certificates: certificates.cloned(),
         peers: peers.clone(),
         asks,

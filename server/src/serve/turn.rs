@@ -1,23 +1,24 @@
 //! Knobs of the running server: what an operator sets, a reload reads or time puts back, brought to those who act by it.
 //!
-//! One lock is held from the decision until everybody has the new values, so that two changes cannot overtake each other.
-//! Nobody on the way of a message waits for it.
+//! One change after the other: the next is decided when everybody has the values of the one before. Nobody on the way of a
+//! message waits for it, nor who only looks.
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use throng_engine::id::Now;
+use throng_engine::io::Command;
+use throng_engine::settings::Settings;
 
-use super::control::{Running, Wanted};
+use super::control::{BY_SOCKET, Running, Wanted};
+use super::{retention, settings};
 use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
 use crate::config::knobs::{Knob, Turn};
 use crate::config::{Config, Knobs, Problems};
 use crate::events::What;
 use crate::tls;
 
-/// Who turns a knob: somebody at the control socket, ...
-pub(super) const BY_SOCKET: &str = "control socket";
-/// ... a reload, ...
+/// Who turns a knob if nobody at the control socket does: a reload, ...
 const BY_RELOAD: &str = "reload";
 /// ... or time, which puts it back.
 const BY_TIME: &str = "time is over";
@@ -35,30 +36,35 @@ impl Running {
         self.knobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Held while a change is decided and everybody is told.
+    fn one_change(&self) -> MutexGuard<'_, ()> {
+        self.turning.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Changes knobs, and returns when everybody has the new values.
     pub(super) fn turn(
         &self,
         by: &str,
         change: impl FnOnce(&mut Knobs, Now) -> Result<Vec<Turn>, Problems>,
     ) -> Result<Vec<KnobChange>, Fault> {
-        let mut knobs = self.held();
-        let turns = change(&mut knobs, self.links.clock.now()).map_err(|problems| invalid(&problems))?;
+        let _one = self.one_change();
+        let turns = change(&mut self.held(), self.links.clock.now()).map_err(|problems| invalid(&problems))?;
         // The thread that puts knobs back sleeps until the next time that it knows of. If it has that much to do that it
         // cannot be told, it is awake.
         let _ = self.links.wishes.try_send(Wanted::Look);
-        self.carry_out(by, knobs.config(), &turns)
+        self.carry_out(by, &turns)
     }
 
     /// The same for values that have changed in the configuration's files; certificates come first.
     pub(super) fn read_again(&self) -> Result<Reloaded, Fault> {
-        let mut knobs = self.held();
-        let done = knobs.read_again(self.links.clock.now()).map_err(|problems| invalid(&problems))?;
+        let _one = self.one_change();
+        let done = self.held().read_again(self.links.clock.now()).map_err(|problems| invalid(&problems))?;
         let mut applied = Vec::new();
-        let certificates = self.new_certificates(knobs.config());
+        let certificates = self.new_certificates();
         if let Ok(tls::Reloaded::Changed) = certificates {
             applied.push("certificates".to_owned());
         }
-        let changes = self.carry_out(BY_RELOAD, knobs.config(), &done.turns)?;
+        let changes = self.carry_out(BY_RELOAD, &done.turns)?;
         certificates?;
         applied.extend(changes.into_iter().map(|change| change.key));
         let names = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
@@ -67,18 +73,27 @@ impl Running {
 
     /// Puts back knobs whose time is over; how long until the next one, if there is one.
     pub(super) fn put_back_knobs(&self) -> Option<Duration> {
-        let mut knobs = self.held();
+        let _one = self.one_change();
         let now = self.links.clock.now();
-        let turns = knobs.put_back(now);
-        if let Err(fault) = self.carry_out(BY_TIME, knobs.config(), &turns) {
+        let turns = self.held().put_back(now);
+        if let Err(fault) = self.carry_out(BY_TIME, &turns) {
             tracing::error!(%fault, "a knob was not put back everywhere");
         }
-        knobs.next_ms().map(|next_ms| Duration::from_millis(next_ms.saturating_sub(now.mono_ms).max(1)))
+        self.held().next_ms().map(|next_ms| Duration::from_millis(next_ms.saturating_sub(now.mono_ms).max(1)))
     }
 
     /// Time that streams have to close at a stop.
     pub(super) fn shutdown_grace(&self) -> Duration {
         self.held().config().shutdown_grace_seconds
+    }
+
+    /// How the archives are to be looked at for what is too old; not at all without housekeeping, or when all is kept for ever.
+    pub(super) fn retention(&self) -> Option<retention::Wanted> {
+        let knobs = self.held();
+        let config = knobs.config();
+        let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
+        let days = config.archive_days;
+        (config.archive && days > 0 && config.housekeeping).then_some(retention::Wanted { users_per_second, days })
     }
 
     /// All knobs as they stand.
@@ -87,7 +102,8 @@ impl Running {
     }
 
     /// Tells those who act by the values, the log and the events.
-    fn carry_out(&self, by: &str, config: &Config, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
+    fn carry_out(&self, by: &str, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
+        let config = self.held().config().clone();
         let now = self.links.clock.now();
         for Turn { row, from, to, until } in turns {
             let until_s = until.map(seconds);
@@ -97,6 +113,10 @@ impl Running {
         }
         if !turns.is_empty() {
             self.links.log.set_level(config.log_level);
+            let tuning = settings::disk_tuning(&config);
+            self.links.engine.tune(&tuning);
+            self.links.committer.tune(tuning.group_bytes_max, tuning.min_free_bytes);
+            self.tell_shards(&config)?;
         }
         let change = |turn: &Turn| KnobChange {
             key: turn.row.key.to_owned(),
@@ -107,10 +127,24 @@ impl Running {
         Ok(turns.iter().map(change).collect())
     }
 
-    fn new_certificates(&self, config: &Config) -> Result<tls::Reloaded, Fault> {
+    /// Gives all shards their settings, and waits until they have them.
+    fn tell_shards(&self, config: &Config) -> Result<(), Fault> {
+        let mut new = Settings::clone(&self.links.settings);
+        settings::take_options(&mut new, config);
+        let (command, tuning) = (Command::Turn(Arc::new(new)), Some(settings::thread_tuning(config)));
+        let shards = 0..self.shards();
+        let answers: Vec<_> = shards.map(|shard| self.put_patiently(shard, &command, tuning)).collect();
+        for answer in answers {
+            answer.and_then(|answer| super::control::answered(&answer))?;
+        }
+        Ok(())
+    }
+
+    fn new_certificates(&self) -> Result<tls::Reloaded, Fault> {
         let Some(certificates) = &self.links.certificates else { return Ok(tls::Reloaded::Unchanged) };
+        let config = self.held().config().clone();
         let source =
-            super::certificate_source(config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
+            super::certificate_source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
         certificates.reload_from(&[source]).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))
     }
 }
