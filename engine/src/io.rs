@@ -100,6 +100,14 @@ pub enum Command {
         jid: Option<Box<str>>,
         /// The text.
         text: Box<str>,
+        /// Ahead of what waits for the connections already, behind the send that is under way.
+        urgent: bool,
+    },
+    /// Cut the connections of a bare JID's sessions, or of the one of a full JID, and drop what waits for them. A session that
+    /// may be resumed waits for that (XEP-0198 5); messages go back to the mailbox.
+    Detach {
+        /// Bare or full JID, normalised.
+        jid: Box<str>,
     },
     /// Make an account, or with `replace` change its credentials; the shard is its home.
     PutAccount {

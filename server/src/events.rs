@@ -40,6 +40,15 @@ pub enum What {
         /// When it is put back, seconds since the Unix epoch; none if it stays.
         until_s: Option<u64>,
     },
+    /// An order was carried out.
+    Done {
+        /// Which: `queue flush`, `say --urgent`.
+        order: String,
+        /// To whom: a JID, or `all`.
+        to: String,
+        /// How many sessions it concerned.
+        count: u64,
+    },
 }
 
 /// The events of a process.

@@ -457,3 +457,52 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
         host.stop();
     }
 }
+
+/// What waits for a client that does not read: an urgent announcement comes ahead of it, and a flush drops it.
+fn a_backlog_is_overtaken_and_flushed(driver: &str) {
+    let mut host = Host::new(&["romeo"]);
+    host.start(driver);
+    let mut romeo = Client::plain(&host, "romeo");
+    let waits = |host: &Host| host.session("romeo@localhost")["outbound_bytes"].as_u64().expect("bytes");
+    let fill = |host: &Host| {
+        let text = "x".repeat(8_000);
+        let full = (0..2_000).any(|_| {
+            host.good(&["ctl", "say", &text, "--to", "romeo@localhost"]);
+            waits(host) > 16_000
+        });
+        assert!(full, "everything is read");
+    };
+    fill(&host);
+    host.good(&["ctl", "say", "the last", "--to", "romeo@localhost"]);
+    assert_eq!(host.good(&["ctl", "say", "the urgent one", "--urgent", "--all"]), "1 sessions told\n");
+    let before = romeo.hear("the urgent one</body></message>");
+    assert!(!before.contains("the last"), "it was overtaken");
+    assert!(romeo.hear("the last</body></message>").contains("xxx"), "with more");
+
+    fill(&host);
+    assert_eq!(host.good(&["ctl", "queue", "flush", "romeo@localhost"]), "1 connections cut\n");
+    assert_eq!(host.run(&["ctl", "queue", "flush", "romeo@localhost"]).status.code(), Some(5));
+    assert_eq!(host.sessions(&[]).len(), 0, "without stream management there is nothing to resume");
+    romeo.rest();
+    assert!(
+        host.good(&["ctl", "housekeeping", "pause", "--for", "1h"]).starts_with("housekeeping: true -> false, until ")
+    );
+    assert!(host.good(&["ctl", "status"]).contains("set         housekeeping = false, until "));
+    assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
+    let list = host.good(&["ctl", "knob", "list"]);
+    assert!(list.contains("queue flush: romeo@localhost, 1 sessions (control socket)"), "{list}");
+    assert!(list.contains("say --urgent: all, 1 sessions (control socket)"), "{list}");
+    host.stop();
+}
+
+#[test]
+fn a_backlog_is_overtaken_and_flushed_on_epoll() {
+    a_backlog_is_overtaken_and_flushed("epoll");
+}
+
+#[test]
+fn a_backlog_is_overtaken_and_flushed_on_io_uring() {
+    if has_uring() {
+        a_backlog_is_overtaken_and_flushed("uring");
+    }
+}

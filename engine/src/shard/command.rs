@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::settings::Settings;
 use crate::shard::mail::{get, one_value};
 use crate::shard::stanza::{bare_of, local_of};
+use crate::shard::stream::Ending;
 use crate::shard::{Pending, Shard};
 use crate::store::{Found, Table};
 use crate::wire::error::StreamCondition;
@@ -35,7 +37,8 @@ impl Shard {
                 self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
             }
             Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
-            Command::Say { jid, text } => self.say(jid.as_deref(), &text),
+            Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
+            Command::Detach { jid } => self.detach(&jid),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull
             }
@@ -93,15 +96,23 @@ impl Shard {
         Reply::Sessions { rows, next: None }
     }
 
-    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
-        let Some(user) = self.users.find(local_of(jid)) else { return Reply::NotFound };
+    /// The sessions of a bare JID, or the one of a full JID, with their connections.
+    fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
+        let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
         let resource = jid.split_once('/').map(|(_, r)| r);
-        let sessions: Vec<_> = self
-            .users
-            .sessions(&self.sessions, user)
-            .filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r))
-            .map(|(id, s)| (id, s.conn))
-            .collect();
+        let of_user = self.users.sessions(&self.sessions, user);
+        of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, s)| (id, s.conn)).collect()
+    }
+
+    /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
+    fn detach(&mut self, jid: &str) -> Reply {
+        let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|(_, conn)| conn).collect();
+        conns.iter().for_each(|conn| self.close(*conn, Ending::Cut));
+        if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
+    }
+
+    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
+        let sessions = self.sessions_of(jid);
         for (id, conn) in &sessions {
             match conn {
                 Some(conn) => {
@@ -115,7 +126,7 @@ impl Shard {
     }
 
     /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
-    fn say(&mut self, jid: Option<&str>, text: &str) -> Reply {
+    fn say(&mut self, jid: Option<&str>, text: &str, urgent: bool) -> Reply {
         let targets: Vec<_> = match jid {
             Some(jid) => match self.users.find(local_of(bare_of(jid))) {
                 Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
@@ -133,7 +144,10 @@ impl Shard {
             let mut w = Writer::new(&mut out);
             w.open("message").attribute("type", "headline").attribute("from", &domain).attribute("to", &full);
             w.leaf("body", text).close();
-            self.send_stanza(id, &out);
+            match urgent {
+                true => self.send_urgent(id, &out),
+                false => self.send_stanza(id, &out),
+            }
             said += 1;
         }
         Reply::Done(said)

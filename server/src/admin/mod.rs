@@ -341,8 +341,16 @@ pub trait Control: Accounts + Send + Sync {
     /// [`FaultKind::NotFound`] when it has none.
     fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault>;
 
-    /// Sends a message from the server to sessions; how many got it.
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault>;
+    /// Sends a message from the server to sessions; how many got it. An urgent one goes ahead of what waits for their
+    /// connections.
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
+
+    /// Cuts the connections of a bare or full JID and drops what waits for them; how many. Sessions that may be resumed wait
+    /// for that, messages go back to the mailbox.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`] when there is no connection.
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault>;
 
     /// Begins a graceful stop and returns at once. `grace` none is the configured time.
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;

@@ -58,6 +58,14 @@ pub enum Ask {
         text: String,
         /// Who hears it.
         to: Audience,
+        /// Ahead of what waits.
+        #[serde(default)]
+        urgent: bool,
+    },
+    /// [`super::Control::flush_queue`].
+    FlushQueue {
+        /// Bare or full JID.
+        jid: String,
     },
     /// [`super::Control::shutdown`].
     Shutdown {

@@ -391,12 +391,13 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
             control.kick(&jid, reason.as_deref()).map(Done::Count)
         }
-        Ask::Say { text, to } => {
+        Ask::FlushQueue { jid } => control.flush_queue(&jid).map(Done::Count),
+        Ask::Say { text, to, urgent } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
             if let Audience::These(jids) = &to {
                 bounded(jids.len(), SAY_JIDS_MAX, "addresses")?;
             }
-            control.say(&text, &to).map(Done::Count)
+            control.say(&text, &to, urgent).map(Done::Count)
         }
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),

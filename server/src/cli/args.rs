@@ -71,7 +71,9 @@ Examples:
   throng ctl status --json
   throng ctl sessions romeo@localhost
   throng ctl kick romeo@localhost/balcony --reason 'please update'
-  throng ctl say --all 'Restart at noon'
+  throng ctl say --all --urgent 'Restart at noon'
+  throng ctl queue flush romeo@localhost
+  throng ctl housekeeping pause --for 1h
   throng ctl shutdown --grace 30
   throng ctl reload                        certificates and knobs, without a restart
   throng ctl knob set log_level debug --for 10m";
@@ -243,6 +245,7 @@ fn ctl() -> Command {
                 .about("Send a message from the server to sessions")
                 .arg(Arg::new("text").value_name("TEXT").required(true))
                 .arg(flag("all", "To every session").conflicts_with("to").required_unless_present("to"))
+                .arg(flag("urgent", "Ahead of what waits for them already"))
                 .arg(value("to", "JID", "To this bare or full JID; may be repeated").action(ArgAction::Append)),
         )
         .subcommand(
@@ -256,6 +259,35 @@ fn ctl() -> Command {
         )
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
         .subcommand(knob(rows))
+        .subcommand(queue(rows))
+        .subcommand(housekeeping(rows))
+}
+
+fn queue(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("queue")
+        .about("Queues of connections")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            rows(Command::new("flush"))
+                .about("Cut a user's connections and drop what waits for them; messages go back to the mailbox")
+                .arg(Arg::new("jid").value_name("JID").required(true).help("Bare or full JID")),
+        )
+}
+
+fn housekeeping(rows: impl Fn(Command) -> Command) -> Command {
+    let lasting = |command: Command| rows(command).arg(lasting());
+    Command::new("housekeeping")
+        .about("Merging of tables and removal of old messages: the knob housekeeping")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(lasting(Command::new("pause")).about("Put it off"))
+        .subcommand(lasting(Command::new("resume")).about("Let it go on"))
+}
+
+fn lasting() -> Arg {
+    value("for", "TIME", "Put the earlier value back after this: 90, 10m, 2h, 1d; up to 30 days")
+        .value_parser(super::knob::while_)
 }
 
 fn knob(rows: impl Fn(Command) -> Command) -> Command {
@@ -272,10 +304,7 @@ fn knob(rows: impl Fn(Command) -> Command) -> Command {
                 .about("Set one")
                 .arg(key().required(true))
                 .arg(Arg::new("value").value_name("VALUE").required(true).help("As it would stand in the file"))
-                .arg(
-                    value("for", "TIME", "Put the earlier value back after this: 90, 10m, 2h, 1d; up to 30 days")
-                        .value_parser(super::knob::while_),
-                ),
+                .arg(lasting()),
         )
         .subcommand(
             rows(Command::new("reset"))

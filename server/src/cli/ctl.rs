@@ -27,9 +27,18 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     let asked = match name {
         "status" => Ask::Status {},
         "knob" => return super::knob::run(matches, &mut client, io),
+        "housekeeping" => return super::knob::housekeeping(matches, &mut client, io),
+        "queue" => {
+            let (_, matches) = matches.subcommand().expect("clap requires one");
+            Ask::FlushQueue { jid: matches.get_one::<String>("jid").cloned().expect("clap requires it") }
+        }
         "sessions" => return sessions(&mut client, text("jid"), io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
-        "say" => Ask::Say { text: text("text").expect("clap requires it"), to: audience(matches) },
+        "say" => Ask::Say {
+            text: text("text").expect("clap requires it"),
+            to: audience(matches),
+            urgent: matches.get_flag("urgent"),
+        },
         "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied() },
         _ => Ask::Reload {},
     };
@@ -53,6 +62,7 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
         ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
+        ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
         ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
         ("shutdown", Done::Ok {}) => match io.json {
             true => (json!({ "done": "shutdown" }), String::new()),

@@ -38,6 +38,21 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
         },
         _ => Ask::ResetKnobs { key: text("key") },
     };
+    turn(asked, client, io)
+}
+
+/// Runs `throng ctl housekeeping pause` or `resume`: a knob under a name of its own.
+///
+/// # Errors
+/// What the server answers.
+pub fn housekeeping(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
+    let (name, matches) = matches.subcommand().expect("clap requires one");
+    let for_s = matches.get_one::<Duration>("for").map(Duration::as_secs);
+    let value = if name == "pause" { "false" } else { "true" };
+    turn(Ask::SetKnob { key: "housekeeping".into(), value: value.into(), for_s }, client, io)
+}
+
+fn turn(asked: Ask, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     match client.ask(asked, drop).map_err(ask_failure)? {
         Done::Turned(changes) => tell(&changes, io),
         other => strange(&other),
@@ -147,7 +162,12 @@ fn time(at_s: u64) -> String {
 }
 
 fn event_line(event: &Event) -> String {
-    let What::Knob { key, from, to, until_s } = &event.what;
-    let until = until(*until_s).map_or_else(String::new, |until| format!(", {until}"));
-    format!("{} {key}: {from} -> {to}{until} ({})", time(event.at_s), event.by)
+    let what = match &event.what {
+        What::Knob { key, from, to, until_s } => {
+            let until = until(*until_s).map_or_else(String::new, |until| format!(", {until}"));
+            format!("{key}: {from} -> {to}{until}")
+        }
+        What::Done { order, to, count } => format!("{order}: {to}, {count} sessions"),
+    };
+    format!("{} {what} ({})", time(event.at_s), event.by)
 }

@@ -107,9 +107,14 @@ impl Control for Memory {
         }
     }
 
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
-        self.note(format!("say {text} {to:?}"));
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
+        self.note(format!("say {text} {to:?}{}", if urgent { " urgent" } else { "" }));
         Ok(3)
+    }
+
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
+        self.note(format!("flush {jid}"));
+        Ok(2)
     }
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
@@ -473,6 +478,17 @@ fn knobs_are_listed_shown_set_and_reset() {
         ["set log_level debug Some(600s)", "set log_level debug None", "reset None", "reset Some(\"log_level\")"];
     assert_eq!(bench.calls(), calls);
     assert!(bench.run("ctl status").out.contains("\nset         log_level = debug\n"));
+    assert_eq!(bench.run("ctl housekeeping pause --for 1h").exit, Exit::Done);
+    assert_eq!(bench.run("ctl housekeeping resume").exit, Exit::Done);
+    assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");
+    assert_eq!(bench.run("ctl say --all --urgent now").exit, Exit::Done);
+    let calls = [
+        "set housekeeping false Some(3600s)",
+        "set housekeeping true None",
+        "flush romeo@localhost",
+        "say now All urgent",
+    ];
+    assert_eq!(bench.calls()[4..], calls);
 }
 
 #[test]

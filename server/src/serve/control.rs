@@ -327,19 +327,19 @@ impl Control for Running {
         done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
         let mut said = 0;
         match to {
             Audience::All => {
                 for shard in 0..self.shards() {
-                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into() })?, "session")?;
+                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into(), urgent })?, "session")?;
                 }
             }
             Audience::These(jids) => {
                 for jid in jids {
                     let jid = self.jid(jid)?;
                     let shard = self.home(jid.local().unwrap_or_default());
-                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into() };
+                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into(), urgent };
                     said += match self.ask(shard, say)? {
                         Reply::NotFound => 0,
                         reply => done(reply, "session")?,
@@ -347,7 +347,23 @@ impl Control for Running {
                 }
             }
         }
+        if urgent {
+            let to = match to {
+                Audience::All => "all".to_owned(),
+                Audience::These(jids) => jids.join(" "),
+            };
+            self.note_order("say --urgent", to, said);
+        }
         Ok(said)
+    }
+
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
+        let jid = self.jid(jid)?;
+        let shard = self.home(jid.local().unwrap_or_default());
+        let reply = self.ask(shard, Command::Detach { jid: jid.as_str().into() })?;
+        let count = done(reply, &format!("connection of {jid}"))?;
+        self.note_order("queue flush", jid.as_str().to_owned(), count);
+        Ok(count)
     }
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {

@@ -101,6 +101,13 @@ impl Running {
         self.held().list().into_iter().map(row).collect()
     }
 
+    /// Notes an order of somebody at the control socket that was carried out.
+    pub(super) fn note_order(&self, order: &str, to: String, count: u64) {
+        tracing::info!(by = BY_SOCKET, order, %to, count, "an operator's order was carried out");
+        let order = order.to_owned();
+        self.events.note(seconds(self.links.clock.now()), BY_SOCKET, What::Done { order, to, count });
+    }
+
     /// Tells those who act by the values, the log and the events.
     fn carry_out(&self, by: &str, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
         let config = self.held().config().clone();
