@@ -123,6 +123,11 @@ pub enum Command {
         /// Localpart, normalised.
         local: Box<str>,
     },
+    /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
+    FlushMailbox {
+        /// Localpart, normalised.
+        local: Box<str>,
+    },
     /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
     /// these users: a step of the host's slow sweep over all of them. The shard is their home.
     Retain {
@@ -151,13 +156,15 @@ pub enum PutMode {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, or of archives
-    /// that it made shorter.
+    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, of archives that it
+    /// made shorter, or of messages that waited.
     Done(u32),
     /// No such account or session.
     NotFound,
     /// There is an account of this name.
     Exists,
+    /// Not now: the user is there, or something of the user's is under way.
+    Busy,
     /// The store is full.
     StoreFull,
     /// A page of sessions; `next` is the slot to go on from.

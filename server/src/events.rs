@@ -42,11 +42,11 @@ pub enum What {
     },
     /// An order was carried out.
     Done {
-        /// Which: `queue flush`, `say --urgent`.
+        /// Which: `queue flush`, `mailbox flush`, `say --urgent`.
         order: String,
         /// To whom: a JID, or `all`.
         to: String,
-        /// How many sessions it concerned.
+        /// How many sessions or messages it concerned.
         count: u64,
     },
 }

@@ -489,9 +489,18 @@ fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     );
     assert!(host.good(&["ctl", "status"]).contains("set         housekeeping = false, until "));
     assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
+    assert_eq!(host.good(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
+    assert_eq!(host.run(&["ctl", "mailbox", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
+    let back = Client::plain(&host, "romeo");
+    assert_eq!(
+        host.run(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]).status.code(),
+        Some(1),
+        "romeo is there"
+    );
+    drop(back);
     let list = host.good(&["ctl", "knob", "list"]);
-    assert!(list.contains("queue flush: romeo@localhost, 1 sessions (control socket)"), "{list}");
-    assert!(list.contains("say --urgent: all, 1 sessions (control socket)"), "{list}");
+    assert!(list.contains("queue flush: romeo@localhost, 1 (control socket)"), "{list}");
+    assert!(list.contains("say --urgent: all, 1 (control socket)"), "{list}");
     host.stop();
 }
 

@@ -46,6 +46,7 @@ impl Shard {
                 return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
+            Command::FlushMailbox { local } => return self.flush_mailbox(token, local),
             Command::Retain { users } => return self.retain(token, users),
             Command::Turn(settings) => self.turn(settings),
             Command::Shutdown => self.shut_down(),

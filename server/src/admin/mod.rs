@@ -352,6 +352,12 @@ pub trait Control: Accounts + Send + Sync {
     /// [`FaultKind::NotFound`] when there is no connection.
     fn flush_queue(&self, jid: &str) -> Result<u64, Fault>;
 
+    /// Drops what waits for a user who is not there; how many messages. They stay in the archive, if there is one.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault>;
+
     /// Begins a graceful stop and returns at once. `grace` none is the configured time.
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;
 

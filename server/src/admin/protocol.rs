@@ -62,6 +62,11 @@ pub enum Ask {
         #[serde(default)]
         urgent: bool,
     },
+    /// [`super::Control::flush_mailbox`].
+    FlushMailbox {
+        /// Bare JID.
+        jid: String,
+    },
     /// [`super::Control::flush_queue`].
     FlushQueue {
         /// Bare or full JID.

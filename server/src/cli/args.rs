@@ -260,6 +260,7 @@ fn ctl() -> Command {
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
         .subcommand(knob(rows))
         .subcommand(queue(rows))
+        .subcommand(mailbox(rows))
         .subcommand(housekeeping(rows))
 }
 
@@ -272,6 +273,19 @@ fn queue(rows: impl Fn(Command) -> Command) -> Command {
             rows(Command::new("flush"))
                 .about("Cut a user's connections and drop what waits for them; messages go back to the mailbox")
                 .arg(Arg::new("jid").value_name("JID").required(true).help("Bare or full JID")),
+        )
+}
+
+fn mailbox(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("mailbox")
+        .about("Messages that wait for users who are not there")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            rows(Command::new("flush"))
+                .about("Drop what waits for a user without a session; it stays in the archive, if there is one")
+                .arg(Arg::new("jid").value_name("JID").required(true).help("Bare JID"))
+                .arg(flag("yes", "Do not ask on a terminal; needed without one").short('y')),
         )
 }
 

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::accounts::ask_failure;
-use super::{Failure, Io, to_json};
+use super::{Exit, Failure, Io, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
 use crate::admin::{Audience, Reloaded, SessionRow, Status};
@@ -31,6 +31,15 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "queue" => {
             let (_, matches) = matches.subcommand().expect("clap requires one");
             Ask::FlushQueue { jid: matches.get_one::<String>("jid").cloned().expect("clap requires it") }
+        }
+        "mailbox" => {
+            let (_, matches) = matches.subcommand().expect("clap requires one");
+            let jid = matches.get_one::<String>("jid").cloned().expect("clap requires it");
+            let question = format!("Drop what waits for {jid}? Type yes:");
+            if !matches.get_flag("yes") && !(io.terminal && io.confirmed(&question)) {
+                return Err(Failure::new(Exit::Usage, "nothing was dropped; --yes says that it is meant"));
+            }
+            Ask::FlushMailbox { jid }
         }
         "sessions" => return sessions(&mut client, text("jid"), io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
@@ -62,6 +71,7 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
         ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
+        ("mailbox", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
         ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
         ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
         ("shutdown", Done::Ok {}) => match io.json {

@@ -167,7 +167,7 @@ fn event_line(event: &Event) -> String {
             let until = until(*until_s).map_or_else(String::new, |until| format!(", {until}"));
             format!("{key}: {from} -> {to}{until}")
         }
-        What::Done { order, to, count } => format!("{order}: {to}, {count} sessions"),
+        What::Done { order, to, count } => format!("{order}: {to}, {count}"),
     };
     format!("{} {what} ({})", time(event.at_s), event.by)
 }

@@ -26,7 +26,7 @@ pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -193,6 +193,16 @@ impl Io {
     /// A line to `out`. A reader that has gone (`| head`) is no failure.
     pub fn say(&mut self, line: impl fmt::Display) {
         let _ = writeln!(self.out, "{line}");
+    }
+
+    /// Whether someone at the terminal answers `yes`; uses up the input.
+    pub fn confirmed(&mut self, question: &str) -> bool {
+        self.tell(question);
+        let mut answer = String::new();
+        if let Some(input) = self.input.take() {
+            let _ = io::BufReader::new(input.take(16)).read_line(&mut answer);
+        }
+        answer.trim() == "yes"
     }
 
     /// A line to `err`.

@@ -112,6 +112,11 @@ impl Control for Memory {
         Ok(3)
     }
 
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+        self.note(format!("empty {jid}"));
+        Ok(7)
+    }
+
     fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
         self.note(format!("flush {jid}"));
         Ok(2)
@@ -481,11 +486,14 @@ fn knobs_are_listed_shown_set_and_reset() {
     assert_eq!(bench.run("ctl housekeeping pause --for 1h").exit, Exit::Done);
     assert_eq!(bench.run("ctl housekeeping resume").exit, Exit::Done);
     assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");
+    assert_eq!(bench.run("ctl mailbox flush romeo@localhost").exit, Exit::Usage, "nobody can be asked");
+    assert_eq!(bench.run("ctl mailbox flush romeo@localhost --yes").out, "7 messages dropped\n");
     assert_eq!(bench.run("ctl say --all --urgent now").exit, Exit::Done);
     let calls = [
         "set housekeeping false Some(3600s)",
         "set housekeeping true None",
         "flush romeo@localhost",
+        "empty romeo@localhost",
         "say now All urgent",
     ];
     assert_eq!(bench.calls()[4..], calls);

@@ -193,6 +193,11 @@ fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
         Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("there is {what} already"))),
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+        Reply::Busy => {
+            let text =
+                "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
+            Err(Fault::new(FaultKind::Busy, text))
+        }
         Reply::Sessions { .. } => Err(internal("an answer to another question")),
     }
 }
@@ -233,7 +238,9 @@ impl Accounts for Running {
                     Ok(Reply::Exists) => Ok(Put::Exists),
                     Ok(Reply::NotFound) => Ok(Put::Missing),
                     Ok(Reply::StoreFull) => Err(Fault::new(FaultKind::Busy, "the disk is full")),
-                    Ok(Reply::Sessions { .. }) | Err(_) => Err(internal("the shard did not answer in time")),
+                    Ok(Reply::Sessions { .. } | Reply::Busy) | Err(_) => {
+                        Err(internal("the shard did not answer in time"))
+                    }
                 },
             })
             .collect()
@@ -355,6 +362,15 @@ impl Control for Running {
             self.note_order("say --urgent", to, said);
         }
         Ok(said)
+    }
+
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+        let jid = self.jid(jid)?;
+        let local = jid.local().unwrap_or_default();
+        let reply = self.ask(self.home(local), Command::FlushMailbox { local: local.into() })?;
+        let count = done(reply, &format!("user {local}"))?;
+        self.note_order("mailbox flush", jid.bare().as_str().to_owned(), count);
+        Ok(count)
     }
 
     fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
