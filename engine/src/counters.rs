@@ -52,6 +52,12 @@ macro_rules! counters {
             pub fn list(&self) -> Vec<(&'static str, CounterKind, &'static str, u64)> {
                 vec![$((stringify!($name), CounterKind::$kind, $help, self.$name.get()),)*]
             }
+
+            /// The values in the order of the list, as many as there is room for.
+            pub fn read(&self, into: &mut [u64]) {
+                let values = [$(self.$name.get(),)*];
+                into.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
+            }
         }
     };
 }
@@ -113,5 +119,8 @@ mod tests {
         counters.logins.one();
         let row = counters.list().into_iter().find(|row| row.0 == "logins").unwrap();
         assert_eq!((row.1, row.3), (CounterKind::Count, 3));
+        let mut values = vec![0; counters.list().len()];
+        counters.read(&mut values);
+        assert!(values.iter().copied().eq(counters.list().into_iter().map(|row| row.3)));
     }
 }

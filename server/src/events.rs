@@ -5,9 +5,11 @@
 //! on nobody's way: only who obeys an operator comes here.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use throng_engine::feature::datetime::{self, Precision};
 
 /// Most events that are kept; the oldest go first.
 pub const EVENTS_MAX: usize = 256;
@@ -51,10 +53,43 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Its sort, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            What::Knob { .. } => "knob",
+            What::Done { .. } => "order",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Knob { key, from, to, until_s: None } => write!(f, "{key}: {from} -> {to}"),
+            What::Knob { key, from, to, until_s: Some(until_s) } => {
+                write!(f, "{key}: {from} -> {to}, until {}", utc(*until_s))
+            }
+            What::Done { order, to, count } => write!(f, "{order}: {to}, {count}"),
+        }
+    }
+}
+
+/// A moment, given in seconds since the Unix epoch (XEP-0082 3.2).
+pub fn utc(at_s: u64) -> String {
+    let mut text = Vec::new();
+    datetime::write(&mut text, at_s.saturating_mul(1_000_000), Precision::Seconds);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Who is told of each event as it comes.
+type Listener = Box<dyn Fn(&Event) + Send + Sync>;
+
 /// The events of a process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Events {
     kept: Mutex<Kept>,
+    listener: OnceLock<Listener>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +112,16 @@ impl Events {
         if kept.events.len() == EVENTS_MAX {
             kept.events.pop_front();
         }
-        kept.events.push_back(Event { number, at_s, by: by.to_owned(), what });
+        let event = Event { number, at_s, by: by.to_owned(), what };
+        if let Some(listener) = self.listener.get() {
+            listener(&event);
+        }
+        kept.events.push_back(event);
+    }
+
+    /// Tells this one of each event from now on. There is one at most; a second is not told.
+    pub fn tell(&self, listener: Listener) {
+        let _ = self.listener.set(listener);
     }
 
     /// Those that are kept with a number above this, oldest first: give the last number seen, 0 for all.
@@ -101,7 +145,10 @@ mod tests {
         let seen: Vec<u64> = events.after(0).iter().map(|event| event.number).collect();
         assert_eq!(seen, [1, 2, 3]);
         assert_eq!(events.after(3), []);
+        let (told_in, told) = std::sync::mpsc::sync_channel(1_000);
+        events.tell(Box::new(move |event| told_in.send(event.what.to_string()).expect("room")));
         (4..=1_000).for_each(&mut note);
+        assert_eq!(told.try_iter().count(), 997, "all from then on");
         let new = events.after(3);
         assert_eq!(
             (new.len(), new[0].number, new[EVENTS_MAX - 1].number),

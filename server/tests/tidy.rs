@@ -37,6 +37,13 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("mail", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "serve", "thread"]),
     ("thread", &["admin", "cli", "config", "log", "serve"]),
     ("http", &["cli", "config", "disk", "driver", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
+    (
+        "record",
+        &[
+            "admin", "bench", "cli", "config", "disk", "driver", "jobs", "links", "log", "mail", "serve", "thread",
+            "tls",
+        ],
+    ),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];
 
@@ -57,7 +64,23 @@ const LOAD: &[(&str, &[&str])] = &[
 ];
 
 /// The crates of the product, each below those that it links.
-const CRATES: [&str; 6] = ["engine", "ring", "tls", "load", "doctor", "server"];
+const CRATES: [&str; 7] = ["engine", "ring", "tls", "load", "doctor", "recorder", "server"];
+
+/// Room of the recorder, and the rooms of it that it may name.
+const RECORDER: &[(&str, &[&str])] = &[
+    ("schema", &[]),
+    ("table", &["schema"]),
+    ("coder", &[]),
+    ("codec", &["coder", "table"]),
+    ("record", &["codec", "schema", "table"]),
+    ("read", &["codec", "record", "schema", "table"]),
+    ("ring", &[]),
+    ("window", &["record"]),
+    ("sources", &["schema", "table"]),
+    ("recorder", &["record", "ring", "schema", "table", "window"]),
+    ("clock", &["recorder"]),
+    ("sar", &["clock", "read", "record", "recorder", "ring", "schema", "sources", "table"]),
+];
 
 /// Lines of a file beyond which its module documentation has to say why.
 const LINES_MAX: usize = 1_000;
@@ -315,6 +338,41 @@ fn the_load_generator_knows_the_wire_and_nothing_else_of_this_server() {
 }
 
 #[test]
+fn the_recorder_knows_no_server_and_its_rooms_only_those_below() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("recorder").into_iter().filter(|(file, _)| file != "lib.rs") {
+        let own = room(&file);
+        let Some((_, allowed)) = RECORDER.iter().find(|(name, _)| *name == own) else {
+            wrong.push(format!("recorder/src/{file}: the room {own} is not in the table"));
+            continue;
+        };
+        for (line, other) in named(&text) {
+            if other != own && !allowed.contains(&other) {
+                wrong.push(format!("recorder/src/{file}:{line}: {own} must not know {other}"));
+            }
+        }
+        // Clocks, and waiting, are in one file.
+        let clocks = ["SystemTime::now", "Instant::now", "clock_gettime", "thread::sleep"];
+        let code = text.split("mod tests").next().unwrap_or_default();
+        if own != "clock" && clocks.iter().any(|clock| code.contains(clock)) {
+            wrong.push(format!("recorder/src/{file}: {own} looks at a clock"));
+        }
+        // One source, one file: they know what all share, and not each other.
+        let source = file.strip_prefix("sources/").and_then(|file| file.strip_suffix(".rs"));
+        if source.is_some_and(|source| !["mod", "text"].contains(&source)) {
+            for at in code.match_indices("super::").map(|(at, _)| at + "super::".len()) {
+                if !code[at..].starts_with("Roots") && !code[at..].starts_with("text") && !code[at..].starts_with('*') {
+                    wrong.push(format!("recorder/src/{file} names another source"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let manifest = fs::read_to_string(root().join("recorder/Cargo.toml")).expect("its manifest");
+    assert!(!manifest.lines().any(|line| line.starts_with("throng-")), "the recorder must link nothing of Throng");
+}
+
+#[test]
 fn files_are_of_a_size_to_be_read() {
     let mut wrong = Vec::new();
     for krate in CRATES {
@@ -376,7 +434,7 @@ fn unsafe_code_stands_in_the_drivers_and_the_ring_only() {
             }
         }
     }
-    for krate in ["engine", "tls", "doctor"] {
+    for krate in ["doctor", "engine", "recorder", "tls"] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a crate");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{krate}");
     }

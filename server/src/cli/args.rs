@@ -16,6 +16,7 @@ Examples:
   throng config explain c2s             what an option means
   throng load --sessions 1000 --pairs 100   synthetic users against a server that runs
   throng doctor --connections 1000000   what this host lacks for so many
+  throng sar                            what this host does, second by second
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
@@ -127,6 +128,7 @@ pub fn root() -> Command {
         .subcommand(store())
         .subcommand(ctl())
         .subcommand(throng_load::command())
+        .subcommand(throng_recorder::sar::command())
         .subcommand(super::bench::command())
         .subcommand(throng_doctor::command())
         .subcommand(Command::new("version").about("Print the version"))

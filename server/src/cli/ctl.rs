@@ -36,7 +36,8 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             let (_, matches) = matches.subcommand().expect("clap requires one");
             let jid = matches.get_one::<String>("jid").cloned().expect("clap requires it");
             let question = format!("Drop what waits for {jid}? Type yes:");
-            if !matches.get_flag("yes") && !(io.terminal && io.confirmed(&question)) {
+            let sure = matches.get_flag("yes") || io.terminal && io.confirmed(&question);
+            if !sure {
                 return Err(Failure::new(Exit::Usage, "nothing was dropped; --yes says that it is meant"));
             }
             Ask::FlushMailbox { jid }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::json;
-use throng_engine::feature::datetime::{self, Precision};
 
 use super::accounts::ask_failure;
 use super::{Exit, Failure, Io, to_json};
@@ -13,7 +12,7 @@ use crate::admin::protocol::{Ask, Done};
 use crate::admin::{KnobChange, KnobRow};
 use crate::config::kind::{Field, Kind};
 use crate::config::knobs::knob;
-use crate::events::{Event, What};
+use crate::events::{Event, utc};
 
 /// Longest time that a knob may be set for, seconds: 30 days.
 const WHILE_S_MAX: u64 = 30 * 86_400;
@@ -151,23 +150,9 @@ fn from(row: &KnobRow) -> String {
 }
 
 fn until(until_s: Option<u64>) -> Option<String> {
-    until_s.map(|until_s| format!("until {}", time(until_s)))
-}
-
-/// A moment, in UTC (XEP-0082 3.2).
-fn time(at_s: u64) -> String {
-    let mut text = Vec::new();
-    datetime::write(&mut text, at_s.saturating_mul(1_000_000), Precision::Seconds);
-    String::from_utf8(text).unwrap_or_default()
+    until_s.map(|until_s| format!("until {}", utc(until_s)))
 }
 
 fn event_line(event: &Event) -> String {
-    let what = match &event.what {
-        What::Knob { key, from, to, until_s } => {
-            let until = until(*until_s).map_or_else(String::new, |until| format!(", {until}"));
-            format!("{key}: {from} -> {to}{until}")
-        }
-        What::Done { order, to, count } => format!("{order}: {to}, {count}"),
-    };
-    format!("{} {what} ({})", time(event.at_s), event.by)
+    format!("{} {} ({})", utc(event.at_s), event.what, event.by)
 }

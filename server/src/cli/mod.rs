@@ -16,6 +16,7 @@ pub mod ctl;
 pub mod import;
 pub mod knob;
 pub mod reference;
+pub mod sar;
 pub mod serve;
 pub mod signals;
 pub mod store;
@@ -307,6 +308,7 @@ fn dispatch(
             ctl::run(name, matches, &loaded(last)?, io)
         }
         ("load", _) => load_with(matches, io),
+        ("sar", _) => sar::run(matches, io),
         ("bench", _) => bench::execute(matches, io, program),
         ("doctor", _) => doctor(matches, io),
         _ => unreachable!("clap knows these commands only"),

@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::table::{Change, Row, Section, TABLE};
 
 /// The sections in the order of the page.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     Section::Addresses,
     Section::Machine,
     Section::Tls,
@@ -19,6 +19,7 @@ const SECTIONS: [Section; 8] = [
     Section::Streams,
     Section::Messages,
     Section::Store,
+    Section::Recorder,
     Section::Log,
 ];
 

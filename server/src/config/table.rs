@@ -96,6 +96,8 @@ choice! {
         Messages = "Messages",
         /// Commits and disk space.
         Store = "Store",
+        /// What the server does, second by second.
+        Recorder = "Activity recorder",
         /// Logs.
         Log = "Logs",
     }
@@ -484,6 +486,14 @@ options! {
     Store Detail Reload free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
         "";
+
+    // Activity recorder.
+    Recorder Detail Restart recorder: bool, Kind::Switch, "true",
+        "Record what host and server do, every second, into the folder recorder of the data folder.",
+        "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
+    Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
+        "Most bytes of all its files together; the oldest seconds go.",
+        "The default holds a day of up to 16 busy shards or 50 idle ones; 64 busy ones take 192MiB a day.";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",

@@ -1,19 +1,25 @@
-//! The operator's HTTP: numbers for Prometheus, whether the server lives, whether it takes clients.
+//! The operator's HTTP: the dashboard, what was recorded, numbers for Prometheus, whether the server lives and takes clients.
 //!
 //! ```text
-//! serve (listeners, connections, bounds) -> guard (who may ask) -> pages: /metrics /health /ready -> dyn Watched
+//! serve (listeners, connections, bounds) -> guard (who may ask) ─┬─> page (the dashboard's files)
+//!                                                                 ├─> history, wrong -> the recorder
+//!                                                                 └─> metrics, health -> dyn Watched
 //! ```
 //!
 //! One thread of its own, which sleeps when nobody asks. The room reads numbers and never commands: that is the control socket's.
 
 mod guard;
 mod health;
+mod history;
 mod metrics;
+mod page;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
 pub use guard::{Guard, TokenFault};
+pub use history::History;
 pub use serve::HttpServer;
 
 use crate::admin::Status;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -18,7 +18,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::guard::{self, Guard};
 use super::health::Turns;
-use super::{Watched, metrics};
+use super::history::{History, Query as Asked, Refused};
+use super::{Watched, metrics, page, wrong};
 
 /// Connections at once; one more waits to be accepted.
 const CONNECTIONS_MAX: usize = 64;
@@ -39,6 +40,9 @@ pub struct HttpServer {
 struct Seen {
     watched: Arc<dyn Watched>,
     turns: Arc<Turns>,
+    history: Option<History>,
+    /// One long look into what was recorded at a time: it takes a core.
+    looking: Arc<Semaphore>,
 }
 
 impl HttpServer {
@@ -46,14 +50,19 @@ impl HttpServer {
     ///
     /// # Errors
     /// The system's.
-    pub fn start(listeners: Vec<(TcpListener, Guard)>, watched: Arc<dyn Watched>) -> io::Result<HttpServer> {
+    pub fn start(
+        listeners: Vec<(TcpListener, Guard)>,
+        watched: Arc<dyn Watched>,
+        history: Option<History>,
+    ) -> io::Result<HttpServer> {
         let addresses = listeners.iter().map(|(listener, _)| listener.local_addr()).collect::<io::Result<Vec<_>>>()?;
         for (listener, _) in &listeners {
             listener.set_nonblocking(true)?;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
-        let serve = move || runtime.block_on(run(listeners, watched, stopped));
+        let seen = Seen { watched, turns: Arc::default(), history, looking: Arc::new(Semaphore::new(1)) };
+        let serve = move || runtime.block_on(run(listeners, seen, stopped));
         let thread = std::thread::Builder::new().name("http".into()).spawn(serve)?;
         Ok(HttpServer { stop, thread: Some(thread), addresses })
     }
@@ -73,11 +82,10 @@ impl Drop for HttpServer {
     }
 }
 
-async fn run(listeners: Vec<(TcpListener, Guard)>, watched: Arc<dyn Watched>, mut stopped: watch::Receiver<bool>) {
-    let turns = Arc::new(Turns::default());
+async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     for (listener, guard) in listeners {
-        let pages = router(guard, Seen { watched: watched.clone(), turns: turns.clone() });
+        let pages = router(guard, seen.clone());
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
         tokio::spawn(accept(listener, pages, room.clone()));
     }
@@ -86,7 +94,7 @@ async fn run(listeners: Vec<(TcpListener, Guard)>, watched: Arc<dyn Watched>, mu
         tokio::select! {
             // Ends the tasks, for the runtime goes with this function.
             _ = stopped.changed() => return,
-            _ = every.tick() => turns.look(&*watched, Instant::now()),
+            _ = every.tick() => seen.turns.look(&*seen.watched, Instant::now()),
         }
     }
 }
@@ -113,7 +121,12 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router, room: Arc<Sema
 fn router(guard: Guard, seen: Seen) -> Router {
     Router::new()
         .route("/metrics", get(numbers))
+        .route("/api/schema", get(schema))
+        .route("/api/series", get(series))
+        .route("/api/now", get(now))
         .route_layer(middleware::from_fn_with_state(guard, guard::check))
+        // The page's own files tell nothing; what it shows it has to ask for.
+        .merge(page::router())
         // Who balances load has no token, and learns nothing here but whether to send clients.
         .route("/health", get(health))
         .route("/ready", get(ready))
@@ -125,6 +138,41 @@ async fn numbers(State(seen): State<Seen>) -> Response {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+/// Looks into what was recorded, off the thread that answers: it may take a while.
+async fn look<T: Send + 'static>(
+    seen: &Seen,
+    look: impl FnOnce(&History) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let Some(history) = seen.history.clone() else {
+        return Err(Refused::absent("nothing is recorded: the option recorder is off"));
+    };
+    let Ok(place) = seen.looking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
+    let looked = tokio::task::spawn_blocking(move || {
+        let found = look(&history);
+        drop(place);
+        found
+    });
+    looked.await.unwrap_or_else(|_| Err(Refused::absent("what was recorded could not be read; the log says why")))
+}
+
+async fn schema(State(seen): State<Seen>) -> Result<Response, Refused> {
+    look(&seen, History::schema).await.map(|told| Json(told).into_response())
+}
+
+async fn series(State(seen): State<Seen>, Query(asked): Query<Asked>) -> Result<Response, Refused> {
+    look(&seen, move |history| history.answer(&asked)).await.map(|told| Json(told).into_response())
+}
+
+/// The state, and what is wrong.
+async fn now(State(seen): State<Seen>) -> Result<Response, Refused> {
+    let status = seen.watched.status();
+    let stuck = seen.turns.stuck(Instant::now());
+    let seconds = look(&seen, History::last_seconds).await;
+    // Without a recorder there are fewer rules, and what stands still is told nevertheless.
+    let wrong = wrong::judge(&status, &stuck, &seconds.unwrap_or_default());
+    Ok(Json(json!({ "status": status, "wrong": wrong })).into_response())
 }
 
 async fn health(State(seen): State<Seen>) -> Response {

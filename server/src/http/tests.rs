@@ -42,7 +42,7 @@ impl Watched for Told {
 fn serve(guard: Guard) -> (Arc<Told>, HttpServer) {
     let told = Arc::new(Told::default());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let server = HttpServer::start(vec![(listener, guard)], told.clone()).expect("it starts");
+    let server = HttpServer::start(vec![(listener, guard)], told.clone(), None).expect("it starts");
     (told, server)
 }
 

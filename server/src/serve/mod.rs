@@ -34,6 +34,7 @@ use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
+use crate::record::Recording;
 use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 
@@ -219,11 +220,21 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
     let running = Arc::new(running);
+    let folder = config.data.join("recorder");
+    let recording = config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, &server.counters));
+    let recording = recording.transpose().map_err(Failure::failed)?;
     let retention = retention::Retention::start(engine, running.clone()).map_err(Failure::failed)?;
+    if let Some(recording) = &recording {
+        let track = recording.handle().clone();
+        running.tell_events(move |event| track.mark(event.at_s * 1_000, event.what.kind(), &event.what.to_string()));
+    }
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
-    let http = watch::start(loaded, &running)?;
+    let history = recording
+        .as_ref()
+        .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
+    let http = watch::start(loaded, &running, history)?;
     print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
     let wished = obey(&running, &wishes);
@@ -233,6 +244,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     running.begin_stop();
     let result = stop(server, &running, grace);
     drop(http);
+    drop(recording);
     drop(admin);
     tracing::info!("stopped");
     result

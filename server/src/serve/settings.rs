@@ -171,8 +171,8 @@ pub(super) fn disk_options(config: &Config) -> disk::Options {
 }
 
 /// Descriptors that connections must leave: the store keeps 256 tables open and opens more while it merges them, and
-/// there are the control socket, the logs and the threads' own.
-const SPARE_DESCRIPTORS: u64 = 512;
+/// there are the control socket, the logs, the threads' own, and the recorder's: one a thread and some thirty.
+const SPARE_DESCRIPTORS: u64 = 704;
 
 /// Raises the limit on descriptors as far as the process may by itself, and returns it.
 pub(super) fn raise_descriptor_limit() -> u64 {

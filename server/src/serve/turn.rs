@@ -15,7 +15,7 @@ use super::{retention, settings};
 use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
 use crate::config::knobs::{Knob, Turn};
 use crate::config::{Config, Knobs, Problems};
-use crate::events::What;
+use crate::events::{Event, What};
 use crate::tls;
 
 /// Who turns a knob if nobody at the control socket does: a reload, ...
@@ -106,6 +106,11 @@ impl Running {
         tracing::info!(by = BY_SOCKET, order, %to, count, "an operator's order was carried out");
         let order = order.to_owned();
         self.events.note(seconds(self.links.clock.now()), BY_SOCKET, What::Done { order, to, count });
+    }
+
+    /// Tells each event that comes to one more, who must not take long over it: the recorder's track of events.
+    pub(super) fn tell_events(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.events.tell(Box::new(listener));
     }
 
     /// Tells those who act by the values, the log and the events.

@@ -9,7 +9,7 @@ use super::control::Running;
 use crate::admin::{Control, Status};
 use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
-use crate::http::{Guard, HttpServer, Number, Watched};
+use crate::http::{Guard, History, HttpServer, Number, Watched};
 
 impl Watched for Running {
     fn status(&self) -> Status {
@@ -23,7 +23,11 @@ impl Watched for Running {
 }
 
 /// Opens the listeners of `admin_http` and serves them. None when it is off, or no default address is free.
-pub(super) fn start(loaded: &Loaded, running: &Arc<Running>) -> Result<Option<HttpServer>, Failure> {
+pub(super) fn start(
+    loaded: &Loaded,
+    running: &Arc<Running>,
+    history: Option<History>,
+) -> Result<Option<HttpServer>, Failure> {
     let config = &loaded.config;
     let token = config.admin_http_token.as_deref().map(Guard::token).transpose();
     let token = token.map_err(|fault| {
@@ -43,9 +47,9 @@ pub(super) fn start(loaded: &Loaded, running: &Arc<Running>) -> Result<Option<Ht
     if listeners.is_empty() {
         return Ok(None);
     }
-    let server = HttpServer::start(listeners, running.clone()).map_err(Failure::failed)?;
+    let server = HttpServer::start(listeners, running.clone(), history).map_err(Failure::failed)?;
     for address in server.addresses() {
-        tracing::info!(%address, "the admin's HTTP is served: /metrics, /health, /ready");
+        tracing::info!(%address, "the operator's HTTP is served: the dashboard, /metrics, /health, /ready");
     }
     Ok(Some(server))
 }

@@ -1,0 +1,212 @@
+//! What recording costs: samples of this host, and of a made-up server with many shards, taken as fast as it goes and
+//! kept in a ring as if a second apart.
+//!
+//! ```text
+//! cargo run --release -p throng-recorder --example cost -- [--samples 2000] [--shards 64] [--load idle|busy]
+//! ```
+//!
+//! Prints, as JSON: CPU microseconds a sample by part, bytes a sample in the ring, what a day of it takes and how long 64 MiB
+//! last, and the memory that the recorder holds.
+
+use std::time::Instant;
+
+use throng_recorder::recorder::{Recorder, Sampler};
+use throng_recorder::ring::Ring;
+use throng_recorder::schema::{Field, Module};
+use throng_recorder::sources::{self, Roots};
+use throng_recorder::table::{Source, Table};
+
+/// Numbers of a shard, of which half are levels: about as many as the engine counts.
+const FIELDS: usize = 56;
+
+/// Names of the made-up numbers.
+const NAMES: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123";
+
+/// Shards whose counters grow by about what 200,000 sessions in all make them grow, noise included.
+struct Shards {
+    count: usize,
+    values: Vec<u64>,
+    /// Mean growth a second of each number of a shard.
+    rates: [f64; FIELDS],
+    seed: u64,
+}
+
+impl Shards {
+    fn new(count: usize, busy: bool) -> Shards {
+        // Idle: sessions that ping, a little presence. Busy: 20,000 stanzas a second over all shards.
+        let scale = if busy { 20_000.0 } else { 700.0 } / count as f64;
+        let mut rates = [0.0; FIELDS];
+        for (at, rate) in rates.iter_mut().enumerate() {
+            // Kinds of numbers: bytes, stanzas, turns, seldom events, and some that never move.
+            *rate = [100.0 * scale, scale, scale / 2.0, scale / 50.0, scale / 1000.0, 0.0, 0.0, 0.0][at % 8];
+        }
+        Shards { count, values: vec![1_000_000; count * FIELDS], rates, seed: 1 }
+    }
+
+    /// Of 0 to 1; xorshift (Marsaglia 2003).
+    fn random(&mut self) -> f64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        (self.seed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+impl Source for Shards {
+    fn modules(&self) -> Vec<Module> {
+        let field = |at: usize| if at.is_multiple_of(2) { Field::count } else { Field::gauge };
+        let fields = (0..FIELDS).map(|at| field(at)(&NAMES[at..=at], "", 7, "A made-up number.")).collect();
+        vec![Module::single("shard", "Made-up shards.", fields).by("shard", 1024)]
+    }
+
+    fn sample(&mut self, tables: &mut [Table]) {
+        let mut name = [0; 20];
+        for shard in 0..self.count {
+            for at in 0..FIELDS {
+                // Events at random have a variance of their mean; of twelve uniform numbers the sum is about normal.
+                let mean = self.rates[at];
+                let normal = (0..12).map(|_| self.random()).sum::<f64>() - 6.0;
+                let uniform = self.random();
+                let value = &mut self.values[shard * FIELDS + at];
+                let events =
+                    if mean < 3.0 { f64::from(uniform < mean) } else { (mean + mean.sqrt() * normal).max(0.0) };
+                *value = match at % 2 {
+                    0 => *value + events as u64,
+                    _ => value.saturating_add_signed((events - mean) as i64),
+                };
+            }
+            let length = digits(shard, &mut name);
+            if let Some(row) = tables[0].row(&name[..length]) {
+                row.copy_from_slice(&self.values[shard * FIELDS..][..FIELDS]);
+            }
+        }
+    }
+}
+
+fn digits(number: usize, into: &mut [u8]) -> usize {
+    use std::io::Write;
+    let length = into.len();
+    let mut rest = &mut *into;
+    write!(rest, "{number}").expect("it fits");
+    length - rest.len()
+}
+
+/// CPU time of this thread, in microseconds.
+fn cpu_us() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}
+
+fn argument<T: std::str::FromStr>(name: &str, default: T) -> T {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
+    arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn memory_kib(key: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+fn main() {
+    let (samples, shards) = (argument("--samples", 2000_u64), argument("--shards", 64_usize));
+    let load = argument("--load", "idle".to_owned());
+    let roots = Roots::of(std::process::id());
+    // Threads of a server with as many shards, which sleep.
+    for shard in 0..shards {
+        let name = format!("shard-{shard}");
+        let sleeper = std::thread::Builder::new().name(name).stack_size(64 << 10);
+        sleeper
+            .spawn(|| {
+                loop {
+                    std::thread::park()
+                }
+            })
+            .expect("a thread");
+    }
+    let before_kib = memory_kib("RssAnon:");
+    let mut all = sources::all(&roots);
+    if shards > 0 {
+        all.push(Box::new(Shards::new(shards, load == "busy")));
+    }
+    // Sources one by one.
+    let mut by_source = serde_json::Map::new();
+    for source in &mut all {
+        let modules = source.modules();
+        let mut tables: Vec<Table> = modules.iter().map(Table::new).collect();
+        let mut taken = |times: u64| {
+            let began = cpu_us();
+            for _ in 0..times {
+                tables.iter_mut().for_each(|table| table.begin(true));
+                source.sample(&mut tables);
+            }
+            (cpu_us() - began) / times as f64
+        };
+        taken(3);
+        let names: Vec<&str> = modules.iter().map(|module| &*module.name).collect();
+        by_source.insert(names.join("+"), ((taken(200) * 10.0).round() / 10.0).into());
+    }
+    let folder = std::env::temp_dir().join(format!("throng-recorder-cost-{}", std::process::id()));
+    let ring = Ring::open(&folder, 64 << 20).expect("a folder");
+    let sampler = Sampler::new(sources::origin(&roots, 1000, "cost"), all);
+    let mut recorder = Recorder::new(sampler, 4 << 20, Some(ring));
+    let (wall_ms, began, cpu_began) = (1_795_000_000_000, Instant::now(), cpu_us());
+    for second in 0..samples {
+        // A second apart, and not quite.
+        recorder.tick(wall_ms + second * 1000 + second * 7 % 3, second * 1_000_000 + second * 7919 % 400);
+    }
+    let (cpu, wall) = (cpu_us() - cpu_began, began.elapsed());
+    let bytes = recorder.ring().expect("one was given").bytes();
+    let recent = recorder.handle().recent().len();
+    let slots = recorder.sampler().shape().slots();
+    let kib = memory_kib("RssAnon:") - before_kib;
+    // What a simpler code would take: a bit for each number that changed, and its difference by sevens of bits.
+    let mut plain = 0_u64;
+    let mut last: Vec<u64> = Vec::new();
+    for part in throng_recorder::ring::parts(&folder).expect("a folder") {
+        for item in throng_recorder::read::items(&std::fs::read(part.path).expect("a file")) {
+            let throng_recorder::read::Item::Sample(sample) = item else { continue };
+            last.resize(sample.values.len(), 0);
+            plain += 7 + sample.values.len().div_ceil(8) as u64;
+            for (last, value) in last.iter_mut().zip(&sample.values) {
+                let difference = value.wrapping_sub(*last) as i64;
+                let zigzag = (difference << 1 ^ difference >> 63) as u64;
+                plain += u64::from((u64::BITS - zigzag.leading_zeros()).div_ceil(7));
+                *last = *value;
+            }
+        }
+    }
+    // Decoding, as a reader does.
+    let began = cpu_us();
+    let mut read = 0_u64;
+    for part in throng_recorder::ring::parts(&folder).expect("a folder") {
+        let bytes = std::fs::read(part.path).expect("a file");
+        read += throng_recorder::read::items(&bytes).len() as u64;
+    }
+    let decoded = cpu_us() - began;
+    std::fs::remove_dir_all(&folder).expect("it is there");
+    let a_sample = bytes as f64 / samples as f64;
+    let round = |number: f64| (number * 10.0).round() / 10.0;
+    let result = serde_json::json!({
+        "program": "recorder",
+        "command": std::env::args().skip(1).fold("cargo run --release -p throng-recorder --example cost --".to_owned(), |all, one| all + " " + &one),
+        "kernel": recorder.sampler().shape().schema().origin.kernel,
+        "samples": samples,
+        "shards": shards,
+        "load": load,
+        "numbers": slots,
+        "cpu_us_a_sample": round(cpu / samples as f64),
+        "percent_of_a_core": (cpu / samples as f64 / 1e4 * 1000.0).round() / 1000.0,
+        "wall_us_a_sample": round(wall.as_micros() as f64 / samples as f64),
+        "source_us_a_sample": by_source,
+        "bytes_a_sample": round(a_sample),
+        "bytes_a_sample_by_bitmap_and_varint": round(plain as f64 / samples as f64),
+        "mib_a_day": round(a_sample * 86_400.0 / f64::from(1 << 20)),
+        "hours_in_64_mib": round(f64::from(64 << 20) / a_sample / 3600.0),
+        "memory_kib": kib,
+        "window_kib": recent >> 10,
+        "items_read": read,
+        "read_us_an_item": round(decoded / read as f64),
+    });
+    println!("{}", serde_json::to_string_pretty(&result).expect("JSON"));
+}

@@ -1,0 +1,93 @@
+//! The only place where the crate looks at a clock or waits.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::recorder::{Event, Recorder};
+
+/// Milliseconds since 1970 (UTC).
+pub fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Microseconds of the clock that is never set.
+pub fn monotonic_us() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// The wish to end, for one who waits.
+#[derive(Debug, Default)]
+pub struct Stop {
+    wished: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn wished(&self) -> MutexGuard<'_, bool> {
+        self.wished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wishes it.
+    pub fn set(&self) {
+        *self.wished() = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it is wished.
+    pub fn is_set(&self) -> bool {
+        *self.wished()
+    }
+
+    /// Waits so long, or until it is wished. Returns whether it is.
+    pub fn wait(&self, time: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.wished(), time, |wished| !*wished);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Moments at even distances; those that were slept through are left out.
+#[derive(Debug)]
+pub struct Pace {
+    interval_us: u64,
+    next_us: u64,
+}
+
+impl Pace {
+    /// From now on, in step with the second of the wall clock.
+    pub fn new(interval: Duration) -> Pace {
+        let interval_us = (interval.as_micros() as u64).max(1);
+        let ahead = interval_us - wall_ms() * 1000 % interval_us;
+        Pace { interval_us, next_us: monotonic_us() + ahead }
+    }
+
+    /// The first moment is now.
+    pub fn at_once(interval: Duration) -> Pace {
+        Pace { interval_us: (interval.as_micros() as u64).max(1), next_us: monotonic_us() }
+    }
+
+    /// Waits for the next moment. False if the end is wished.
+    pub fn wait(&mut self, stop: &Stop) -> bool {
+        let now_us = monotonic_us();
+        if now_us >= self.next_us {
+            let late = (now_us - self.next_us) / self.interval_us + 1;
+            self.next_us += if late > 1 { late * self.interval_us } else { 0 };
+        }
+        let wait = Duration::from_micros(self.next_us.saturating_sub(now_us));
+        self.next_us += self.interval_us;
+        !stop.wait(wait)
+    }
+}
+
+/// Records until the end is wished; `told` hears what an operator should.
+pub fn run(recorder: &mut Recorder, interval: Duration, stop: &Stop, told: &mut dyn FnMut(Event)) {
+    let mut pace = Pace::new(interval);
+    while pace.wait(stop) {
+        if let Some(event) = recorder.tick(wall_ms(), monotonic_us()) {
+            told(event);
+        }
+    }
+    recorder.stop(wall_ms());
+}

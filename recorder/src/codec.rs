@@ -1,0 +1,231 @@
+//! Samples as bytes: each number by what it differs from what was expected of it.
+//!
+//! Of a number that only grows the growth is expected to be the mean of the last ones, of a level none. How far off such
+//! expectations were of late tells how many bits the next difference is likely to have; the coder's chances hang on that
+//! alone, so that thousands of numbers share them and learn in seconds. A number that stands still costs a thousandth of
+//! a bit. Coding and decoding are one function over [`Bits`], and all arithmetic wraps: whatever goes in comes out.
+//!
+//! The first sample after [`Codec::begin`] stands alone; each later one needs those before it.
+
+use crate::coder::{Bits, Chance, Reader, Writer};
+use crate::table::ABSENT;
+
+/// Means are kept in sixteenths, and move by an eighth of the way.
+const PARTS: u32 = 4;
+const INERTIA: u32 = 3;
+
+/// Differences of so many bits or more, and numbers that come or go, are told in full.
+const CLASSES: usize = 64;
+const IN_FULL: usize = CLASSES - 1;
+
+/// Kinds of surroundings: the size of late differences in steps of half a bit, and the first two samples.
+const SIZES: usize = 128;
+const PLACES: usize = SIZES + 2;
+
+/// What is remembered of one number.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    last: u64,
+    /// Mean growth.
+    trend: i64,
+    /// Mean size of the difference.
+    size: u64,
+    grows: bool,
+}
+
+impl Slot {
+    fn place(&self) -> usize {
+        let bits = u64::BITS - self.size.leading_zeros();
+        if bits < 2 {
+            return bits as usize;
+        }
+        (2 * bits as usize + (self.size >> (bits - 2) & 1) as usize).min(SIZES - 1)
+    }
+
+    fn learn(&mut self, value: u64, difference: u64, age: u32) {
+        if age > 0 && value != ABSENT && self.last != ABSENT {
+            let growth = value.wrapping_sub(self.last) as i64;
+            let size = difference.min(1 << 48) << PARTS;
+            if age == 1 {
+                self.trend = growth.wrapping_shl(PARTS);
+                // Of a growth that was seen once the next is likely to be off by less than it.
+                self.size = size >> 2;
+            } else {
+                self.trend = self.trend.wrapping_add(growth.wrapping_shl(PARTS).wrapping_sub(self.trend) >> INERTIA);
+                self.size = self.size.wrapping_add_signed((size as i64 - self.size as i64) >> INERTIA);
+            }
+            if !self.grows {
+                self.trend = 0;
+            }
+        }
+        self.last = value;
+    }
+}
+
+/// How likely what is in certain surroundings.
+#[derive(Clone)]
+struct Place {
+    same: Chance,
+    negative: Chance,
+    /// A tree of six levels over the number of bits.
+    classes: [Chance; CLASSES],
+}
+
+/// One direction of a run of samples.
+pub(crate) struct Codec {
+    slots: Vec<Slot>,
+    places: Vec<Place>,
+    /// The first bit behind the leading one, by the number of bits.
+    next: [Chance; CLASSES],
+    age: u32,
+}
+
+impl Default for Codec {
+    fn default() -> Codec {
+        Codec { slots: Vec::new(), places: Vec::new(), next: [Chance::NEW; CLASSES], age: 0 }
+    }
+}
+
+impl Codec {
+    /// Forgets what came before; `growing` says for each slot whether its number only grows.
+    pub(crate) fn begin(&mut self, growing: &[bool]) {
+        self.slots.clear();
+        self.slots.extend(growing.iter().map(|grows| Slot { grows: *grows, ..Slot::default() }));
+        self.places.clear();
+        let place = Place { same: Chance::NEW, negative: Chance::NEW, classes: [Chance::NEW; CLASSES] };
+        self.places.resize(PLACES, place);
+        self.next = [Chance::NEW; CLASSES];
+        self.age = 0;
+    }
+
+    /// Appends a sample, which has as many numbers as there are slots.
+    pub(crate) fn encode(&mut self, values: &[u64], out: &mut Vec<u8>) {
+        assert_eq!(values.len(), self.slots.len(), "a sample of another shape");
+        let mut writer = Writer::new(out);
+        for (at, value) in values.iter().enumerate() {
+            self.number(&mut writer, at, *value);
+        }
+        writer.finish();
+        self.age = self.age.saturating_add(1);
+    }
+
+    /// Reads the next sample into `values`, which has as many numbers as there are slots.
+    pub(crate) fn decode(&mut self, bytes: &[u8], values: &mut [u64]) {
+        assert_eq!(values.len(), self.slots.len(), "a sample of another shape");
+        let mut reader = Reader::new(bytes);
+        for (at, value) in values.iter_mut().enumerate() {
+            *value = self.number(&mut reader, at, 0);
+        }
+        self.age = self.age.saturating_add(1);
+    }
+
+    /// One number: goes out through a writer, or comes from a reader, which does not look at `value`.
+    fn number(&mut self, bits: &mut impl Bits, at: usize, value: u64) -> u64 {
+        let slot = &mut self.slots[at];
+        let place = match self.age {
+            0 | 1 => SIZES + self.age as usize,
+            _ => slot.place(),
+        };
+        let place = &mut self.places[place];
+        let expected = match slot.last {
+            ABSENT => ABSENT,
+            last => last.wrapping_add_signed(slot.trend >> PARTS),
+        };
+        let difference = value.wrapping_sub(expected) as i64;
+        // A number that comes or goes.
+        let told = (slot.last == ABSENT) != (value == ABSENT);
+        if !bits.bit(&mut place.same, difference != 0 || told) {
+            slot.learn(expected, 0, self.age);
+            return expected;
+        }
+        let length = (u64::BITS - difference.unsigned_abs().leading_zeros()) as usize;
+        let class = if told || length >= IN_FULL { IN_FULL } else { length };
+        let class = tree(bits, &mut place.classes, class);
+        if class == IN_FULL {
+            let value = bits.plain(64, value);
+            slot.learn(value, 1 << 48, self.age);
+            return value;
+        }
+        let negative = bits.bit(&mut place.negative, difference < 0);
+        let size = difference.unsigned_abs();
+        let size = match class as u32 {
+            0 => 0,
+            1 => 1,
+            length => {
+                let below = length - 2;
+                let second = bits.bit(&mut self.next[class], size >> below & 1 == 1);
+                1 << (length - 1) | u64::from(second) << below | bits.plain(below, size & ((1 << below) - 1))
+            }
+        };
+        let difference = if negative { (size as i64).wrapping_neg() } else { size as i64 };
+        let value = expected.wrapping_add_signed(difference);
+        slot.learn(value, size, self.age);
+        value
+    }
+}
+
+/// A number of six bits by a tree of chances.
+fn tree(bits: &mut impl Bits, chances: &mut [Chance; CLASSES], number: usize) -> usize {
+    let mut at = 1;
+    for level in (0..6).rev() {
+        at = at << 1 | usize::from(bits.bit(&mut chances[at], number >> level & 1 == 1));
+    }
+    at - CLASSES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(growing: &[bool], samples: &[Vec<u64>]) -> usize {
+        let (mut encoder, mut decoder) = (Codec::default(), Codec::default());
+        encoder.begin(growing);
+        decoder.begin(growing);
+        let mut bytes = 0;
+        for sample in samples {
+            let mut out = Vec::new();
+            encoder.encode(sample, &mut out);
+            let mut back = vec![0; growing.len()];
+            decoder.decode(&out, &mut back);
+            assert_eq!(&back, sample);
+            bytes += out.len();
+        }
+        bytes
+    }
+
+    fn number() -> impl Strategy<Value = u64> {
+        let ends =
+            prop::sample::select(vec![0, 1, ABSENT, ABSENT - 1, 1 << 63, (1 << 62) - 1, 1 << 62, i64::MAX as u64]);
+        prop_oneof![ends, 0..2000_u64, any::<u64>()]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_goes_in_comes_out(
+            growing in prop::collection::vec(any::<bool>(), 1..6),
+            numbers in prop::collection::vec(number(), 0..240),
+        ) {
+            let samples: Vec<Vec<u64>> = numbers.chunks_exact(growing.len()).map(<[u64]>::to_vec).collect();
+            round_trip(&growing, &samples);
+        }
+
+        #[test]
+        fn anything_decodes_to_something(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut codec = Codec::default();
+            codec.begin(&[true, false, true]);
+            for part in bytes.chunks(20) {
+                codec.decode(part, &mut [0; 3]);
+            }
+        }
+    }
+
+    #[test]
+    fn steady_numbers_cost_next_to_nothing() {
+        let growing = vec![true; 1000];
+        let samples: Vec<Vec<u64>> = (0..100).map(|t| (0..1000).map(|n| n * 1_000_000 + t * n).collect()).collect();
+        let bytes = round_trip(&growing, &samples);
+        let first = round_trip(&growing, &samples[..2]);
+        assert!(bytes - first < 400, "{bytes} bytes, {first} of them for the first two");
+    }
+}

@@ -1,0 +1,204 @@
+//! Bytes of a recording back into samples and marks, past any damage.
+//!
+//! A record whose checksum differs ends its segment: what follows is skipped up to the next schema or segment, and how much
+//! that was is told. Nothing that comes in can do more harm than that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::codec::Codec;
+use crate::record::{self, Front, MAGIC, Mark, RecordKind};
+use crate::schema::Schema;
+use crate::table::{Sample, Shape};
+
+/// What a recording tells, in its order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// A moment.
+    Sample(Sample),
+    /// Something that happened.
+    Mark(Mark),
+    /// Bytes that could not be read.
+    Damage(Damage),
+}
+
+/// Why bytes could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// A record is not as it was written.
+    Changed,
+    /// A record is cut off: the recorder was killed, the machine lost power, or the file was cut.
+    CutOff,
+    /// The beginning is not a recording's.
+    NoRecording,
+    /// The recording is of a form that this program does not know.
+    OtherForm,
+    /// Its description of the fields is damaged, and no other file has it.
+    SchemaLost,
+    /// A record is whole, but says what cannot be.
+    Senseless,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Changed => "a record is not as it was written (its checksum differs)",
+            Why::CutOff => "the last record is cut off (the recorder was killed there, or the file was cut)",
+            Why::NoRecording => "this is not a recording",
+            Why::OtherForm => {
+                "the recording is of another form than this program knows; read it with the one that made it"
+            }
+            Why::SchemaLost => "the description of its fields is damaged, and no other file has it",
+            Why::Senseless => "a record is whole but makes no sense; please report this",
+        })
+    }
+}
+
+/// Bytes that were skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// Where they begin in their file.
+    pub offset: u64,
+    /// How many they are.
+    pub bytes: u64,
+    /// Why.
+    pub why: Why,
+}
+
+/// Reads recordings; knows the schemas it has met.
+#[derive(Default)]
+pub struct Decoder {
+    schemas: BTreeMap<u32, Arc<Schema>>,
+    shape: Option<Arc<Shape>>,
+    codec: Codec,
+    /// Behind damage, for which the next SYNC has not come yet.
+    lost: Option<Why>,
+}
+
+impl Decoder {
+    /// Takes the schema from a file's first bytes, if it is there.
+    pub fn learn(&mut self, head: &[u8]) -> Option<Arc<Schema>> {
+        match record::front(head.strip_prefix(MAGIC)?) {
+            Front::Record(RecordKind::Schema, content, _) => self.schema(content),
+            _ => None,
+        }
+    }
+
+    fn schema(&mut self, content: &[u8]) -> Option<Arc<Schema>> {
+        let name = record::name_of(content);
+        if let Some(known) = self.schemas.get(&name) {
+            return Some(known.clone());
+        }
+        let schema = Arc::new(Schema::from_bytes(content).ok()?);
+        self.schemas.insert(name, schema.clone());
+        Some(schema)
+    }
+
+    /// Before another file.
+    pub fn restart(&mut self) {
+        (self.shape, self.lost) = (None, None);
+    }
+
+    /// The next item of a file that is in `bytes` from its first on, from `at` on, which moves behind it. None at the end;
+    /// a record of which there is only the beginning is damage if the file is `whole`, and otherwise left for later.
+    pub fn next(&mut self, bytes: &[u8], at: &mut usize, whole: bool) -> Option<Item> {
+        loop {
+            let rest = &bytes[*at..];
+            if rest.is_empty() {
+                return None;
+            }
+            if let Some(why) = self.lost {
+                let Some(item) = self.find(bytes, at, 0, why, whole) else { continue };
+                return item;
+            }
+            if *at == 0 {
+                if rest.starts_with(MAGIC) {
+                    *at = MAGIC.len();
+                    continue;
+                }
+                if MAGIC.starts_with(rest) && !whole {
+                    return None;
+                }
+                let form = MAGIC.iter().position(|byte| *byte == b' ').expect("a form") + 1;
+                let why = match () {
+                    () if MAGIC.starts_with(rest) => Why::CutOff,
+                    () if rest.starts_with(&MAGIC[..form]) => Why::OtherForm,
+                    () => Why::NoRecording,
+                };
+                return self.skip(bytes, at, why, whole);
+            }
+            let (kind, content, length) = match record::front(rest) {
+                Front::Record(kind, content, length) => (kind, content, length),
+                Front::Wrong => return self.skip(bytes, at, Why::Changed, whole),
+                // A length that was changed may point behind the end as well.
+                Front::Short if record::next_sync(rest, 1).is_some() => {
+                    return self.skip(bytes, at, Why::Changed, whole);
+                }
+                Front::Short if whole => {
+                    let why = if record::any_behind(rest) { Why::Changed } else { Why::CutOff };
+                    return self.skip(bytes, at, why, whole);
+                }
+                Front::Short => return None,
+            };
+            match self.record(kind, content) {
+                Ok(item) => {
+                    *at += length;
+                    if item.is_some() {
+                        return item;
+                    }
+                }
+                Err(why) => return self.skip(bytes, at, why, whole),
+            }
+        }
+    }
+
+    fn skip(&mut self, bytes: &[u8], at: &mut usize, why: Why, whole: bool) -> Option<Item> {
+        self.shape = None;
+        self.find(bytes, at, 1, why, whole).flatten()
+    }
+
+    /// Goes to the next SYNC, `least` bytes ahead or more, or as far as it is known not to be. What was skipped is the item, if
+    /// anything was; nothing at all if the SYNC is right here.
+    fn find(&mut self, bytes: &[u8], at: &mut usize, least: usize, why: Why, whole: bool) -> Option<Option<Item>> {
+        let (offset, rest) = (*at, &bytes[*at..]);
+        let (skipped, found) = match record::next_sync(rest, least) {
+            Some(ahead) => (ahead, true),
+            None if whole => (rest.len(), true),
+            // Its beginning may be there already.
+            None => ((rest.len() + 1).saturating_sub(record::SYNC.len()).max(least), false),
+        };
+        *at += skipped;
+        self.lost = if found { None } else { Some(why) };
+        let damage = Item::Damage(Damage { offset: offset as u64, bytes: skipped as u64, why });
+        match (skipped, found) {
+            (0, true) => None,
+            (0, false) => Some(None),
+            _ => Some(Some(damage)),
+        }
+    }
+
+    fn record(&mut self, kind: RecordKind, content: &[u8]) -> Result<Option<Item>, Why> {
+        let (shape, coded) = match kind {
+            RecordKind::Schema => return self.schema(content).map(|_| None).ok_or(Why::Senseless),
+            RecordKind::Mark => return record::mark(content).map(|mark| Some(Item::Mark(mark))).ok_or(Why::Senseless),
+            RecordKind::Segment => {
+                let (name, rest) = record::segment_schema(content).ok_or(Why::Senseless)?;
+                let schema = self.schemas.get(&name).ok_or(Why::SchemaLost)?;
+                let (shape, coded) = record::segment_shape(schema, rest).map_err(|_| Why::Senseless)?;
+                self.codec.begin(&shape.growing());
+                (self.shape.insert(Arc::new(shape)), coded)
+            }
+            RecordKind::Sample => (self.shape.as_mut().ok_or(Why::Senseless)?, content),
+        };
+        let mut values = vec![0; shape.slots()];
+        self.codec.decode(coded, &mut values);
+        Ok(Some(Item::Sample(Sample { shape: shape.clone(), values })))
+    }
+}
+
+/// All items of a file that is no longer written.
+pub fn items(bytes: &[u8]) -> Vec<Item> {
+    let (mut decoder, mut at) = (Decoder::default(), 0);
+    std::iter::from_fn(|| decoder.next(bytes, &mut at, true)).collect()
+}

@@ -1,0 +1,270 @@
+//! The bytes of a recording: records with a checksum each, and places to go on from behind damage.
+//!
+//! ```text
+//! file:     MAGIC, then parts
+//! part:     SYNC record(schema) | SYNC record(segment) | record(sample) | record(mark)
+//! record:   kind (1 byte) | length of the content (LEB128) | content | CRC-32C of all of these (4 bytes, little-endian)
+//! schema:   the schema as JSON; its checksum is its name
+//! segment:  name of its schema (4) | for each module: count of rows, their names (length, bytes; LEB128) | first sample
+//! sample:   the next sample, coded (see `codec`)
+//! mark:     wall clock in ms (8) | length of the kind (1) | kind | text
+//! ```
+//!
+//! A segment needs nothing in front of it but its schema, which any file of the recording has. The room knows bytes and
+//! no files.
+
+use std::sync::Arc;
+
+use crate::codec::Codec;
+use crate::schema::Schema;
+use crate::table::Shape;
+
+/// A file's first bytes; the last digits are the version of the form.
+pub const MAGIC: &[u8; 16] = b"throng-record 1\n";
+
+/// In front of each schema and segment: where a reader goes on behind damage.
+pub(crate) const SYNC: &[u8; 8] = b"\xd3\x1eTHRONG";
+
+/// Content of a record at most.
+pub(crate) const CONTENT_MAX: usize = 4 << 20;
+
+/// What a record is; no kind is SYNC's first byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    Schema = 1,
+    Segment = 2,
+    Sample = 3,
+    Mark = 4,
+}
+
+impl RecordKind {
+    fn of(byte: u8) -> Option<RecordKind> {
+        use RecordKind::{Mark, Sample, Schema, Segment};
+        [Schema, Segment, Sample, Mark].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Something that happened, among the samples.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Milliseconds since 1970 (UTC).
+    pub wall_ms: u64,
+    /// One word: `start`, `stop`, `gap`, `knob`.
+    pub kind: String,
+    /// A sentence.
+    pub text: String,
+}
+
+impl Mark {
+    /// A mark; a kind of over 255 bytes and a text of over 64 KiB are cut.
+    pub fn new(wall_ms: u64, kind: &str, text: &str) -> Mark {
+        let cut = |text: &str, max: usize| {
+            let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+            text[..end.unwrap_or(0)].to_owned()
+        };
+        Mark { wall_ms, kind: cut(kind, 255), text: cut(text, 1 << 16) }
+    }
+}
+
+/// The name of a schema: the checksum of its bytes.
+pub(crate) fn name_of(schema: &[u8]) -> u32 {
+    crc32c::crc32c(schema)
+}
+
+fn leb128(mut number: usize, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// A number from the front, of five bytes at most.
+fn take_leb128(bytes: &mut &[u8]) -> Option<usize> {
+    let mut number = 0;
+    for shift in (0..35).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn record(kind: RecordKind, content: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(kind as u8);
+    leb128(content.len(), out);
+    out.extend_from_slice(content);
+    let sum = crc32c::crc32c(&out[start..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Appends a record of any kind and content, with the right checksum and the SYNC that it needs.
+#[cfg(feature = "testing")]
+pub fn sealed(kind: u8, content: &[u8], out: &mut Vec<u8>) {
+    let Some(kind) = RecordKind::of(kind) else { return };
+    if matches!(kind, RecordKind::Schema | RecordKind::Segment) {
+        out.extend_from_slice(SYNC);
+    }
+    record(kind, content, out);
+}
+
+/// Writes records; keeps its buffers.
+#[derive(Default)]
+pub struct Pen {
+    codec: Codec,
+    content: Vec<u8>,
+}
+
+impl Pen {
+    /// Appends what a file begins with.
+    pub fn head(&mut self, schema: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(SYNC);
+        record(RecordKind::Schema, schema, out);
+    }
+
+    /// Appends a sample that stands alone; those behind it follow from it.
+    pub fn segment(&mut self, schema: u32, shape: &Shape, values: &[u64], out: &mut Vec<u8>) {
+        let content = &mut self.content;
+        content.clear();
+        content.extend_from_slice(&schema.to_le_bytes());
+        for rows in shape.rows() {
+            leb128(rows.len(), content);
+            for name in rows {
+                leb128(name.len(), content);
+                content.extend_from_slice(name.as_bytes());
+            }
+        }
+        self.codec.begin(&shape.growing());
+        self.codec.encode(values, content);
+        out.extend_from_slice(SYNC);
+        record(RecordKind::Segment, content, out);
+    }
+
+    /// Appends the next sample of the segment.
+    pub fn sample(&mut self, values: &[u64], out: &mut Vec<u8>) {
+        self.content.clear();
+        self.codec.encode(values, &mut self.content);
+        record(RecordKind::Sample, &self.content, out);
+    }
+
+    /// Appends a mark.
+    pub fn mark(&mut self, mark: &Mark, out: &mut Vec<u8>) {
+        self.content.clear();
+        self.content.extend_from_slice(&mark.wall_ms.to_le_bytes());
+        self.content.push(mark.kind.len() as u8);
+        self.content.extend_from_slice(mark.kind.as_bytes());
+        self.content.extend_from_slice(mark.text.as_bytes());
+        record(RecordKind::Mark, &self.content, out);
+    }
+}
+
+/// A whole record at the front of `bytes`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Front<'a> {
+    /// It, and the bytes that it takes with the SYNC in front of it.
+    Record(RecordKind, &'a [u8], usize),
+    /// What there is could be the beginning of one.
+    Short,
+    /// It is none, or its checksum differs.
+    Wrong,
+}
+
+/// Looks at the front of bytes.
+pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
+    let synced = bytes.strip_prefix(SYNC);
+    if synced.is_none() && SYNC.starts_with(bytes) {
+        return Front::Short;
+    }
+    let whole = synced.unwrap_or(bytes);
+    let Some(kind) = whole.first() else { return Front::Short };
+    let Some(kind) = RecordKind::of(*kind) else { return Front::Wrong };
+    // Only where there is a SYNC does a reader find its way without the records in front.
+    if synced.is_some() != matches!(kind, RecordKind::Schema | RecordKind::Segment) {
+        return Front::Wrong;
+    }
+    let mut rest = &whole[1..];
+    let Some(length) = take_leb128(&mut rest) else {
+        return if rest.is_empty() && whole.len() < 6 { Front::Short } else { Front::Wrong };
+    };
+    if length > CONTENT_MAX {
+        return Front::Wrong;
+    }
+    let Some((content, sum)) = rest.split_at_checked(length) else { return Front::Short };
+    let Some(sum) = sum.first_chunk() else { return Front::Short };
+    let summed = whole.len() - rest.len() + length;
+    if crc32c::crc32c(&whole[..summed]) != u32::from_le_bytes(*sum) {
+        return Front::Wrong;
+    }
+    Front::Record(kind, content, bytes.len() - whole.len() + summed + sum.len())
+}
+
+/// Bytes up to the next SYNC, that are `least` or more.
+pub(crate) fn next_sync(bytes: &[u8], least: usize) -> Option<usize> {
+    let behind = bytes.get(least..)?;
+    behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + least)
+}
+
+/// Whether a whole record stands somewhere behind the front, so that this is not the end. Looks no further than a few
+/// samples.
+pub(crate) fn any_behind(bytes: &[u8]) -> bool {
+    const LOOK: usize = 4 << 10;
+    const LONG: usize = 16 << 10;
+    let windows = (1..bytes.len().min(LOOK)).map(|at| &bytes[at..bytes.len().min(at + LONG)]);
+    windows.into_iter().any(|window| matches!(front(window), Front::Record(..)))
+}
+
+/// The name of a segment's schema, and what stands behind it.
+pub(crate) fn segment_schema(content: &[u8]) -> Option<(u32, &[u8])> {
+    let (name, rest) = content.split_first_chunk()?;
+    Some((u32::from_le_bytes(*name), rest))
+}
+
+/// The shape of a segment, and the first sample behind it.
+///
+/// # Errors
+/// What does not fit.
+pub(crate) fn segment_shape<'a>(schema: &Arc<Schema>, content: &'a [u8]) -> Result<(Shape, &'a [u8]), String> {
+    let mut rest = content;
+    let short = || "names are cut off".to_owned();
+    let mut rows = Vec::with_capacity(schema.modules.len());
+    for _ in &schema.modules {
+        let count = take_leb128(&mut rest).filter(|count| *count <= rest.len()).ok_or_else(short)?;
+        let mut names = Vec::with_capacity(count);
+        for _ in 0..count {
+            let length = take_leb128(&mut rest).ok_or_else(short)?;
+            let name = rest.split_off(..length).ok_or_else(short)?;
+            names.push(str::from_utf8(name).map_err(|error| error.to_string())?.to_owned());
+        }
+        rows.push(names);
+    }
+    Ok((Shape::new(schema.clone(), rows)?, rest))
+}
+
+/// A mark from its content.
+pub(crate) fn mark(content: &[u8]) -> Option<Mark> {
+    let (wall_ms, rest) = content.split_first_chunk()?;
+    let (length, rest) = rest.split_first()?;
+    let (kind, text) = rest.split_at_checked(usize::from(*length))?;
+    let owned = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
+    Some(Mark { wall_ms: u64::from_le_bytes(*wall_ms), kind: owned(kind)?, text: owned(text)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_cut_between_letters() {
+        let long = Mark::new(1, &"é".repeat(200), &"é".repeat(1 << 16));
+        assert_eq!((long.kind.len(), long.text.len()), (254, 1 << 16));
+        let mut bytes = Vec::new();
+        Pen::default().mark(&long, &mut bytes);
+        let Front::Record(RecordKind::Mark, content, length) = front(&bytes) else { panic!("a mark") };
+        assert_eq!((mark(content), length), (Some(long), bytes.len()));
+    }
+}

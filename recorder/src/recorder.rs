@@ -1,0 +1,273 @@
+//! Sources to samples, samples to the window in memory and to the ring of files. Time is an argument.
+//!
+//! What goes wrong with the ring never ends a recording: it goes on in memory, tries again every ten seconds, and puts a
+//! mark where seconds are missing.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::record::{self, Mark, Pen};
+use crate::ring::Ring;
+use crate::schema::{Origin, Schema};
+use crate::table::{Sample, Shape, Source, Table};
+use crate::window::Window;
+
+/// Samples of a segment: damage takes no more than these.
+pub const SEGMENT_SAMPLES: u32 = 180;
+
+/// New rows are taken up every so many samples, and a ring that failed is tried again.
+const SETTLE_SAMPLES: u64 = 10;
+
+/// Sources and the rows that they fill.
+pub struct Sampler {
+    sources: Vec<(Box<dyn Source>, usize)>,
+    tables: Vec<Table>,
+    shape: Arc<Shape>,
+    values: Vec<u64>,
+    taken: u64,
+}
+
+impl Sampler {
+    /// Over sources, in the order of their modules.
+    ///
+    /// # Panics
+    /// Two modules have one name, or fields contradict each other: a source is wrong.
+    pub fn new(origin: Origin, sources: Vec<Box<dyn Source>>) -> Sampler {
+        let (mut counted, mut modules) = (Vec::new(), Vec::new());
+        for source in sources {
+            let own = source.modules();
+            counted.push((source, own.len()));
+            modules.extend(own);
+        }
+        let tables: Vec<Table> = modules.iter().map(Table::new).collect();
+        let schema = Schema { origin, modules };
+        if let Err(wrong) = schema.check() {
+            panic!("the sources give {wrong}");
+        }
+        let shape = Arc::new(shape(&Arc::new(schema), &tables));
+        Sampler { sources: counted, tables, shape, values: Vec::new(), taken: 0 }
+    }
+
+    /// Asks all sources. Returns whether the shape is another one than before.
+    pub fn sample(&mut self, wall_ms: u64, monotonic_us: u64) -> bool {
+        let open = self.taken.is_multiple_of(SETTLE_SAMPLES) || self.taken < 2;
+        self.taken += 1;
+        let (mut first, mut changed) = (0, false);
+        for (source, count) in &mut self.sources {
+            let tables = &mut self.tables[first..first + *count];
+            tables.iter_mut().for_each(|table| table.begin(open));
+            source.sample(tables);
+            first += *count;
+        }
+        self.values.clear();
+        self.values.extend([wall_ms, monotonic_us]);
+        for table in &mut self.tables {
+            self.values.extend_from_slice(table.values());
+            changed |= table.take_changed();
+        }
+        if changed {
+            self.shape = Arc::new(shape(self.shape.schema(), &self.tables));
+        }
+        changed
+    }
+
+    /// The shape of the last sample.
+    pub fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    /// The numbers of the last sample.
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// The last sample, to keep.
+    pub fn last(&self) -> Sample {
+        Sample { shape: self.shape.clone(), values: self.values.clone() }
+    }
+}
+
+fn shape(schema: &Arc<Schema>, tables: &[Table]) -> Shape {
+    let rows = tables.iter().map(|table| table.names().to_vec()).collect();
+    Shape::new(schema.clone(), rows).expect("bounded by the rows of each module")
+}
+
+/// What others see of a recorder that runs.
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Mutex<Window>>);
+
+impl Handle {
+    fn window(&self) -> MutexGuard<'_, Window> {
+        // A window is whole between any two of its statements.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that something happened, with the next sample.
+    pub fn mark(&self, wall_ms: u64, kind: &str, text: &str) {
+        self.window().mark(Mark::new(wall_ms, kind, text));
+    }
+
+    /// The last minutes as a file, for [`crate::read::Decoder`].
+    pub fn recent(&self) -> Vec<u8> {
+        self.window().file()
+    }
+
+    /// The same from shortly before a moment on, in milliseconds since 1970 (UTC); none if it is longer ago than that.
+    pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
+        self.window().since(since_ms)
+    }
+}
+
+/// What an operator should hear.
+#[derive(Debug)]
+pub enum Event {
+    /// Samples are kept in memory only, for now.
+    GapBegan(io::Error),
+    /// Samples are written again; so many were not.
+    GapEnded(u64),
+    /// The ring holds so many hours, less than a day, of what is recorded here.
+    Short(f64),
+}
+
+/// Seconds that are not in the ring.
+struct Gap {
+    since_ms: u64,
+    samples: u64,
+    why: String,
+}
+
+/// A recorder: one call of [`Recorder::tick`] a sample.
+pub struct Recorder {
+    sampler: Sampler,
+    pen: Pen,
+    head: Vec<u8>,
+    schema: u32,
+    in_segment: u32,
+    ticks: u64,
+    records: Vec<u8>,
+    window: Handle,
+    ring: Option<Ring>,
+    gap: Option<Gap>,
+    /// Bytes of the segment that is written; none once they were judged.
+    judged: Option<u64>,
+}
+
+impl Recorder {
+    /// Over a sampler, into a window of so many bytes and a ring if one is given.
+    pub fn new(sampler: Sampler, window_bytes_max: usize, ring: Option<Ring>) -> Recorder {
+        let (mut pen, mut head) = (Pen::default(), Vec::new());
+        let schema = sampler.shape().schema().to_bytes();
+        pen.head(&schema, &mut head);
+        let window = Handle(Arc::new(Mutex::new(Window::new(head.clone(), window_bytes_max))));
+        let schema = record::name_of(&schema);
+        let (in_segment, ticks, records) = (0, 0, Vec::new());
+        Recorder { sampler, pen, head, schema, in_segment, ticks, records, window, ring, gap: None, judged: Some(0) }
+    }
+
+    /// For those who read while it records.
+    pub fn handle(&self) -> Handle {
+        self.window.clone()
+    }
+
+    /// Takes a sample and keeps it.
+    pub fn tick(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
+        if self.ticks == 0 {
+            let origin = &self.sampler.shape().schema().origin;
+            let text =
+                format!("{}, process {}, host {}, boot {}", origin.program, origin.pid, origin.host, origin.boot);
+            self.window.mark(wall_ms, "start", &text);
+        }
+        let changed = self.sampler.sample(wall_ms, monotonic_us);
+        let short = if self.in_segment >= SEGMENT_SAMPLES { self.judge() } else { None };
+        let retries = self.gap.as_ref().is_some_and(|gap| gap.samples.is_multiple_of(SETTLE_SAMPLES));
+        let begins = self.ticks == 0 || changed || retries || self.in_segment >= SEGMENT_SAMPLES;
+        let writes = self.gap.is_none() || retries;
+        self.ticks += 1;
+        let ready = if begins && writes { self.next_file(wall_ms) } else { Ok(()) };
+
+        self.records.clear();
+        let mut window = self.window.window();
+        if let Some(gap) = self.gap.as_ref().filter(|_| retries && ready.is_ok()) {
+            let text = format!("{} samples were not written: {}", gap.samples, gap.why);
+            self.pen.mark(&Mark::new(gap.since_ms, "gap", &text), &mut self.records);
+        }
+        while let Some(mark) = window.take_mark() {
+            self.pen.mark(&mark, &mut self.records);
+        }
+        if begins {
+            self.pen.segment(self.schema, self.sampler.shape(), self.sampler.values(), &mut self.records);
+            self.in_segment = 0;
+            self.judged = self.judged.map(|_| 0);
+        } else {
+            self.pen.sample(self.sampler.values(), &mut self.records);
+        }
+        self.in_segment += 1;
+        self.judged = self.judged.map(|bytes| bytes + self.records.len() as u64);
+        window.push(wall_ms, begins, &self.records);
+        drop(window);
+
+        let ring = self.ring.as_mut()?;
+        let written = match writes {
+            true => ready.and_then(|()| ring.append(&self.records)),
+            false => Ok(()),
+        };
+        match (written, &mut self.gap) {
+            (Ok(()), None) => short.map(Event::Short),
+            (Ok(()), Some(gap)) if writes => {
+                let samples = gap.samples;
+                self.gap = None;
+                Some(Event::GapEnded(samples))
+            }
+            (_, Some(gap)) => {
+                gap.samples += 1;
+                None
+            }
+            (Err(error), None) => {
+                let text = format!("goes on in memory only: {error}");
+                self.window.mark(wall_ms, "disk", &text);
+                self.gap = Some(Gap { since_ms: wall_ms, samples: 1, why: error.to_string() });
+                Some(Event::GapBegan(error))
+            }
+        }
+    }
+
+    /// After the first whole segment: the hours that the ring will hold, if they are less than a day.
+    fn judge(&mut self) -> Option<f64> {
+        let bytes = self.judged.take()?;
+        let segments = self.ring.as_ref()?.bytes_max() as f64 / bytes.max(1) as f64;
+        let interval_ms = self.sampler.shape().schema().origin.interval_ms as f64;
+        let hours = segments * f64::from(SEGMENT_SAMPLES) * interval_ms / 3_600_000.0;
+        (hours < 24.0).then_some(hours)
+    }
+
+    /// Before a segment: what was written goes onto the disk, and a file that is full is followed by another.
+    fn next_file(&mut self, wall_ms: u64) -> io::Result<()> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        if ring.is_full() {
+            return ring.begin(wall_ms, &self.head);
+        }
+        ring.sync();
+        Ok(())
+    }
+
+    /// Records the end and puts everything onto the disk.
+    pub fn stop(&mut self, wall_ms: u64) {
+        let mut records = Vec::new();
+        self.pen.mark(&Mark::new(wall_ms, "stop", "recording ended"), &mut records);
+        if let (Some(ring), None) = (&mut self.ring, &self.gap) {
+            // The last word only; its absence tells the same.
+            let _ = ring.append(&records);
+            ring.end();
+        }
+    }
+
+    /// The ring, if there is one.
+    pub fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()
+    }
+
+    /// The sampler.
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+}

@@ -1,0 +1,505 @@
+//! The command line of `throng sar`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+
+use super::feed::{Feed, Files, Said};
+use super::host::Host;
+use super::rates::{Moment, between};
+use super::select::{Pick, Selection};
+use super::summary::Summary;
+use super::text::Text;
+use super::time::{Clock, stamp};
+use super::{Failure, data, record};
+use crate::clock::{self, Stop};
+use crate::read::Why;
+use crate::schema::{Kind, Origin, Schema};
+use crate::table::Sample;
+
+const AFTER: &str = "\
+MODULE is the name of a module (see --list), with rows behind a colon and fields behind a point: cpu, nic:eth0, tcp.in,out, \
+disk:vda.busy,fl_wait; `all` is all of them. Without one: CPU, TCP and memory. A time is 14:03, 14:03:59, \
+2026-11-22T14:03:59 (local, or UTC with --utc), the same with an offset (..Z), or -10m: so long (s, m, h, d) before the end \
+of the recording.
+
+Rates are means of the interval that ends at the time in front; levels are those at that time; - is what could not be had. \
+Lines with -- tell what happened: starts, stops, knobs, gaps, damage.
+
+Examples:
+  throng sar
+      this host, a line a second, until Ctrl-C
+  throng sar cpu tcp.in,out,retr_pct nic:eth0 -n 10
+      ten seconds, side by side
+  throng sar record --folder /var/tmp/sar
+      record this host, a day or more in 64 MiB, and survive a crash
+  throng sar --from /var/tmp/sar -s 14:00 -e 14:05 disk
+      five minutes of disks
+  throng sar --from /var/tmp/sar -s -1h --summary cpu pressure
+      least, mean, most and percentiles of the last hour
+  throng sar --from /var/tmp/sar -i 60 --csv all > day.csv
+      everything by the minute, for other programs
+  throng sar --from DATA/recorder --follow shard
+      what a server is recording now
+
+Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 some of the recording could not be \
+read, which was told.";
+
+const RECORD: &str = "\
+Writes files that never take more than --bytes-max in all; the oldest go. Files of earlier runs in the folder count, and \
+stay readable. kill -9 loses nothing that was sampled; power loss at most what the kernel had not written, three minutes \
+at worst. With a full disk it goes on in memory and marks the gap when there is room again.";
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// All was told.
+    Done,
+    /// Some of the recording could not be read, which was told.
+    Partly,
+}
+
+/// What the parent knows.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// JSON is wanted.
+    pub json: bool,
+    /// Columns of a line of text; the terminal's, or 120, when not given.
+    pub columns: Option<usize>,
+    /// The wish to end.
+    pub stop: Arc<Stop>,
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn value(name: &'static str, word: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(word).help(help)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let range = 0.1..=86_400.0;
+    range.contains(&seconds).then(|| Duration::from_secs_f64(seconds)).ok_or("0.1 to 86400 seconds".into())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err("write it as 64M or 1G".into()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let least = crate::ring::BYTES_MIN;
+    bytes.filter(|bytes| *bytes >= least).ok_or(format!("at least {}M", least >> 20))
+}
+
+/// The command, for a parent that calls [`run`] with its matches. The parent has the flag `--json`.
+pub fn command() -> Command {
+    let path = |arg: Arg| arg.value_parser(value_parser!(PathBuf));
+    let pid = || {
+        value("pid", "PID", "Threads, memory and files of this process; its own when not given")
+            .value_parser(value_parser!(u32))
+    };
+    let interval = || Arg::new("interval").long("interval").value_name("SECONDS").value_parser(seconds);
+    Command::new("sar")
+        .about("Show what this host or a server did, second by second, now or recorded")
+        .after_help(AFTER)
+        .args_conflicts_with_subcommands(true)
+        .arg(Arg::new("module").value_name("MODULE").num_args(0..).help("What to show: module[:row,..][.field,..]"))
+        .arg(path(value("from", "FOLDER|FILE", "A recording; this host now when not given")))
+        .arg(
+            Arg::new("start")
+                .short('s')
+                .long("start")
+                .value_name("TIME")
+                .allow_hyphen_values(true)
+                .help("From this time on"),
+        )
+        .arg(
+            Arg::new("end").short('e').long("end").value_name("TIME").allow_hyphen_values(true).help("Up to this time"),
+        )
+        .arg(
+            interval()
+                .short('i')
+                .help("A line for so long, at least the recording's own interval [default: 1 of this host]"),
+        )
+        .arg(
+            Arg::new("count")
+                .short('n')
+                .long("count")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..))
+                .help("So many lines, and end"),
+        )
+        .arg(flag("follow", "Go on with a recording as it grows; from its last ten seconds when no -s is given"))
+        .arg(flag("summary", "Least, mean, most and percentiles instead of lines"))
+        .arg(flag("csv", "Comma-separated values, for other programs; times are UTC"))
+        .arg(flag("utc", "Show and read times as UTC instead of local ones"))
+        .arg(flag("list", "List modules and fields, with units, and do nothing else"))
+        .arg(
+            value("width", "COLUMNS", "Columns of a line; the terminal's, or 120, when not given")
+                .value_parser(value_parser!(u16).range(40..)),
+        )
+        .arg(pid().conflicts_with("from"))
+        .subcommand(
+            Command::new("record")
+                .about("Record this host into a ring of files, until Ctrl-C or SIGTERM")
+                .after_help(RECORD)
+                .arg(path(value("folder", "DIR", "Where to; ~/.local/state/throng/sar when not given")))
+                .arg(interval().default_value("1").help("Time between samples"))
+                .arg(value("bytes-max", "BYTES", "All files together").value_parser(bytes).default_value("64M"))
+                .arg(value("duration", "SECONDS", "End after so long").value_parser(seconds))
+                .arg(pid()),
+        )
+}
+
+/// Runs the command that [`command`] describes; notes go to `err`.
+///
+/// # Errors
+/// The arguments, or what kept it from being done.
+pub fn run(
+    matches: &ArgMatches,
+    setting: &Setting,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    if let Some(("record", matches)) = matches.subcommand() {
+        return record::run(matches, &setting.stop, err).map(|()| Outcome::Done);
+    }
+    match Reader::new(matches, setting)?.run(out, err) {
+        // Its reader has gone, as `head` does.
+        Err(Failure::Closed) => Ok(Outcome::Done),
+        ended => ended,
+    }
+}
+
+/// What the numbers are told as.
+enum Form {
+    Text(Option<Text>),
+    Csv,
+    Json,
+    Summary(Summary),
+}
+
+/// One reading.
+struct Reader {
+    feed: Box<dyn Feed>,
+    selection: Selection,
+    clock: Clock,
+    since_ms: u64,
+    until_ms: u64,
+    interval: Duration,
+    left: u64,
+    columns: usize,
+    stop: Arc<Stop>,
+    live: bool,
+    list: bool,
+    json: bool,
+    form: Form,
+    picks: Vec<Pick>,
+    schema: Option<Arc<Schema>>,
+    /// What was to be told in front of the first line.
+    early: Vec<(Option<u64>, String)>,
+    /// Where the interval that is under way began, and the sample before this one.
+    from: Option<Sample>,
+    last: Option<Sample>,
+    outcome: Outcome,
+}
+
+impl Reader {
+    fn new(matches: &ArgMatches, setting: &Setting) -> Result<Reader, Failure> {
+        let clock = Clock::new(matches.get_flag("utc"));
+        let from = matches.get_one::<PathBuf>("from");
+        let follow = matches.get_flag("follow");
+        let (start, end) = (matches.get_one::<String>("start"), matches.get_one::<String>("end"));
+        if from.is_none() && (start.is_some() || end.is_some() || follow) {
+            return Err(Failure::Usage("-s, -e and --follow are of a recording: name it with --from FOLDER".into()));
+        }
+        if setting.json && matches.get_flag("csv") {
+            return Err(Failure::Usage("--json or --csv, not both".into()));
+        }
+        let interval = matches.get_one::<Duration>("interval").copied();
+        let list = matches.get_flag("list");
+        let (mut since_ms, mut until_ms) = (0, u64::MAX);
+        let mut feed: Box<dyn Feed> = match from {
+            None => {
+                let pid = matches.get_one::<u32>("pid").copied().unwrap_or_else(std::process::id);
+                Box::new(Host::new(pid, interval.unwrap_or(Duration::from_secs(1)), setting.stop.clone()))
+            }
+            Some(from) => {
+                let near_ms = match start.is_some() || end.is_some() {
+                    true if follow => clock::wall_ms(),
+                    true => Files::open(from, u64::MAX, None)?.end_ms()?,
+                    false => 0,
+                };
+                since_ms = match start {
+                    Some(start) => clock.read(start, near_ms)?,
+                    None if follow => clock::wall_ms().saturating_sub(10_000),
+                    None => 0,
+                };
+                if let Some(end) = end {
+                    // A second that is named is shown to its end.
+                    let named = !end.contains('.') && !end.starts_with('-');
+                    until_ms = clock.read(end, near_ms)? + if named { 999 } else { 0 };
+                }
+                if since_ms >= until_ms {
+                    let (since, until) = (stamp(since_ms), stamp(until_ms));
+                    return Err(Failure::Usage(format!("-s {since} is not before -e {until}")));
+                }
+                // A sample before the first line's end is where its interval begins.
+                Box::new(Files::open(from, since_ms.saturating_sub(2_000), follow.then(|| setting.stop.clone()))?)
+            }
+        };
+        let words = matches.get_many::<String>("module").into_iter().flatten().map(String::as_str);
+        let schema = feed.schema()?;
+        let all = list && matches.get_many::<String>("module").is_none();
+        let selection = Selection::of(words.chain(all.then_some("all")), &schema)?;
+        let form = match () {
+            () if matches.get_flag("summary") => Form::Summary(Summary::default()),
+            () if matches.get_flag("csv") => Form::Csv,
+            () if setting.json => Form::Json,
+            () => Form::Text(None),
+        };
+        let columns = matches.get_one::<u16>("width").map(|width| usize::from(*width)).or(setting.columns);
+        Ok(Reader {
+            feed,
+            selection,
+            clock,
+            since_ms,
+            until_ms,
+            interval: interval.unwrap_or_default(),
+            left: matches.get_one("count").copied().unwrap_or(u64::MAX),
+            columns: columns.or_else(terminal_columns).unwrap_or(120),
+            stop: setting.stop.clone(),
+            live: from.is_none() || follow,
+            list,
+            json: setting.json,
+            form,
+            picks: Vec::new(),
+            schema: None,
+            early: Vec::new(),
+            from: None,
+            last: None,
+            outcome: Outcome::Done,
+        })
+    }
+
+    fn run(mut self, out: &mut dyn Write, err: &mut dyn Write) -> Result<Outcome, Failure> {
+        if self.list {
+            let picks = self.selection.picks(&*self.feed.schema()?);
+            list(&picks, self.json, out)?;
+            return Ok(Outcome::Done);
+        }
+        while self.left > 0 && !self.stop.is_set() {
+            match self.feed.next()? {
+                None => break,
+                Some(Said::Waiting) => out.flush()?,
+                Some(Said::Mark(mark)) => {
+                    if (self.since_ms..=self.until_ms).contains(&mark.wall_ms) {
+                        let text = format!("{}: {}", mark.kind, mark.text);
+                        let object = json!({ "time": stamp(mark.wall_ms), "mark": mark.kind, "text": mark.text });
+                        self.note(Some(mark.wall_ms), &text, &object, out, err)?;
+                    }
+                }
+                Some(Said::Damage(path, damage)) => {
+                    // The last second of a process that was killed is no reason to fail.
+                    if damage.why != Why::CutOff {
+                        self.outcome = Outcome::Partly;
+                    }
+                    let path = path.display().to_string();
+                    let text = format!(
+                        "{path}: {} bytes from {} on were skipped: {}",
+                        damage.bytes, damage.offset, damage.why
+                    );
+                    let object = json!({ "damage": damage.why.to_string(), "file": path, "offset": damage.offset, "bytes": damage.bytes });
+                    self.note(None, &text, &object, out, err)?;
+                }
+                Some(Said::Sample(sample)) => {
+                    if sample.wall_ms() > self.until_ms {
+                        break;
+                    }
+                    self.sample(sample, out, err)?;
+                }
+            }
+        }
+        match &mut self.form {
+            Form::Text(Some(text)) => text.finish(out)?,
+            Form::Summary(summary) if self.json => writeln!(out, "{}", summary.json())?,
+            Form::Summary(summary) => out.write_all(summary.text().as_bytes())?,
+            _ => {}
+        }
+        for (_, early) in &self.early {
+            writeln!(err, "-- {early}")?;
+        }
+        if self.last.as_ref().is_none_or(|last| last.wall_ms() < self.since_ms) && !self.live {
+            writeln!(err, "nothing was recorded in that time")?;
+        }
+        out.flush()?;
+        Ok(self.outcome)
+    }
+
+    /// Something beside the numbers.
+    fn note(
+        &mut self,
+        wall_ms: Option<u64>,
+        text: &str,
+        object: &serde_json::Value,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        match &mut self.form {
+            Form::Text(Some(told)) => told.note(wall_ms, text, out),
+            Form::Text(None) => {
+                self.early.push((wall_ms, text.to_owned()));
+                Ok(())
+            }
+            Form::Json => writeln!(out, "{object}"),
+            _ => {
+                let time = wall_ms.map_or(String::new(), |at| format!("{} ", self.clock.time(at)));
+                writeln!(err, "{time}-- {text}")
+            }
+        }
+    }
+
+    fn sample(&mut self, sample: Sample, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Failure> {
+        if self.schema.as_ref().is_none_or(|schema| *schema != *sample.shape.schema()) {
+            self.begin(&sample, out, err)?;
+        }
+        let interval_ms = sample.shape.schema().origin.interval_ms.max(1);
+        if let Some(last) = self.last.take() {
+            let passed_ms = sample.wall_ms().saturating_sub(last.wall_ms());
+            if passed_ms > (3 * interval_ms).max(interval_ms + 2_000) || sample.wall_ms() + interval_ms < last.wall_ms()
+            {
+                if last.wall_ms() >= self.since_ms {
+                    let text = format!(
+                        "nothing is known from {} to {}",
+                        self.clock.time(last.wall_ms()),
+                        self.clock.time(sample.wall_ms())
+                    );
+                    let object = json!({ "gap": { "from": stamp(last.wall_ms()), "to": stamp(sample.wall_ms()) } });
+                    self.note(Some(sample.wall_ms()), &text, &object, out, err)?;
+                }
+                self.from = None;
+            }
+        }
+        self.last = Some(sample.clone());
+        if sample.wall_ms() < self.since_ms {
+            self.from = Some(sample);
+            return Ok(());
+        }
+        let Some(from) = &self.from else {
+            self.from = Some(sample);
+            return Ok(());
+        };
+        // Half of a recording's interval more or less is no other interval.
+        let passed_us = sample.monotonic_us().saturating_sub(from.monotonic_us());
+        if passed_us + interval_ms * 500 < self.interval.as_micros() as u64 {
+            return Ok(());
+        }
+        let moment = between(&self.picks, from, &sample);
+        self.from = Some(sample);
+        self.left -= 1;
+        self.tell(&moment, out)?;
+        Ok(())
+    }
+
+    /// The first sample, or one of another recording: another process, another host, other fields.
+    fn begin(&mut self, sample: &Sample, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Failure> {
+        let schema = sample.shape.schema();
+        let picks = self.selection.picks(schema);
+        let first = self.schema.is_none();
+        self.schema = Some(schema.clone());
+        (self.from, self.last) = (None, None);
+        let changed = picks != self.picks;
+        let heading = heading(&schema.origin, &self.clock, sample.wall_ms());
+        match &mut self.form {
+            Form::Csv if changed => data::csv_head(&picks, out)?,
+            Form::Csv => {}
+            Form::Json => {
+                let object = serde_json::to_value(&schema.origin).expect("words and numbers");
+                writeln!(out, "{}", json!({ "time": stamp(sample.wall_ms()), "origin": object }))?;
+            }
+            Form::Summary(summary) => {
+                summary.picks(&picks);
+                if first && !self.json {
+                    writeln!(out, "{heading}")?;
+                } else if changed && !first {
+                    writeln!(err, "the fields changed at {}: what was before is left out", stamp(sample.wall_ms()))?;
+                }
+            }
+            Form::Text(text) => {
+                if changed {
+                    if let Some(text) = text {
+                        text.finish(out)?;
+                    }
+                    *text = Some(Text::new(self.clock.clone(), &picks, self.columns, self.live));
+                }
+                writeln!(out, "{}{heading}\n", if first { "" } else { "\n" })?;
+                for (wall_ms, early) in self.early.drain(..) {
+                    text.as_mut().expect("begun just now").note(wall_ms, &early, out)?;
+                }
+            }
+        }
+        self.picks = picks;
+        Ok(())
+    }
+
+    fn tell(&mut self, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        match &mut self.form {
+            Form::Text(text) => text.as_mut().expect("begun with the first sample").moment(moment, out),
+            Form::Csv => data::csv_lines(&self.picks, moment, out),
+            Form::Json => data::json_line(&self.picks, moment, out),
+            Form::Summary(summary) => {
+                summary.add(moment);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `host vm, Linux 6.18, 2 cores, process 12; every 1 s; 2026-11-22, times local, UTC+01:00`
+fn heading(origin: &Origin, clock: &Clock, wall_ms: u64) -> String {
+    let Origin { host, kernel, cores, pid, interval_ms, .. } = origin;
+    let every = *interval_ms as f64 / 1000.0;
+    let (day, zone) = (clock.day(wall_ms), clock.zone(wall_ms));
+    format!("host {host}, Linux {kernel}, {cores} cores, process {pid}; every {every} s; {day}, times {zone}")
+}
+
+fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col >= 40).then_some(size.ws_col.into())
+}
+
+/// Modules and fields, with units and sentences.
+fn list(picks: &[Pick], json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        let modules: Vec<_> = picks.iter().map(|pick| &pick.module).collect();
+        return writeln!(out, "{}", json!({ "modules": modules }));
+    }
+    for (at, pick) in picks.iter().enumerate() {
+        let module = &pick.module;
+        let by = module.instance.as_ref().map_or(String::new(), |instance| format!(" A row a {instance}."));
+        writeln!(out, "{}{}: {}{by}", if at > 0 { "\n" } else { "" }, module.name, module.help)?;
+        for field in pick.fields.iter().map(|field| &module.fields[*field]) {
+            let of = match &field.kind {
+                Kind::Gauge => "level".into(),
+                Kind::Count => "rate".into(),
+                Kind::Share => "share".into(),
+                Kind::Time => "time".into(),
+                Kind::Quotient { of, by, .. } => format!("{of}/{by}"),
+            };
+            writeln!(out, "  {:<10} {:<9} {of:<16} {}", field.name, field.shown_unit(), field.help)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Reading what was recorded, or this host now: `throng sar`.
+//!
+//! ```text
+//! feed (files, this host; a server's port is another one) -> rates over a selection -> text | data (JSON, CSV) | summary
+//! ```
+//!
+//! The room knows how numbers are shown and never how they were taken.
+
+mod cli;
+mod data;
+mod feed;
+mod host;
+mod number;
+mod rates;
+mod record;
+mod select;
+mod series;
+mod summary;
+mod text;
+mod time;
+
+pub use cli::{Outcome, Setting, command, run};
+pub use feed::{Feed, Files, Said};
+pub use rates::{Moment, Rows, between};
+pub use select::Selection;
+pub use series::{Column, Plotter, Series};
+pub use summary::{Figures, Summary};
+
+/// Why it could not be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The arguments are wrong.
+    Usage(String),
+    /// Something failed.
+    Failed(String),
+    /// Another process writes there.
+    InUse(String),
+    /// Nobody reads any more what is said.
+    Closed,
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Columns over time, for plots: a time, and a number for each field of each row.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::feed::Said;
+use super::rates::between;
+use super::select::{Pick, Selection};
+use crate::record::Mark;
+use crate::schema::Schema;
+use crate::table::Sample;
+
+/// One field of one row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    /// Its module.
+    pub module: String,
+    /// Its row; empty for a module with one.
+    pub row: String,
+    /// Its field.
+    pub field: String,
+    /// The unit as it is shown.
+    pub unit: String,
+    /// A number for each time, where there was one.
+    pub values: Vec<Option<f64>>,
+}
+
+/// What was picked, over time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Series {
+    /// Ends of the intervals, in milliseconds since 1970 (UTC).
+    pub times_ms: Vec<u64>,
+    /// The columns, in the order in which they were first seen.
+    pub columns: Vec<Column>,
+    /// What happened.
+    pub marks: Vec<Mark>,
+    /// Places at which a recording could not be read.
+    pub damaged: usize,
+}
+
+/// Makes a series of what a feed says.
+pub struct Plotter<'a> {
+    selection: &'a Selection,
+    from_ms: u64,
+    until_ms: u64,
+    step_ms: u64,
+    schema: Option<(Arc<Schema>, Vec<Pick>)>,
+    before: Option<Sample>,
+    places: HashMap<(String, String, String), usize>,
+    series: Series,
+}
+
+impl<'a> Plotter<'a> {
+    /// Of the time between two moments, at most about `points_max` intervals, none shorter than the samples are apart.
+    pub fn new(selection: &'a Selection, from_ms: u64, until_ms: u64, points_max: u64) -> Plotter<'a> {
+        let step_ms = until_ms.saturating_sub(from_ms) / points_max.max(1);
+        Plotter {
+            selection,
+            from_ms,
+            until_ms,
+            step_ms,
+            schema: None,
+            before: None,
+            places: HashMap::new(),
+            series: Series::default(),
+        }
+    }
+
+    /// Takes what comes next, in the order of time; `false` when nothing later can matter.
+    pub fn take(&mut self, said: Said) -> bool {
+        match said {
+            Said::Sample(sample) if sample.wall_ms() > self.until_ms => return false,
+            Said::Sample(sample) => self.sample(sample),
+            Said::Mark(mark) if (self.from_ms..=self.until_ms).contains(&mark.wall_ms) => self.series.marks.push(mark),
+            Said::Mark(_) | Said::Waiting => {}
+            Said::Damage(..) => self.series.damaged += 1,
+        }
+        true
+    }
+
+    fn sample(&mut self, sample: Sample) {
+        let schema = sample.shape.schema();
+        if self.schema.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
+            self.schema = Some((schema.clone(), self.selection.picks(schema)));
+        }
+        let Some(before) = &self.before else {
+            self.before = Some(sample);
+            return;
+        };
+        // The last one before the beginning is where the first interval begins. A little early is in time: samples are not
+        // apart to the millisecond.
+        let due = before.wall_ms() + self.step_ms.saturating_sub(self.step_ms / 8 + 1);
+        if sample.wall_ms() < self.from_ms {
+            self.before = Some(sample);
+            return;
+        }
+        if sample.wall_ms() < due {
+            return;
+        }
+        let picks = self.schema.as_ref().map_or(&[][..], |(_, picks)| picks);
+        let moment = between(picks, before, &sample);
+        self.series.times_ms.push(moment.wall_ms);
+        let length = self.series.times_ms.len();
+        for (pick, rows) in picks.iter().zip(moment.rows) {
+            for (row, numbers) in rows {
+                for (field, number) in pick.fields.iter().zip(numbers) {
+                    let field = &pick.module.fields[*field];
+                    let name = (pick.module.name.to_string(), row.clone(), field.name.to_string());
+                    let columns = &mut self.series.columns;
+                    let place = *self.places.entry(name).or_insert_with_key(|(module, row, name)| {
+                        columns.push(Column {
+                            module: module.clone(),
+                            row: row.clone(),
+                            field: name.clone(),
+                            unit: field.shown_unit(),
+                            values: Vec::new(),
+                        });
+                        columns.len() - 1
+                    });
+                    columns[place].values.resize(length - 1, None);
+                    columns[place].values.push(number);
+                }
+            }
+        }
+        self.before = Some(sample);
+    }
+
+    /// What has come of it.
+    pub fn finish(mut self) -> Series {
+        let length = self.series.times_ms.len();
+        self.series.columns.iter_mut().for_each(|column| column.values.resize(length, None));
+        self.series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Field, Module};
+    use crate::table::Shape;
+
+    fn schema() -> Arc<Schema> {
+        let fields = || vec![Field::count("in", "seg", 6, ""), Field::gauge("level", "", 6, "")];
+        let modules = vec![Module::single("tcp", "", fields()), Module::single("nic", "", fields()).by("interface", 8)];
+        Arc::new(Schema { modules, ..Schema::default() })
+    }
+
+    /// A sample a second from 1,000 s on; each counter grows by ten a second.
+    fn samples(schema: &Arc<Schema>, count: u64) -> Vec<Said> {
+        let sample = |n: u64| {
+            // The second interface comes in the middle.
+            let nics = if n < count / 2 { vec!["a".to_owned()] } else { vec!["a".into(), "b".into()] };
+            let rows = nics.len();
+            let shape = Arc::new(Shape::new(schema.clone(), vec![vec![String::new()], nics]).expect("it fits"));
+            let values = [&[(1_000 + n) * 1_000, n * 1_000_000][..], &[10 * n, n].repeat(1 + rows)].concat();
+            Said::Sample(Sample { shape, values })
+        };
+        (0..count).map(sample).collect()
+    }
+
+    fn plotted(words: &[&str], from_s: u64, until_s: u64, points: u64) -> Series {
+        let schema = schema();
+        let selection = Selection::of(words.iter().copied(), &schema).expect("it is there");
+        let mut plotter = Plotter::new(&selection, from_s * 1_000, until_s * 1_000, points);
+        for said in samples(&schema, 100) {
+            if !plotter.take(said) {
+                break;
+            }
+        }
+        plotter.finish()
+    }
+
+    #[test]
+    fn each_second_of_a_short_time_is_told() {
+        let series = plotted(&["tcp"], 1_010, 1_020, 600);
+        assert_eq!(series.times_ms, (1_010..=1_020).map(|s| s * 1_000).collect::<Vec<_>>());
+        assert_eq!((&*series.columns[0].field, &*series.columns[0].unit), ("in", "seg/s"));
+        assert!(series.columns[0].values.iter().all(|value| *value == Some(10.0)));
+        assert_eq!(series.columns[1].values[3], Some(13.0));
+    }
+
+    #[test]
+    fn intervals_of_a_long_time_are_exact() {
+        let series = plotted(&["tcp.in"], 1_000, 1_099, 10);
+        assert!((9..=12).contains(&series.times_ms.len()), "{:?}", series.times_ms);
+        assert!(series.columns[0].values.iter().all(|value| *value == Some(10.0)), "rates come from counters");
+    }
+
+    #[test]
+    fn a_row_that_comes_later_has_nothing_before() {
+        let series = plotted(&["nic.level"], 1_000, 1_099, 600);
+        let second = series.columns.iter().find(|column| column.row == "b").expect("it came");
+        assert_eq!(second.values.len(), series.times_ms.len());
+        assert_eq!((second.values[10], second.values.last()), (None, Some(&Some(99.0))));
+    }
+}

@@ -1,0 +1,266 @@
+//! What is recorded: modules, and their fields, each declared once with its unit, its kind and a sentence.
+//!
+//! A module without instances has one row (`memory`), one with instances a row for each (`nic`: one an interface). A
+//! recording carries its schema, so that files stay readable when fields are added. The room knows neither where numbers
+//! come from nor how they are kept.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// A name or a sentence: a constant in a source, owned when it was read from a file.
+pub type Text = Cow<'static, str>;
+
+/// How recorded numbers become the number that is shown.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A level, shown as it is.
+    Gauge,
+    /// Only grows; shown as its growth a second.
+    Count,
+    /// Only grows; shown as its part, in percent, of the growth of all shares of its row.
+    Share,
+    /// Time spent, of which `per` units are a second; shown in percent of the time that has passed.
+    Time,
+    /// Not recorded: one field by another of the same row, times a factor; of counters, their growth.
+    Quotient {
+        /// Field above the line.
+        of: Text,
+        /// Field below it.
+        by: Text,
+        /// What the quotient is multiplied with: 100 for percent.
+        times: u32,
+    },
+}
+
+/// One number of a module.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Field {
+    /// Its name, unique in the module.
+    pub name: Text,
+    /// The unit as it is shown; a rate's without its `/s`.
+    pub unit: Text,
+    /// What it is.
+    pub kind: Kind,
+    /// Recorded units that make one of `unit`; of times, those that make a second.
+    pub per: u32,
+    /// Columns that it takes in a table, at least.
+    pub width: u8,
+    /// A sentence.
+    pub help: Text,
+}
+
+impl Field {
+    const fn new(name: &'static str, unit: &'static str, kind: Kind, width: u8, help: &'static str) -> Field {
+        Field {
+            name: Text::Borrowed(name),
+            unit: Text::Borrowed(unit),
+            kind,
+            per: 1,
+            width,
+            help: Text::Borrowed(help),
+        }
+    }
+
+    /// A level.
+    pub const fn gauge(name: &'static str, unit: &'static str, width: u8, help: &'static str) -> Field {
+        Field::new(name, unit, Kind::Gauge, width, help)
+    }
+
+    /// A number that only grows, shown a second.
+    pub const fn count(name: &'static str, unit: &'static str, width: u8, help: &'static str) -> Field {
+        Field::new(name, unit, Kind::Count, width, help)
+    }
+
+    /// A part of the growth of all shares of the row.
+    pub const fn share(name: &'static str, help: &'static str) -> Field {
+        Field::new(name, "%", Kind::Share, 6, help)
+    }
+
+    /// Time spent, in units of which `per_s` are a second, shown in percent of the time that has passed.
+    pub const fn time(name: &'static str, per_s: u32, help: &'static str) -> Field {
+        Field::new(name, "%", Kind::Time, 6, help).per(per_s)
+    }
+
+    /// How many there were on average: the time of all together, in units of which `per_s` are a second.
+    pub const fn mean(name: &'static str, unit: &'static str, per_s: u32, help: &'static str) -> Field {
+        // One all the time is a hundred percent.
+        Field::new(name, unit, Kind::Time, 6, help).per(100 * per_s)
+    }
+
+    /// One field by another.
+    pub const fn quotient(
+        name: &'static str,
+        unit: &'static str,
+        (of, by, times): (&'static str, &'static str, u32),
+        help: &'static str,
+    ) -> Field {
+        let kind = Kind::Quotient { of: Text::Borrowed(of), by: Text::Borrowed(by), times };
+        Field::new(name, unit, kind, 6, help)
+    }
+
+    /// So many recorded units make one of the unit that is shown.
+    pub const fn per(mut self, per: u32) -> Field {
+        self.per = per;
+        self
+    }
+
+    /// Whether it takes a slot in a sample.
+    pub fn is_recorded(&self) -> bool {
+        !matches!(self.kind, Kind::Quotient { .. })
+    }
+
+    /// Whether its recorded number only grows.
+    pub fn only_grows(&self) -> bool {
+        matches!(self.kind, Kind::Count | Kind::Share | Kind::Time)
+    }
+
+    /// The unit with its `/s` where it is a rate.
+    pub fn shown_unit(&self) -> String {
+        match self.kind {
+            Kind::Count => format!("{}/s", self.unit),
+            _ => self.unit.to_string(),
+        }
+    }
+}
+
+/// Numbers that one source gives together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Module {
+    /// Its name, unique in the schema.
+    pub name: Text,
+    /// A sentence.
+    pub help: Text,
+    /// What an instance is, if it has any: "interface".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Text>,
+    /// Rows that it has at most.
+    pub rows_max: u16,
+    /// Its fields, in the order in which they are shown.
+    pub fields: Vec<Field>,
+}
+
+impl Module {
+    /// A module with one row.
+    pub fn single(name: impl Into<Text>, help: impl Into<Text>, fields: Vec<Field>) -> Module {
+        Module { name: name.into(), help: help.into(), instance: None, rows_max: 1, fields }
+    }
+
+    /// A module with a row for each instance, at most `rows_max`.
+    pub fn by(mut self, instance: impl Into<Text>, rows_max: u16) -> Module {
+        (self.instance, self.rows_max) = (Some(instance.into()), rows_max);
+        self
+    }
+
+    /// Fields that take a slot in a sample, with their places in [`Module::fields`].
+    pub fn recorded(&self) -> impl Iterator<Item = (usize, &Field)> {
+        self.fields.iter().enumerate().filter(|(_, field)| field.is_recorded())
+    }
+
+    /// The place of a field by its name.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+}
+
+/// Where a recording was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// The host's name.
+    pub host: String,
+    /// Its kernel.
+    pub kernel: String,
+    /// Its cores.
+    pub cores: u32,
+    /// Differs after a restart of the host.
+    pub boot: String,
+    /// The process whose threads and memory are in the recording.
+    pub pid: u32,
+    /// Milliseconds between samples.
+    pub interval_ms: u64,
+    /// Who recorded.
+    pub program: String,
+}
+
+/// All modules of a recording, and where it was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Schema {
+    /// Where and how.
+    pub origin: Origin,
+    /// The modules, in the order of a sample.
+    pub modules: Vec<Module>,
+}
+
+impl Schema {
+    /// The place of a module by its name.
+    pub fn module(&self, name: &str) -> Option<usize> {
+        self.modules.iter().position(|module| module.name == name)
+    }
+
+    /// As it stands in a file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("names and numbers")
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// It is no schema, or one that contradicts itself.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Schema, String> {
+        let schema: Schema = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        schema.check()?;
+        Ok(schema)
+    }
+
+    /// Names are unique and quotients are of recorded fields of their module.
+    ///
+    /// # Errors
+    /// The name of what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        for (index, module) in self.modules.iter().enumerate() {
+            if self.module(&module.name) != Some(index) {
+                return Err(format!("two modules {}", module.name));
+            }
+            for (index, field) in module.fields.iter().enumerate() {
+                if module.field(&field.name) != Some(index) {
+                    return Err(format!("two fields {}.{}", module.name, field.name));
+                }
+                if field.per == 0 {
+                    return Err(format!("{}.{} has no unit", module.name, field.name));
+                }
+                let Kind::Quotient { of, by, .. } = &field.kind else { continue };
+                for part in [of, by] {
+                    if !module.field(part).is_some_and(|place| module.fields[place].is_recorded()) {
+                        return Err(format!("{}.{} of {part}, which is not recorded", module.name, field.name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(fields: Vec<Field>) -> Schema {
+        Schema { origin: Origin::default(), modules: vec![Module::single("some", "Some numbers.", fields)] }
+    }
+
+    #[test]
+    fn a_schema_reads_back_and_contradictions_are_refused() {
+        let good = schema(vec![
+            Field::count("retrans", "segments", 6, "Sent again."),
+            Field::count("out", "segments", 6, "Sent."),
+            Field::quotient("retrans_pct", "%", ("retrans", "out", 100), "Part that was sent again."),
+        ]);
+        assert_eq!(Schema::from_bytes(&good.to_bytes()), Ok(good));
+        let twice = schema(vec![Field::share("user", ""), Field::share("user", "")]);
+        assert!(Schema::from_bytes(&twice.to_bytes()).is_err_and(|told| told.contains("some.user")));
+        let of_nothing = schema(vec![Field::quotient("use", "%", ("count", "max", 100), "")]);
+        assert!(Schema::from_bytes(&of_nothing.to_bytes()).is_err_and(|told| told.contains("count")));
+        assert!(Schema::from_bytes(b"{}").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! CPU, in all and by core, and what the kernel did: `/proc/stat`, `/proc/loadavg`.
+
+use super::Roots;
+use super::text::{self, Keyed, Lines, Pseudo, lines, number, words};
+use crate::schema::{Field, Module};
+use crate::table::{Source, Table};
+
+/// In the kernel's order; guests are in `user` and `nice` already.
+const TIMES: [(&str, &str); 8] = [
+    ("user", "Programs, and guests of virtual machines."),
+    ("nice", "Programs that give way to others."),
+    ("sys", "The kernel, for programs."),
+    ("idle", "Nothing to do."),
+    ("iowait", "Nothing to do while a disk works for someone."),
+    ("irq", "Hard interrupts."),
+    ("softirq", "Soft interrupts: network, timers."),
+    ("steal", "Wanted, but another virtual machine had the core."),
+];
+
+const SYSTEM: &Keyed = &[
+    (Field::count("cswch", "", 7, "Context switches."), "ctxt"),
+    (Field::count("intr", "", 7, "Hard interrupts."), "intr"),
+    (Field::count("softirq", "", 7, "Soft interrupts."), "softirq"),
+    (Field::count("forks", "", 6, "Processes and threads begun."), "processes"),
+    (Field::gauge("running", "", 7, "Threads that run or could run, the one that counts included."), "procs_running"),
+    (Field::gauge("blocked", "", 7, "Threads that wait for a disk."), "procs_blocked"),
+    (Field::gauge("load1", "", 6, "Threads that run, could run or wait for a disk, mean of a minute.").per(100), ""),
+    (Field::gauge("threads", "", 7, "Threads there are."), ""),
+];
+
+/// Cores of a host at most.
+const CORES_MAX: u16 = 1024;
+
+#[derive(Debug)]
+pub(super) struct Stat {
+    stat: Pseudo,
+    load: Pseudo,
+    lines: Lines,
+}
+
+impl Stat {
+    pub(super) fn new(roots: &Roots) -> Stat {
+        Stat {
+            stat: Pseudo::new(roots.proc.join("stat")),
+            load: Pseudo::new(roots.proc.join("loadavg")),
+            lines: Lines::new(text::keys(SYSTEM)),
+        }
+    }
+}
+
+impl Source for Stat {
+    fn modules(&self) -> Vec<Module> {
+        let times = || TIMES.iter().map(|(name, help)| Field::share(name, help)).collect();
+        vec![
+            Module::single("cpu", "What all cores together spent their time with.", times()),
+            Module::single("core", "What each core spent its time with.", times()).by("core", CORES_MAX),
+            Module::single("system", "What the kernel did. It does not count system calls.", text::fields(SYSTEM)),
+        ]
+    }
+
+    fn sample(&mut self, tables: &mut [Table]) {
+        let [cpu, core, system] = tables else { unreachable!("three modules") };
+        if let Some(text) = self.stat.read() {
+            for line in lines(text).map_while(|line| line.strip_prefix(b"cpu")) {
+                let mut words = words(line);
+                let row = if line.starts_with(b" ") {
+                    Some(cpu.only())
+                } else {
+                    words.next().and_then(|name| core.row(name))
+                };
+                for (slot, word) in row.into_iter().flatten().zip(words) {
+                    *slot = number(word);
+                }
+            }
+            self.lines.read(text, system.only());
+        }
+        let Some(text) = self.load.read() else { return };
+        let mut words = words(text);
+        let Some(load) = words.next() else { return };
+        let row = system.only();
+        // "0.42" in hundredths.
+        let mut parts = load.split(|byte| *byte == b'.').map(number);
+        row[6] = parts.next().unwrap_or(0) * 100 + parts.next().unwrap_or(0);
+        if let Some(of) = words.nth(2).and_then(|word| word.split(|byte| *byte == b'/').nth(1)) {
+            row[7] = number(of);
+        }
+    }
+}

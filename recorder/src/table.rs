@@ -1,0 +1,245 @@
+//! The rows that sources fill, and the shape of a sample: which slot is whose.
+//!
+//! ```text
+//! sample:  wall clock (ms) | monotonic clock (us) | module 0: row 0, row 1, .. | module 1: row 0, ..
+//! ```
+//!
+//! The room knows names and places of numbers, never where they come from.
+
+use std::sync::Arc;
+
+use crate::schema::{Module, Schema};
+
+/// A number that could not be had.
+pub const ABSENT: u64 = u64::MAX;
+
+/// Slots in front of the modules': the clocks.
+pub const CLOCKS: usize = 2;
+
+/// Slots of a sample at most: what a file says beyond that is not believed.
+pub const SLOTS_MAX: usize = 1 << 18;
+
+/// Gives numbers. One file a source; its fields stand in its modules and nowhere else.
+pub trait Source: Send {
+    /// What it gives, always the same.
+    fn modules(&self) -> Vec<Module>;
+
+    /// Fills one table a module, in that order; what it does not set is absent. In steady state it allocates nothing.
+    fn sample(&mut self, tables: &mut [Table]);
+}
+
+/// The rows of one module.
+#[derive(Debug)]
+pub struct Table {
+    width: usize,
+    rows_max: usize,
+    names: Vec<String>,
+    values: Vec<u64>,
+    cursor: usize,
+    /// New rows may be made: they change the shape, and a shape that changes each second makes a long recording.
+    open: bool,
+    changed: bool,
+}
+
+impl Table {
+    /// An empty table, or with the one row of a module without instances.
+    pub fn new(module: &Module) -> Table {
+        let width = module.recorded().count();
+        let names = if module.instance.is_some() { Vec::new() } else { vec![String::new()] };
+        let values = vec![ABSENT; width * names.len()];
+        Table { width, rows_max: module.rows_max.into(), names, values, cursor: 0, open: true, changed: false }
+    }
+
+    /// Before each sample: all is absent. While `open` new rows may be made.
+    pub fn begin(&mut self, open: bool) {
+        self.values.fill(ABSENT);
+        (self.cursor, self.open) = (0, open);
+    }
+
+    /// The row of a module without instances.
+    pub fn only(&mut self) -> &mut [u64] {
+        &mut self.values[..self.width]
+    }
+
+    /// The row of an instance, all absent at first; none while there is no place for a new one. At the bound the row of
+    /// one that was not seen in this sample is given up.
+    pub fn row(&mut self, name: &[u8]) -> Option<&mut [u64]> {
+        let behind = (self.cursor..self.names.len()).chain(0..self.cursor);
+        let found = behind.into_iter().find(|at| self.names[*at].as_bytes() == name);
+        let at = match found {
+            Some(at) => at,
+            None => self.admit(name)?,
+        };
+        self.cursor = at + 1;
+        Some(&mut self.values[at * self.width..][..self.width])
+    }
+
+    fn admit(&mut self, name: &[u8]) -> Option<usize> {
+        if !self.open {
+            return None;
+        }
+        let name = String::from_utf8_lossy(name).into_owned();
+        if self.names.len() < self.rows_max {
+            self.names.push(name);
+            self.values.resize(self.names.len() * self.width, ABSENT);
+            self.changed = true;
+            return Some(self.names.len() - 1);
+        }
+        // A row in front of the cursor that is empty belongs to one who has gone.
+        let gone =
+            (0..self.cursor).find(|at| self.values[at * self.width..][..self.width].iter().all(|v| *v == ABSENT))?;
+        self.names[gone] = name;
+        self.changed = true;
+        Some(gone)
+    }
+
+    /// Names of the rows.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// All rows, one behind the other.
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// Whether rows came or changed hands since this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+/// Which slot of a sample is whose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape {
+    schema: Arc<Schema>,
+    /// Names of the rows, a list a module.
+    rows: Vec<Vec<String>>,
+    /// First slot of each module.
+    first: Vec<usize>,
+    slots: usize,
+}
+
+impl Shape {
+    /// A shape from a schema and the names of each module's rows.
+    ///
+    /// # Errors
+    /// They do not fit each other, or make more than [`SLOTS_MAX`] slots.
+    pub fn new(schema: Arc<Schema>, rows: Vec<Vec<String>>) -> Result<Shape, String> {
+        if rows.len() != schema.modules.len() {
+            return Err(format!("rows of {} modules of {}", rows.len(), schema.modules.len()));
+        }
+        let (mut first, mut slots) = (Vec::with_capacity(rows.len()), CLOCKS);
+        for (module, rows) in schema.modules.iter().zip(&rows) {
+            first.push(slots);
+            let more = module.recorded().count().checked_mul(rows.len());
+            slots = more.and_then(|more| slots.checked_add(more)).filter(|all| *all <= SLOTS_MAX).ok_or("too large")?;
+        }
+        Ok(Shape { schema, rows, first, slots })
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Names of the rows of each module.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// Numbers in a sample.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The slot where a row of a module begins.
+    pub fn row_at(&self, module: usize, row: usize) -> usize {
+        self.first[module] + row * self.schema.modules[module].recorded().count()
+    }
+
+    /// For each slot, whether its number only grows; the clocks do.
+    pub fn growing(&self) -> Vec<bool> {
+        let mut growing = vec![true; CLOCKS];
+        for (module, rows) in self.schema.modules.iter().zip(&self.rows) {
+            for _ in rows {
+                growing.extend(module.recorded().map(|(_, field)| field.only_grows()));
+            }
+        }
+        growing
+    }
+}
+
+/// One moment: a number for each slot of its shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// Which slot is whose.
+    pub shape: Arc<Shape>,
+    /// The numbers, the clocks in front.
+    pub values: Vec<u64>,
+}
+
+impl Sample {
+    /// Milliseconds since 1970 (UTC) when it was taken.
+    pub fn wall_ms(&self) -> u64 {
+        self.values[0]
+    }
+
+    /// Microseconds of a clock that is never set, since the host's start.
+    pub fn monotonic_us(&self) -> u64 {
+        self.values[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Field;
+
+    fn module() -> Module {
+        let fields = vec![
+            Field::count("in", "packets", 6, ""),
+            Field::count("out", "packets", 6, ""),
+            Field::quotient("each", "", ("in", "out", 1), ""),
+        ];
+        Module::single("nic", "", fields).by("interface", 2)
+    }
+
+    #[test]
+    fn rows_keep_their_place_and_those_of_the_gone_are_given_on() {
+        let mut table = Table::new(&module());
+        assert_eq!(table.names().len(), 0);
+        table.row(b"eth0").expect("room")[0] = 1;
+        table.row(b"eth1").expect("room")[1] = 2;
+        assert!(table.row(b"eth2").is_none(), "both are in use");
+        assert_eq!(table.values(), [1, ABSENT, ABSENT, 2]);
+        assert!(table.take_changed() && !table.take_changed());
+        table.begin(false);
+        table.row(b"eth1").expect("known")[0] = 3;
+        assert!(table.row(b"eth2").is_none(), "not while it is closed");
+        assert_eq!(table.values(), [ABSENT, ABSENT, 3, ABSENT]);
+        table.begin(true);
+        table.row(b"eth1").expect("known")[0] = 4;
+        table.row(b"eth2").expect("eth0 has gone")[0] = 5;
+        assert_eq!(
+            (table.names(), table.values()),
+            (&["eth2".to_owned(), "eth1".into()][..], &[5, ABSENT, 4, ABSENT][..])
+        );
+        assert!(table.take_changed());
+    }
+
+    #[test]
+    fn a_shape_says_whose_a_slot_is() {
+        let schema = Arc::new(Schema {
+            modules: vec![module(), Module::single("m", "", vec![Field::gauge("g", "", 1, "")])],
+            ..Schema::default()
+        });
+        let shape =
+            Shape::new(schema.clone(), vec![vec!["a".into(), "b".into()], vec![String::new()]]).expect("it fits");
+        assert_eq!((shape.slots(), shape.row_at(0, 1), shape.row_at(1, 0)), (7, 4, 6));
+        assert_eq!(shape.growing(), [true, true, true, true, true, true, false]);
+        assert!(Shape::new(schema.clone(), vec![vec![]]).is_err());
+        let many = (0..SLOTS_MAX).map(|n| n.to_string()).collect();
+        assert!(Shape::new(schema, vec![many, vec![]]).is_err());
+    }
+}

@@ -1,0 +1,172 @@
+//! What was recorded, for plots: `/api/schema`, `/api/series`.
+
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use throng_recorder::clock::wall_ms;
+use throng_recorder::read::{Item, items};
+use throng_recorder::recorder::Handle;
+use throng_recorder::sar::{Failure, Feed, Files, Plotter, Said, Selection, Series};
+
+/// Points of a plot at most.
+const POINTS_MAX: u64 = 4_000;
+/// Points when nobody says.
+const POINTS: u64 = 900;
+/// Time that is shown when nobody says.
+const SHOWN_MS: u64 = 15 * 60 * 1_000;
+
+/// A recorder's last minutes and its files.
+#[derive(Clone)]
+pub struct History {
+    /// The last minutes.
+    pub recent: Handle,
+    /// The folder of the files.
+    pub folder: PathBuf,
+}
+
+/// What is asked for.
+#[derive(Deserialize, Debug)]
+pub(super) struct Query {
+    /// Modules, rows and fields as `throng sar` takes them, with blanks between; the usual ones when empty.
+    #[serde(default)]
+    pick: String,
+    /// The beginning, in milliseconds since 1970 (UTC); a quarter of an hour before the end when not given.
+    from: Option<u64>,
+    /// The end; now when not given.
+    to: Option<u64>,
+    /// Points at most, about.
+    points: Option<u64>,
+}
+
+/// Why there is no answer.
+pub(super) struct Refused(StatusCode, String);
+
+impl Refused {
+    /// There is nothing to be asked.
+    pub(super) fn absent(why: &str) -> Refused {
+        Refused(StatusCode::SERVICE_UNAVAILABLE, why.into())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        match failure {
+            Failure::Usage(text) => Refused(StatusCode::BAD_REQUEST, text),
+            Failure::Failed(text) | Failure::InUse(text) => Refused(StatusCode::INTERNAL_SERVER_ERROR, text),
+            Failure::Closed => Refused(StatusCode::INTERNAL_SERVER_ERROR, "the recording has ended".into()),
+        }
+    }
+}
+
+/// Samples and marks of bytes that have the form of a file.
+fn said(bytes: &[u8]) -> impl Iterator<Item = Said> {
+    items(bytes).into_iter().filter_map(|item| match item {
+        Item::Sample(sample) => Some(Said::Sample(sample)),
+        Item::Mark(mark) => Some(Said::Mark(mark)),
+        // What is in memory is whole; its last record cannot be cut off.
+        Item::Damage(_) => None,
+    })
+}
+
+impl History {
+    /// A selection over the last schema that there is.
+    fn selection(&self, pick: &str) -> Result<Selection, Failure> {
+        let recent = self.recent.recent();
+        let last = said(&recent).filter_map(|said| if let Said::Sample(s) = said { Some(s) } else { None }).last();
+        let last = last.ok_or_else(|| Failure::Failed("nothing is recorded yet: ask again in a second".into()))?;
+        Selection::of(pick.split_whitespace(), last.shape.schema())
+    }
+
+    /// What was picked, over a time.
+    pub(super) fn series(&self, pick: &str, from_ms: u64, until_ms: u64, points: u64) -> Result<Series, Failure> {
+        let selection = self.selection(pick)?;
+        let mut plotter = Plotter::new(&selection, from_ms, until_ms, points);
+        // A sample before the beginning is wanted, where the first interval begins.
+        let since_ms = from_ms.saturating_sub(2_000);
+        match self.recent.since(since_ms) {
+            Some(recent) => _ = said(&recent).all(|said| plotter.take(said)),
+            None => {
+                let mut files = match Files::open(&self.folder, since_ms, None) {
+                    Ok(files) => files,
+                    // Recorded in memory only: all of it that there is.
+                    Err(_) => {
+                        said(&self.recent.recent()).all(|said| plotter.take(said));
+                        return Ok(plotter.finish());
+                    }
+                };
+                while let Some(said) = files.next()? {
+                    if !plotter.take(said) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(plotter.finish())
+    }
+
+    /// What the rules of `wrong` look at.
+    pub(super) fn last_seconds(&self) -> Result<Series, Refused> {
+        let now = wall_ms();
+        Ok(self.series(super::wrong::PICK, now.saturating_sub(super::wrong::LOOK_MS), now, POINTS)?)
+    }
+
+    /// Answers `/api/series`.
+    pub(super) fn answer(&self, query: &Query) -> Result<Value, Refused> {
+        let to = query.to.unwrap_or_else(wall_ms);
+        let from = query.from.unwrap_or(to.saturating_sub(SHOWN_MS));
+        if from >= to {
+            return Err(Refused(StatusCode::BAD_REQUEST, "from has to be before to".into()));
+        }
+        let points = query.points.unwrap_or(POINTS).clamp(1, POINTS_MAX);
+        let series = self.series(&query.pick, from, to, points)?;
+        let column = |column: &throng_recorder::sar::Column| {
+            let title = if column.row.is_empty() { String::new() } else { format!(":{}", column.row) };
+            json!({
+                "title": format!("{}{title}.{}", column.module, column.field),
+                "module": column.module,
+                "row": column.row,
+                "field": column.field,
+                "unit": column.unit,
+                "values": column.values,
+            })
+        };
+        let mark =
+            |mark: &throng_recorder::record::Mark| json!({ "at": mark.wall_ms, "kind": mark.kind, "text": mark.text });
+        Ok(json!({
+            "now": wall_ms(),
+            "times": series.times_ms,
+            "columns": series.columns.iter().map(column).collect::<Vec<_>>(),
+            "marks": series.marks.iter().map(mark).collect::<Vec<_>>(),
+            "damaged": series.damaged,
+        }))
+    }
+
+    /// Answers `/api/schema`: what can be picked.
+    pub(super) fn schema(&self) -> Result<Value, Refused> {
+        let recent = self.recent.recent();
+        let last = said(&recent).filter_map(|said| if let Said::Sample(s) = said { Some(s) } else { None }).last();
+        let last = last.ok_or(Refused(StatusCode::SERVICE_UNAVAILABLE, "nothing is recorded yet".into()))?;
+        let schema = last.shape.schema();
+        let modules: Vec<_> = schema
+            .modules
+            .iter()
+            .zip(last.shape.rows())
+            .map(|(module, rows)| {
+                let field = |f: &throng_recorder::schema::Field| json!({ "name": f.name, "unit": f.shown_unit(), "help": f.help });
+                let fields: Vec<_> = module.fields.iter().map(field).collect();
+                json!({ "name": module.name, "help": module.help, "instance": module.instance, "rows": rows, "fields": fields })
+            })
+            .collect();
+        Ok(json!({ "host": schema.origin.host, "program": schema.origin.program, "modules": modules }))
+    }
+}

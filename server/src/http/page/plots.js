@@ -1,0 +1,53 @@
+// What is plotted: one entry a plot. `pick` is as in `throng sar`; rows of a module are summed, or told apart where `by` says so.
+"use strict";
+
+const PLOTS = [
+  { title: "Connections", unit: "", pick: "shard.connections,sessions,sessions_detached", lines: { connections: "connections", sessions: "sessions", sessions_detached: "to be resumed" } },
+  { title: "Logins", unit: "a second", pick: "shard.accepted,logins,logins_failed,resumed", lines: { accepted: "accepted", logins: "logins", logins_failed: "failed", resumed: "resumed" } },
+  { title: "Stanzas", unit: "a second", pick: "shard.stanzas_in,stanzas_out,messages_live,messages_stored", lines: { stanzas_in: "in", stanzas_out: "out", messages_live: "messages live", messages_stored: "stored" } },
+  { title: "Bytes", unit: "KiB a second", pick: "shard.bytes_in,bytes_out", lines: { bytes_in: "in", bytes_out: "out" } },
+  { title: "CPU of the host", unit: "%", pick: "cpu.user,sys,softirq,iowait,idle", lines: { user: "user", sys: "system", softirq: "soft interrupts", iowait: "waits for disks", idle: "idle" } },
+  { title: "CPU by thread", unit: "% of a core", pick: "thread.cpu", by: "thread", most: 8 },
+  { title: "Turns of each shard", unit: "a second", pick: "shard.turns", by: "shard", most: 16 },
+  { title: "Queues", unit: "entries", pick: "shard.gate_waiting,mail_kept,reads_pending,jobs_pending,parked", lines: { gate_waiting: "behind the disk", mail_kept: "mail", reads_pending: "reads", jobs_pending: "jobs", parked: "parked stanzas" } },
+  { title: "Waits for clients", unit: "KiB", pick: "shard.outbound_bytes,gate_bytes", lines: { outbound_bytes: "outbound", gate_bytes: "behind the disk" } },
+  { title: "Disk: time a flush takes", unit: "ms", pick: "disk.fl_wait", by: "disk", most: 8 },
+  { title: "Disk: busy", unit: "%", pick: "disk.busy", by: "disk", most: 8 },
+  { title: "Memory of the server", unit: "MiB", pick: "process.rss,anon", lines: { rss: "resident", anon: "of its own" } },
+  { title: "Memory of the host", unit: "MiB", pick: "memory.avail,cached,slab,sockets", lines: { avail: "available", cached: "page cache", slab: "kernel objects", sockets: "socket buffers" } },
+  { title: "TCP", unit: "segments a second", pick: "tcp.in,out,retr", lines: { in: "in", out: "out", retr: "sent again" } },
+  { title: "TCP connections", unit: "", pick: "tcp.estab,tw,orphan", lines: { estab: "established", tw: "resting", orphan: "orphans" } },
+  { title: "Dropped at listeners", unit: "a second", pick: "tcp.lsn_over,lsn_drop", lines: { lsn_over: "queue full", lsn_drop: "for any reason" } },
+  { title: "Threads had to wait", unit: "% of the time", pick: "pressure.cpu,io,memory", lines: { cpu: "for a core", io: "for a disk", memory: "for memory" } },
+];
+
+// Told apart by colour, and in this order by lightness as well.
+const COLOURS = { light: ["#1d4ed8", "#b42318", "#18733a", "#8a5a00", "#6d28d9", "#0e7490", "#9d174d", "#4b5563"], dark: ["#7aa2ff", "#ff8b80", "#6fd08c", "#f2bb55", "#b79cff", "#5ccfe6", "#ff9ecb", "#b4bcc9"] };
+
+/** Columns of an answer as lines of a plot: `{ label, values }`. */
+function linesOf(plot, columns) {
+  const module = plot.pick.split(".")[0];
+  const own = columns.filter((column) => column.module === module && fieldsOf(plot).includes(column.field));
+  if (plot.by) {
+    const apart = own.map((column) => ({ label: column.row || module, values: column.values }));
+    const weight = (line) => line.values.reduce((sum, value) => sum + (value || 0), 0);
+    return apart.sort((a, b) => weight(b) - weight(a)).slice(0, plot.most).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
+  }
+  return fieldsOf(plot).map((field) => {
+    const rows = own.filter((column) => column.field === field).map((column) => column.values);
+    const values = rows.length === 0 ? [] : rows[0].map((_, at) => rows.reduce((sum, row) => (row[at] === null ? sum : (sum ?? 0) + row[at]), null));
+    return { label: plot.lines[field], values };
+  }).filter((line) => line.values.length > 0);
+}
+
+/** Names of a plot's fields. */
+function fieldsOf(plot) {
+  return plot.pick.slice(plot.pick.indexOf(".") + 1).split(",");
+}
+
+/** A number for people: three digits that count. */
+function told(value) {
+  if (value === null || value === undefined) return "-";
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
+}

@@ -1,0 +1,233 @@
+//! What is wrong now, in sentences: rules over the last seconds of the recording.
+//!
+//! Each rule looks at one thing that has been seen to hurt, and says what it is, how much, since when, and what helps. A rule that
+//! has no figures says nothing.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use throng_recorder::sar::Series;
+
+use crate::admin::Status;
+
+/// What the rules look at.
+pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy \
+                               pressure shard.outbound_bytes,outbound_overflows,gate_waiting,mail_kept,reads_pending,reads_kept,\
+                               jobs_pending,jobs_kept,parked,parked_refused files.own,own_max";
+
+/// Time that they look at, milliseconds.
+pub(super) const LOOK_MS: u64 = 20_000;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Weight {
+    /// Users feel it, or will soon.
+    Bad,
+    /// It may become so.
+    Watch,
+}
+
+/// A sentence.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Wrong {
+    /// How bad.
+    pub(super) weight: Weight,
+    /// What it is about: `shard 3`, `disk`.
+    pub(super) what: String,
+    /// The sentence.
+    pub(super) text: String,
+}
+
+fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<String>) -> Wrong {
+    Wrong { weight, what: what.into(), text: text.into() }
+}
+
+/// Numbers of a column that are there.
+fn seen<'a>(series: &'a Series, module: &'a str, field: &'a str) -> impl Iterator<Item = (&'a str, Vec<f64>)> {
+    let columns = series.columns.iter().filter(move |column| column.module == module && column.field == field);
+    let numbers = columns.map(|column| (&*column.row, column.values.iter().flatten().copied().collect::<Vec<f64>>()));
+    numbers.filter(|(_, numbers)| !numbers.is_empty())
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
+}
+
+/// Growth a second, by the first and last of numbers a second apart.
+fn growth(numbers: &[f64]) -> f64 {
+    match numbers {
+        [first, .., last] => (last - first) / (numbers.len() - 1) as f64,
+        _ => 0.0,
+    }
+}
+
+/// A level of a shard: its field, what stands there, how many are a backlog, and what helps.
+const QUEUES: &[(&str, &str, f64, &str)] = &[
+    ("gate_waiting", "effects that wait for the disk", 2_000.0, "the store's syncs are slow: see disk.fl_wait"),
+    ("mail_kept", "batches that another shard has no room for", 50.0, "that shard is busy or stands still"),
+    ("reads_pending", "reads of the store", 2_000.0, "logins or mailboxes are read faster than the store answers"),
+    ("reads_kept", "reads that wait for the readers", 200.0, "the readers do not keep up"),
+    ("jobs_pending", "jobs, most of them passwords", 500.0, "many log in with PLAIN for the first time at once"),
+    ("jobs_kept", "jobs that wait for a thread", 200.0, "all threads for jobs are busy"),
+    ("parked", "stanzas whose users are still read", 2_000.0, "the store answers slowly"),
+];
+
+/// Everything that is wrong, the worst first.
+pub(super) fn judge(status: &Status, stuck: &[(usize, Duration)], series: &Series) -> Vec<Wrong> {
+    use Weight::{Bad, Watch};
+    let mut found = Vec::new();
+    for (shard, idle) in stuck {
+        let text = format!(
+            "has not turned for {} s: all of its users wait. `throng ctl profile wait` shows where it stands",
+            idle.as_secs()
+        );
+        found.push(wrong(Bad, format!("shard {shard}"), text));
+    }
+    if status.storage_full {
+        found.push(wrong(
+            Bad,
+            "disk",
+            "is full: new messages are refused with <resource-constraint/> until there is room",
+        ));
+    }
+    for (field, what, many, helps) in QUEUES {
+        for (row, numbers) in seen(series, "shard", field) {
+            let (now, grows) = (numbers[numbers.len() - 1], growth(&numbers));
+            if mean(&numbers) < *many || now < *many {
+                continue;
+            }
+            let drains = match grows {
+                g if g < -1.0 => format!("drained in {:.0} s at this rate", now / -g),
+                g if g > 1.0 => format!("grows by {g:.0} a second and will not drain"),
+                _ => "does not drain".to_owned(),
+            };
+            let weight = if grows > 1.0 { Bad } else { Watch };
+            found.push(wrong(weight, format!("shard {row}"), format!("has {now:.0} {what}, {drains}: {helps}")));
+        }
+    }
+    for (row, numbers) in seen(series, "shard", "outbound_bytes") {
+        let mib = numbers[numbers.len() - 1] / 1_024.0;
+        if mib > 4.0 {
+            let text =
+                format!("keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` has them by OUTBOUND");
+            found.push(wrong(Watch, format!("shard {row}"), text));
+        }
+    }
+    let total = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).sum::<f64>();
+    let most = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).fold(f64::NAN, f64::max);
+    let least = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).fold(f64::NAN, f64::min);
+    let mut rule = |holds: bool, weight, what: &str, text: String| {
+        if holds {
+            found.push(wrong(weight, what, text));
+        }
+    };
+    let cut = total("shard", "outbound_overflows");
+    rule(cut > 0.05, Watch, "clients", format!("{cut:.1} a second are cut off because they do not read"));
+    let refused = total("shard", "parked_refused");
+    rule(
+        refused > 0.05,
+        Bad,
+        "store",
+        format!("{refused:.1} stanzas a second are refused because too many wait for it"),
+    );
+    let dropped = total("tcp", "lsn_over");
+    rule(
+        dropped > 0.05,
+        Bad,
+        "listeners",
+        format!(
+            "drop {dropped:.1} connections a second, their queue is full: raise net.core.somaxconn and backlog (`throng doctor`)"
+        ),
+    );
+    let again = most("tcp", "retr_pct");
+    rule(
+        again > 2.0 && total("tcp", "retr") > 20.0,
+        Watch,
+        "network",
+        format!("{again:.1} % of segments are sent again"),
+    );
+    let flush = most("disk", "fl_wait");
+    rule(flush > 50.0, Bad, "disk", format!("takes {flush:.0} ms for a flush: every archived message waits for one"));
+    let left = least("memory", "avail_pct");
+    rule(left < 10.0, Bad, "memory", format!("{left:.0} % is left on this host"));
+    let swapped = total("memory", "swp_tot") - total("memory", "swp_free");
+    rule(
+        swapped > 64.0,
+        Watch,
+        "memory",
+        format!("{swapped:.0} MiB are swapped out: a shard that waits for a page keeps all of its users waiting"),
+    );
+    let idle = least("cpu", "idle");
+    rule(idle < 5.0, Watch, "CPU", format!("{idle:.0} % of all cores are idle"));
+    let (own, max) = (most("files", "own"), most("files", "own_max"));
+    rule(own > 0.9 * max, Bad, "descriptors", format!("{own:.0} of {max:.0} are in use (`throng doctor`)"));
+    let waited = most("pressure", "io_full");
+    rule(
+        waited > 40.0,
+        Watch,
+        "disk",
+        format!("nothing else could run for {waited:.0} % of the time: all waited for it"),
+    );
+    found.sort_by_key(|wrong| wrong.weight);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throng_recorder::sar::Column;
+
+    fn series(columns: &[(&str, &str, &str, &[f64])]) -> Series {
+        let column = |(module, row, field, values): &(&str, &str, &str, &[f64])| Column {
+            module: (*module).into(),
+            row: (*row).into(),
+            field: (*field).into(),
+            unit: String::new(),
+            values: values.iter().map(|value| Some(*value)).collect(),
+        };
+        Series { times_ms: (0..20).collect(), columns: columns.iter().map(column).collect(), ..Series::default() }
+    }
+
+    fn told(columns: &[(&str, &str, &str, &[f64])]) -> Vec<String> {
+        judge(&Status::default(), &[], &series(columns)).into_iter().map(|w| format!("{} {}", w.what, w.text)).collect()
+    }
+
+    #[test]
+    fn a_server_at_rest_has_nothing_wrong() {
+        let rest = [
+            ("cpu", "", "idle", &[97.0; 20][..]),
+            ("memory", "", "avail_pct", &[80.0; 20]),
+            ("shard", "0", "gate_waiting", &[3.0; 20]),
+        ];
+        assert_eq!(told(&rest), Vec::<String>::new());
+        assert_eq!(told(&[]), Vec::<String>::new(), "and neither has one of whom nothing is known");
+    }
+
+    #[test]
+    fn a_queue_that_grows_will_not_drain_and_one_that_falls_will() {
+        let grows: Vec<f64> = (0..20).map(|n| 5_000.0 + 100.0 * f64::from(n)).collect();
+        let falls: Vec<f64> = grows.iter().rev().copied().collect();
+        let told = told(&[("shard", "1", "gate_waiting", &grows), ("shard", "0", "reads_pending", &falls)]);
+        assert!(told[0].starts_with("shard 1 has 6900 effects") && told[0].contains("will not drain"), "{told:?}");
+        assert!(told[1].contains("drained in 50 s"), "{told:?}");
+    }
+
+    #[test]
+    fn what_stands_still_comes_first() {
+        let status = Status { storage_full: true, ..Status::default() };
+        let told = judge(&status, &[(3, Duration::from_secs(9))], &series(&[("cpu", "", "idle", &[1.0; 20])]));
+        let what: Vec<_> = told.iter().map(|wrong| (&*wrong.what, wrong.weight)).collect();
+        assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Watch)]);
+    }
+
+    #[test]
+    fn a_slow_flush_and_a_deaf_client_are_named() {
+        let told = told(&[("disk", "vda", "fl_wait", &[210.0; 20]), ("shard", "1", "outbound_bytes", &[9_000.0; 20])]);
+        assert!(told.iter().any(|text| text.starts_with("disk takes 210 ms")), "{told:?}");
+        assert!(
+            told.iter().any(|text| text.starts_with("shard 1 keeps 9 MiB for clients that do not read")),
+            "{told:?}"
+        );
+    }
+}

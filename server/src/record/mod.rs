@@ -1,0 +1,129 @@
+//! The activity recorder inside the server: its own sources beside those of the host, on a thread of its own.
+//!
+//! The recorder is the crate `throng-recorder`; this room adds what only the server knows, one source a file. It reads
+//! counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in memory.
+
+pub mod shard;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use throng_engine::counters::Counters;
+use throng_recorder::clock::{self, Stop};
+use throng_recorder::recorder::{Event, Handle, Recorder, Sampler};
+use throng_recorder::ring::Ring;
+use throng_recorder::sources::{self, Roots};
+
+/// Time between samples.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The last minutes in memory: a quarter of an hour and more with 64 shards (bench/results/recorder.json).
+const WINDOW_BYTES_MAX: usize = 2 << 20;
+
+/// A recorder that runs; it ends, with its last word, when this is dropped.
+pub struct Recording {
+    stop: Arc<Stop>,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recording {
+    /// Records into a folder, which never has more than `bytes_max` bytes. If the folder cannot be had, in memory alone,
+    /// and says so in the log.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn start(folder: &Path, bytes_max: u64, counters: &[Arc<Counters>]) -> io::Result<Recording> {
+        let ring = match Ring::open(folder, bytes_max) {
+            Ok(ring) => Some(ring),
+            Err(error) => {
+                tracing::warn!(%error, folder = %folder.display(), "recording in memory only");
+                None
+            }
+        };
+        let roots = Roots::of(std::process::id());
+        let program = concat!("throng ", env!("CARGO_PKG_VERSION"));
+        let mut all = sources::all(&roots);
+        all.push(Box::new(shard::Shards::new(counters.to_vec())));
+        let sampler = Sampler::new(sources::origin(&roots, INTERVAL.as_millis() as u64, program), all);
+        let mut recorder = Recorder::new(sampler, WINDOW_BYTES_MAX, ring);
+        let (handle, stop) = (recorder.handle(), Arc::new(Stop::default()));
+        let wished = stop.clone();
+        let record = move || clock::run(&mut recorder, INTERVAL, &wished, &mut said);
+        let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(record)?;
+        Ok(Recording { stop, handle, thread: Some(thread) })
+    }
+
+    /// For those who look at the last minutes, and for marks.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            // A recorder that panicked has told so; the server ends as well as without one.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn said(event: Event) {
+    match event {
+        Event::GapBegan(error) => tracing::warn!(%error, "recording goes on in memory only"),
+        Event::GapEnded(samples) => tracing::info!(samples, "recording is written again; these samples are missing"),
+        Event::Short(hours) => {
+            let hours = hours.round();
+            tracing::info!(hours, "recorder_bytes_max holds less than a day of what is recorded here");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throng_recorder::read::{Item, items};
+
+    #[test]
+    fn the_shards_counters_are_recorded_with_the_host() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let counters = [(); 3].map(|()| Arc::new(Counters::default()));
+        counters[1].logins.add(41);
+        let recording = Recording::start(&folder.path().join("recorder"), 8 << 20, &counters).expect("a thread");
+        recording.handle().mark(clock::wall_ms(), "knob", "turn_length 5");
+        let samples = |file: &[u8]| {
+            items(file)
+                .into_iter()
+                .filter_map(|item| if let Item::Sample(s) = item { Some(s) } else { None })
+                .collect::<Vec<_>>()
+        };
+        let began = std::time::Instant::now();
+        while samples(&recording.handle().recent()).len() < 2 {
+            assert!(began.elapsed() < Duration::from_secs(30), "no samples");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(recording);
+        let part = &throng_recorder::ring::parts(&folder.path().join("recorder")).expect("a folder")[0];
+        let file = std::fs::read(&part.path).expect("a file");
+        let last = samples(&file).pop().expect("some");
+        let schema = last.shape.schema();
+        let shard = schema.module("shard").expect("the server's own");
+        assert_eq!(last.shape.rows()[shard], ["0", "1", "2"]);
+        let logins = schema.modules[shard].field("logins").expect("counted");
+        assert_eq!(last.values[last.shape.row_at(shard, 1) + logins], 41);
+        assert!(schema.module("tcp").is_some());
+        let kinds: Vec<_> = items(&file)
+            .into_iter()
+            .filter_map(|item| if let Item::Mark(mark) = item { Some(mark.kind) } else { None })
+            .collect();
+        assert!(
+            kinds.iter().any(|kind| kind == "knob") && kinds.last().is_some_and(|kind| kind == "stop"),
+            "{kinds:?}"
+        );
+    }
+}
