@@ -10,6 +10,7 @@ use crate::mail::MailBatch;
 pub use crate::session::facts::{ListenerKind, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
+use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::{Batch, Found, Query};
 
@@ -99,6 +100,14 @@ pub enum Command {
         jid: Option<Box<str>>,
         /// The text.
         text: Box<str>,
+        /// Ahead of what waits for the connections already, behind the send that is under way.
+        urgent: bool,
+    },
+    /// Cut the connections of a bare JID's sessions, or of the one of a full JID, and drop what waits for them. A session that
+    /// may be resumed waits for that (XEP-0198 5); messages go back to the mailbox.
+    Detach {
+        /// Bare or full JID, normalised.
+        jid: Box<str>,
     },
     /// Make an account, or with `replace` change its credentials; the shard is its home.
     PutAccount {
@@ -114,12 +123,20 @@ pub enum Command {
         /// Localpart, normalised.
         local: Box<str>,
     },
+    /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
+    FlushMailbox {
+        /// Localpart, normalised.
+        local: Box<str>,
+    },
     /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
     /// these users: a step of the host's slow sweep over all of them. The shard is their home.
     Retain {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
+    /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
+    /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
+    Turn(std::sync::Arc<Settings>),
     /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
     /// and take no more.
     Shutdown,
@@ -139,13 +156,15 @@ pub enum PutMode {
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, or of archives
-    /// that it made shorter.
+    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, of archives that it
+    /// made shorter, or of messages that waited.
     Done(u32),
     /// No such account or session.
     NotFound,
     /// There is an account of this name.
     Exists,
+    /// Not now: the user is there, or something of the user's is under way.
+    Busy,
     /// The store is full.
     StoreFull,
     /// A page of sessions; `next` is the slot to go on from.

@@ -34,6 +34,10 @@ pub struct Outbound {
     sending_bytes: usize,
     /// Second (monotonic) when the send under way was made.
     since_s: u32,
+    /// Where among `pending` something urgent may go: behind what streams are begun with, and what was urgent before.
+    first: usize,
+    /// Stanzas behind that which stream management counts.
+    counted: usize,
     /// Bytes that the next send is likely to have: as many as the one before it.
     expects: u32,
 }
@@ -67,6 +71,29 @@ impl Outbound {
         self.pending_messages.push(Mark { id, start: end - bytes as u32, end });
     }
 
+    /// What is in the buffer now stays ahead of everything urgent: the answer that begins a session, or its counts.
+    pub fn hold(&mut self) {
+        (self.first, self.counted) = (self.pending.len(), 0);
+    }
+
+    /// Notes that the end of the buffer is a stanza that stream management counts (XEP-0198 4).
+    pub fn count(&mut self) {
+        self.counted += 1;
+    }
+
+    /// Puts a stanza ahead of what waits and may be overtaken, never into the send that is under way. Returns how many
+    /// counted stanzas it has overtaken.
+    pub fn put_first(&mut self, xml: &[u8]) -> usize {
+        let at = self.first;
+        self.pending.splice(at..at, xml.iter().copied());
+        for mark in self.pending_messages.iter_mut().filter(|mark| mark.start as usize >= at) {
+            mark.start += xml.len() as u32;
+            mark.end += xml.len() as u32;
+        }
+        self.first += xml.len();
+        self.counted
+    }
+
     /// Takes the messages of the send that is under way.
     pub fn take_sending(&mut self) -> Vec<Unsent> {
         self.sending_ids.drain(..).map(|id| Unsent { id, xml: Vec::new() }).collect()
@@ -83,6 +110,7 @@ impl Outbound {
     /// without them. What is said to have been lost must not arrive all the same.
     pub fn take_last(&mut self) -> (Vec<Unsent>, Vec<u8>) {
         let pending = std::mem::take(&mut self.pending);
+        (self.first, self.counted) = (0, 0);
         let (mut unsent, mut last) = (Vec::new(), Vec::new());
         let mut from = 0;
         for Mark { id, start, end } in self.pending_messages.drain(..) {
@@ -120,6 +148,7 @@ impl Outbound {
             return None;
         }
         self.sending_bytes = self.pending.len();
+        (self.first, self.counted) = (0, 0);
         self.since_s = now_s;
         self.expects = self.pending.len().min(EXPECTS_MAX) as u32;
         self.sending_ids.extend(self.pending_messages.drain(..).map(|m| m.id).filter(|&id| id != 0));
@@ -148,6 +177,7 @@ impl Outbound {
         }
         self.pending.clear();
         self.pending_messages.clear();
+        (self.first, self.counted) = (0, 0);
         self.sending_ids.clear();
         self.sending_bytes = 0;
     }
@@ -170,6 +200,26 @@ mod tests {
         assert_eq!(out.take(2).unwrap(), b"<b/>");
         assert_eq!(out.sent().collect::<Vec<_>>(), [8]);
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn what_is_urgent_overtakes_what_waits_but_no_stanza_under_way_and_no_beginning() {
+        let mut out = Outbound::default();
+        out.buffer().extend_from_slice(b"<under-way/>");
+        out.take(1).unwrap();
+        out.buffer().extend_from_slice(b"<enabled/>");
+        out.hold();
+        for (id, xml) in [(7, &b"<a/>"[..]), (8, b"<b/>")] {
+            out.buffer().extend_from_slice(xml);
+            out.note(id, xml.len());
+            out.count();
+        }
+        assert_eq!(out.put_first(b"<first/>"), 2);
+        assert_eq!(out.put_first(b"<second/>"), 2);
+        let (unsent, last) = out.take_last();
+        assert_eq!(last, b"<enabled/><first/><second/>");
+        let unsent: Vec<_> = unsent.iter().map(|u| (u.id, &*u.xml)).collect();
+        assert_eq!(unsent, [(7, &b"<a/>"[..]), (8, b"<b/>")], "the books say where the others are now");
     }
 
     #[test]

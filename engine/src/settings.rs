@@ -21,7 +21,7 @@ pub enum BareDelivery {
 }
 
 /// Settings of a process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The domain served, normalised.
     pub domain: Box<str>,
@@ -84,6 +84,9 @@ pub struct Settings {
     pub cache_s: u32,
     /// Users whose loaded state a shard keeps at once.
     pub cached_users_max: usize,
+    /// Every connection, session and user is looked at for time-outs once in this time, or more often where a time-out is
+    /// shorter than eight times this, seconds.
+    pub sweep_s_max: u32,
 }
 
 impl Settings {
@@ -129,6 +132,7 @@ impl Settings {
             id_floor,
             cache_s: 30,
             cached_users_max: 20_000,
+            sweep_s_max: 8,
         }
     }
 }

@@ -14,12 +14,14 @@
 //! - [`account`]: questions about accounts, registration, removal
 //! - [`sweep`]: everything that depends on time alone
 //! - [`retention`]: archived messages that are too old
+//! - [`flush`]: a mailbox that the operator empties
 //! - [`command`]: the operator
 //! - [`inspect`]: a look inside for tests
 
 pub mod account;
 pub mod bind;
 pub mod command;
+pub mod flush;
 pub mod inspect;
 pub mod iq;
 pub mod login;
@@ -79,6 +81,8 @@ pub(crate) enum Pending {
     Feature(iq::FeatureRead),
     /// An operator's look at an account before it is written.
     CommandAccount(command::AccountCommand),
+    /// A mailbox that is to be emptied.
+    Flush(flush::Flush),
     /// A look at archives for what is too old.
     Retention(retention::RetentionRead),
 }

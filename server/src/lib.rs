@@ -8,6 +8,7 @@ pub mod config;
 pub mod disk;
 pub mod driver;
 pub mod entropy;
+pub mod events;
 pub mod http;
 pub mod jobs;
 pub mod links;

@@ -10,6 +10,7 @@
 //! This room knows the order of a turn and nothing of what is said.
 
 mod front;
+mod tuning;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -31,24 +32,12 @@ use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 use front::{Fronted, Head};
+pub use tuning::Tuning;
 
-/// Longest sleep: sweeps go on when nothing happens.
-const SLEEP_MAX: Duration = Duration::from_millis(250);
-/// Sleep while something waits for room elsewhere.
-const SLEEP_CONGESTED: Duration = Duration::from_micros(200);
 /// Sleep while jobs wait for room in the queue that all shards share, so that no answer of the own may be on its way.
 const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
-/// How often memory is given back.
-const TIDY_EVERY: Duration = Duration::from_secs(5);
-/// Envelopes taken from each other shard in one turn.
-const MAIL_A_TURN: usize = 64;
-
-/// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
-const ANSWERS_A_TURN: usize = 64;
 /// Least time between two lines of the log that say that accepting stands still, milliseconds.
 const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
-/// Bytes that may wait in the gate queue before clients are no longer read from.
-const GATE_BYTES_MAX: usize = 32 << 20;
 
 /// A listener, as those who come in by it are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +52,8 @@ pub struct Entrance {
 pub struct Ask {
     /// The question.
     pub command: Command,
+    /// What the thread itself goes by from now on, if that is to change.
+    pub tuning: Option<Tuning>,
     /// Where the answer goes.
     pub reply: SyncSender<Answer>,
 }
@@ -106,6 +97,8 @@ pub struct Parts {
     pub tls: Option<(TlsConfig, TlsConfig)>,
     /// Operator's questions.
     pub asks: Receiver<Ask>,
+    /// What it goes by until it is told otherwise.
+    pub tuning: Tuning,
     /// The process's clock.
     pub clock: Clock,
     /// Ends the thread once all is out.
@@ -166,7 +159,8 @@ pub struct Thread {
 impl Thread {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Thread {
-        Thread {
+        let tuning = parts.tuning;
+        let mut thread = Thread {
             p: parts,
             links: Links::default(),
             out: Output::default(),
@@ -185,7 +179,9 @@ impl Thread {
             tidied: Instant::now(),
             mail_left: false,
             answers_left: false,
-        }
+        };
+        thread.tune(tuning);
+        thread
     }
 
     /// Runs until it is stopped.
@@ -203,7 +199,7 @@ impl Thread {
 
     fn turn(&mut self) -> std::io::Result<()> {
         if self.is_congested() {
-            std::thread::sleep(SLEEP_CONGESTED);
+            std::thread::sleep(self.p.tuning.sleep_congested);
         } else {
             self.network()?;
         }
@@ -215,7 +211,7 @@ impl Thread {
         self.release();
         let now = Instant::now();
         self.links.end_patience(&mut *self.p.driver, now);
-        if now.duration_since(self.tidied) >= TIDY_EVERY {
+        if now.duration_since(self.tidied) >= self.p.tuning.tidy_every {
             self.tidied = now;
             give_back_memory();
         }
@@ -230,7 +226,7 @@ impl Thread {
     fn is_congested(&mut self) -> bool {
         let peers = &self.p.peers;
         let kept = self.p.mail.push_on(|to| peers[to.index()].wake());
-        kept || self.p.submitter.is_full() || self.gate.bytes() > GATE_BYTES_MAX
+        kept || self.p.submitter.is_full() || self.gate.bytes() > self.p.tuning.gate_bytes_max
     }
 
     /// Whether the last words of all connections are out and nothing is under way.
@@ -247,8 +243,8 @@ impl Thread {
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
             _ if busy || gated => Duration::ZERO,
-            0 => SLEEP_MAX,
-            _ => SLEEP_JOBS_KEPT,
+            0 => self.p.tuning.sleep_max,
+            _ => SLEEP_JOBS_KEPT.min(self.p.tuning.sleep_max),
         }
     }
 
@@ -370,8 +366,8 @@ impl Thread {
     fn mail(&mut self, now: Now) {
         let mut arrived = Vec::new();
         let Thread { p, out, gate, halves, .. } = self;
-        let Parts { mail, shard, .. } = p;
-        let left = mail.receive(MAIL_A_TURN, |envelope| match envelope {
+        let Parts { mail, shard, tuning, .. } = p;
+        let left = mail.receive(tuning.mail_a_turn, |envelope| match envelope {
             Envelope::Batch(batch) => {
                 gate.rests_on(batch.after);
                 shard.handle(now, Input::Mail(&batch), out);
@@ -391,14 +387,15 @@ impl Thread {
 
     fn answers(&mut self, now: Now) {
         let mut answers = 0;
-        while answers < ANSWERS_A_TURN
+        let most = self.p.tuning.answers_a_turn;
+        while answers < most
             && let Some(answer) = self.p.reads.poll()
         {
             let input = Input::Found { token: answer.token, found: answer.found };
             self.p.shard.handle(now, input, &mut self.out);
             answers += 1;
         }
-        self.answers_left = answers == ANSWERS_A_TURN;
+        self.answers_left = answers == most;
         while let Some(request) = self.reads_kept.pop_front() {
             if let Err(request) = self.p.reads.submit(request) {
                 self.reads_kept.push_front(request);
@@ -420,11 +417,20 @@ impl Thread {
     }
 
     fn commands(&mut self, now: Now) {
-        while let Ok(Ask { command, reply }) = self.p.asks.try_recv() {
+        while let Ok(Ask { command, tuning, reply }) = self.p.asks.try_recv() {
+            if let Some(tuning) = tuning {
+                self.tune(tuning);
+            }
             self.asked += 1;
             self.replies.insert(self.asked, reply);
             self.p.shard.handle(now, Input::Command { token: self.asked, command }, &mut self.out);
         }
+    }
+
+    fn tune(&mut self, tuning: Tuning) {
+        self.p.driver.tune(tuning.events_a_turn);
+        self.p.submitter.tune(tuning.queue_bytes_max);
+        self.p.tuning = tuning;
     }
 
     /// Ends the turn: writes go to the committer, mail to the rings, the rest behind the gate.

@@ -356,3 +356,162 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     }
     host.stop();
 }
+
+/// Looks at a knob until it has this value.
+fn knob_becomes(host: &Host, key: &str, value: &str) {
+    let end = Instant::now() + LONG;
+    loop {
+        let said: Value = serde_json::from_str(&host.good(&["ctl", "knob", "get", key, "--json"])).expect("JSON");
+        if said["value"] == value {
+            return;
+        }
+        assert!(Instant::now() < end, "{said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Existing connections feel it, too: a client that says nothing is asked whether it is there (XEP-0199 4.1).
+fn a_knob_is_felt_by_who_is_connected(driver: &str) {
+    let mut host = Host::new(&["romeo", "juliet"]);
+    host.start(driver);
+    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    for (key, value) in
+        [("turn_events_max", "8"), ("turn_mail_max", "1"), ("turn_answers_max", "1"), ("gate_bytes_max", "1MiB")]
+    {
+        assert!(host.good(&["ctl", "knob", "set", key, value]).starts_with(&format!("{key}: ")));
+    }
+    for n in 0..50 {
+        romeo.send(&format!("<message to='juliet@localhost/r' type='chat'><body>{n}.</body></message>"));
+    }
+    juliet.hear("<body>49.</body>");
+    host.good(&["ctl", "knob", "set", "idle_timeout_seconds", "1", "--for", "1h"]);
+    assert!(romeo.hear("<ping ").contains("<iq type='get'"));
+    host.good(&["ctl", "knob", "reset", "--all"]);
+    host.stop();
+}
+
+#[test]
+fn a_knob_is_felt_by_who_is_connected_on_epoll() {
+    a_knob_is_felt_by_who_is_connected("epoll");
+}
+
+#[test]
+fn a_knob_is_felt_by_who_is_connected_on_io_uring() {
+    if has_uring() {
+        a_knob_is_felt_by_who_is_connected("uring");
+    }
+}
+
+#[test]
+fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace() {
+    for driver in ["auto", "epoll"] {
+        let mut host = Host::new(&[]);
+        host.start(driver);
+        let log = || std::fs::read_to_string(host.data().join("out")).expect("a log");
+        assert!(
+            host.good(&["ctl", "knob", "set", "log_level", "debug", "--for", "1"])
+                .starts_with("log_level: info -> debug, until")
+        );
+        knob_becomes(&host, "log_level", "info");
+        assert!(
+            log().contains("a knob was turned by=\"control socket\" knob=\"log_level\" from=info to=debug until_s="),
+            "{}",
+            log()
+        );
+        assert!(
+            log().contains("a knob was turned by=\"time is over\" knob=\"log_level\" from=debug to=info"),
+            "{}",
+            log()
+        );
+
+        // What is set goes before the file, and the reload says so; what is not set is read.
+        assert_eq!(
+            host.good(&["ctl", "knob", "set", "shutdown_grace_seconds", "3"]),
+            "shutdown_grace_seconds: 10s -> 3s\n"
+        );
+        let file = "shutdown_grace_seconds = 7\nlog_level = \"warn\"\nshards = 2\n";
+        std::fs::write(host.data().join("throng.toml"), file).expect("a file");
+        let told = "took effect: log_level\nstays as set at run time: shutdown_grace_seconds\n";
+        assert_eq!(host.good(&["ctl", "reload"]), told, "shards are a flag");
+        assert_eq!(host.good(&["ctl", "reload"]), "stays as set at run time: shutdown_grace_seconds\n");
+        assert_eq!(host.good(&["ctl", "knob", "reset", "--all"]), "shutdown_grace_seconds: 3s -> 7s\n");
+
+        let refused = host.run(&["ctl", "knob", "set", "shards", "2"]);
+        assert_eq!(refused.status.code(), Some(2));
+        let status: Value = serde_json::from_str(&host.good(&["ctl", "status", "--json"])).expect("JSON");
+        let turned = |event: &Value| {
+            let knob = &event["what"]["knob"];
+            let word = |value: &Value| value.as_str().expect("text").to_owned();
+            (word(&event["by"]), word(&knob["key"]), word(&knob["from"]), word(&knob["to"]))
+        };
+        let events: Vec<_> = status["events"].as_array().expect("a list").iter().map(turned).collect();
+        let expected = [
+            ("control socket", "log_level", "info", "debug"),
+            ("time is over", "log_level", "debug", "info"),
+            ("control socket", "shutdown_grace_seconds", "10s", "3s"),
+            ("reload", "log_level", "info", "warn"),
+            ("control socket", "shutdown_grace_seconds", "3s", "7s"),
+        ];
+        let owned = |(by, key, from, to): (&str, &str, &str, &str)| (by.into(), key.into(), from.into(), to.into());
+        assert_eq!(events, expected.map(owned), "{driver}");
+        host.stop();
+    }
+}
+
+/// What waits for a client that does not read: an urgent announcement comes ahead of it, and a flush drops it.
+fn a_backlog_is_overtaken_and_flushed(driver: &str) {
+    let mut host = Host::new(&["romeo"]);
+    host.start(driver);
+    let mut romeo = Client::plain(&host, "romeo");
+    let waits = |host: &Host| host.session("romeo@localhost")["outbound_bytes"].as_u64().expect("bytes");
+    let fill = |host: &Host| {
+        let text = "x".repeat(8_000);
+        let full = (0..2_000).any(|_| {
+            host.good(&["ctl", "say", &text, "--to", "romeo@localhost"]);
+            waits(host) > 16_000
+        });
+        assert!(full, "everything is read");
+    };
+    fill(&host);
+    host.good(&["ctl", "say", "the last", "--to", "romeo@localhost"]);
+    assert_eq!(host.good(&["ctl", "say", "the urgent one", "--urgent", "--all"]), "1 sessions told\n");
+    let before = romeo.hear("the urgent one</body></message>");
+    assert!(!before.contains("the last"), "it was overtaken");
+    assert!(romeo.hear("the last</body></message>").contains("xxx"), "with more");
+
+    fill(&host);
+    assert_eq!(host.good(&["ctl", "queue", "flush", "romeo@localhost"]), "1 connections cut\n");
+    assert_eq!(host.run(&["ctl", "queue", "flush", "romeo@localhost"]).status.code(), Some(5));
+    assert_eq!(host.sessions(&[]).len(), 0, "without stream management there is nothing to resume");
+    romeo.rest();
+    assert!(
+        host.good(&["ctl", "housekeeping", "pause", "--for", "1h"]).starts_with("housekeeping: true -> false, until ")
+    );
+    assert!(host.good(&["ctl", "status"]).contains("set         housekeeping = false, until "));
+    assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
+    assert_eq!(host.good(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
+    assert_eq!(host.run(&["ctl", "mailbox", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
+    let back = Client::plain(&host, "romeo");
+    assert_eq!(
+        host.run(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]).status.code(),
+        Some(1),
+        "romeo is there"
+    );
+    drop(back);
+    let list = host.good(&["ctl", "knob", "list"]);
+    assert!(list.contains("queue flush: romeo@localhost, 1 (control socket)"), "{list}");
+    assert!(list.contains("say --urgent: all, 1 (control socket)"), "{list}");
+    host.stop();
+}
+
+#[test]
+fn a_backlog_is_overtaken_and_flushed_on_epoll() {
+    a_backlog_is_overtaken_and_flushed("epoll");
+}
+
+#[test]
+fn a_backlog_is_overtaken_and_flushed_on_io_uring() {
+    if has_uring() {
+        a_backlog_is_overtaken_and_flushed("uring");
+    }
+}

@@ -20,7 +20,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("mail", &["feature", "id", "store", "wire"]),
     ("router", &["feature", "id", "mail", "session", "slots", "store"]),
     ("settings", &["feature", "session"]),
-    ("io", &["feature", "id", "mail", "session", "store"]),
+    ("io", &["feature", "id", "mail", "session", "settings", "store"]),
     ("gate", &["id", "io"]),
 ];
 

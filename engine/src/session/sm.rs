@@ -116,9 +116,15 @@ impl Managed {
 
     /// A stanza is sent; `id` is its archive id or 0.
     pub fn send(&mut self, xml: &[u8], id: u64) {
+        self.send_ahead(xml, id, 0);
+    }
+
+    /// The same of a stanza that goes ahead of so many that were sent before and are still to leave.
+    pub fn send_ahead(&mut self, xml: &[u8], id: u64, overtaken: usize) {
         self.sent = self.sent.wrapping_add(1);
         self.unacked_bytes += xml.len();
-        self.unacked.push_back(Unacked { xml: xml.into(), id });
+        let at = self.unacked.len().saturating_sub(overtaken);
+        self.unacked.insert(at, Unacked { xml: xml.into(), id });
     }
 
     /// Whether to append `<r/>` to what is sent now; then one request is under way until an `<a/>` comes.

@@ -114,6 +114,7 @@ impl Shard {
             w.open("iq").attribute("type", "result").attribute_if("id", request_id.as_deref());
             w.open("bind").attribute("xmlns", ns::BIND).leaf("jid", &full).close().close();
         });
+        self.hold_beginning(conn);
     }
 
     /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
@@ -165,6 +166,7 @@ impl Shard {
             }
             w.close();
         });
+        self.hold_beginning(conn);
     }
 
     /// `<resume/>` (XEP-0198 5).
@@ -229,6 +231,7 @@ impl Shard {
             w.attribute("previd", &previd).close();
             out.extend_from_slice(&resend);
         });
+        self.hold_beginning(conn);
         let now_s = self.now.mono_s();
         if let Some(slot) = self.conns.get(conn) {
             if let (ConnState::Opening(opening), Some(session)) = (&mut slot.state, self.sessions.get_mut(id)) {

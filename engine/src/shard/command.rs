@@ -1,8 +1,13 @@
 //! What the operator asks of a shard.
 
+use std::sync::Arc;
+
+use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
+use crate::settings::Settings;
 use crate::shard::mail::{get, one_value};
 use crate::shard::stanza::{bare_of, local_of};
+use crate::shard::stream::Ending;
 use crate::shard::{Pending, Shard};
 use crate::store::{Found, Table};
 use crate::wire::error::StreamCondition;
@@ -32,7 +37,8 @@ impl Shard {
                 self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
             }
             Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
-            Command::Say { jid, text } => self.say(jid.as_deref(), &text),
+            Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
+            Command::Detach { jid } => self.detach(&jid),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull
             }
@@ -40,10 +46,22 @@ impl Shard {
                 return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
+            Command::FlushMailbox { local } => return self.flush_mailbox(token, local),
             Command::Retain { users } => return self.retain(token, users),
+            Command::Turn(settings) => self.turn(settings),
             Command::Shutdown => self.shut_down(),
         };
         self.effects.push(Effect::Reply { token, reply });
+    }
+
+    /// Other settings: what is read where it is needed changes with them, the rest is told.
+    fn turn(&mut self, settings: Arc<Settings>) -> Reply {
+        let kept = |s: &Settings| (s.domain.clone(), s.shards, s.archive, s.stanza_bytes_max, s.scram_iterations);
+        assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
+        self.throttle.turn(settings.throttle);
+        self.registrations.turn(settings.registration_throttle);
+        self.settings = settings;
+        Reply::Done(0)
     }
 
     fn list_sessions(&self, of: Option<&str>, from_slot: u32, most: u32) -> Reply {
@@ -79,15 +97,23 @@ impl Shard {
         Reply::Sessions { rows, next: None }
     }
 
-    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
-        let Some(user) = self.users.find(local_of(jid)) else { return Reply::NotFound };
+    /// The sessions of a bare JID, or the one of a full JID, with their connections.
+    fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
+        let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
         let resource = jid.split_once('/').map(|(_, r)| r);
-        let sessions: Vec<_> = self
-            .users
-            .sessions(&self.sessions, user)
-            .filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r))
-            .map(|(id, s)| (id, s.conn))
-            .collect();
+        let of_user = self.users.sessions(&self.sessions, user);
+        of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, s)| (id, s.conn)).collect()
+    }
+
+    /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
+    fn detach(&mut self, jid: &str) -> Reply {
+        let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|(_, conn)| conn).collect();
+        conns.iter().for_each(|conn| self.close(*conn, Ending::Cut));
+        if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
+    }
+
+    fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
+        let sessions = self.sessions_of(jid);
         for (id, conn) in &sessions {
             match conn {
                 Some(conn) => {
@@ -101,7 +127,7 @@ impl Shard {
     }
 
     /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
-    fn say(&mut self, jid: Option<&str>, text: &str) -> Reply {
+    fn say(&mut self, jid: Option<&str>, text: &str, urgent: bool) -> Reply {
         let targets: Vec<_> = match jid {
             Some(jid) => match self.users.find(local_of(bare_of(jid))) {
                 Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
@@ -119,7 +145,10 @@ impl Shard {
             let mut w = Writer::new(&mut out);
             w.open("message").attribute("type", "headline").attribute("from", &domain).attribute("to", &full);
             w.leaf("body", text).close();
-            self.send_stanza(id, &out);
+            match urgent {
+                true => self.send_urgent(id, &out),
+                false => self.send_stanza(id, &out),
+            }
             said += 1;
         }
         Reply::Done(said)

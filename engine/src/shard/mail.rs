@@ -227,6 +227,7 @@ impl Shard {
             Some(Pending::ReplayReturned(local, ids)) => self.replay_returned_found(&local, &ids, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
+            Some(Pending::Flush(flush)) => self.flush_found(flush, found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Retention(read)) => self.retention_found(read, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {

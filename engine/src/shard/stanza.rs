@@ -199,12 +199,26 @@ impl Shard {
                 self.counters.outbound_overflows.one();
                 self.fail_stream(conn, StreamCondition::ResourceConstraint, Some("nothing is acknowledged"));
             }
-            Some(conn) => self.send_bytes(conn, xml),
+            Some(conn) => {
+                self.send_bytes(conn, xml);
+                self.count_stanza(conn);
+            }
             None if overfull => {
                 self.counters.outbound_overflows.one();
                 self.end_session(session, Vec::new());
             }
             None => {}
+        }
+    }
+
+    /// Sends a stanza of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
+    /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
+    pub(super) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
+        let Some(conn) = self.sessions.get(session).and_then(|s| s.conn) else { return };
+        self.counters.stanzas_out.one();
+        let overtaken = self.send_first(conn, xml);
+        if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
+            managed.send_ahead(xml, 0, overtaken);
         }
     }
 

@@ -390,6 +390,28 @@ impl Shard {
         self.levels.outbound_bytes += outbound.buffer().len() - before;
     }
 
+    /// Nothing urgent goes ahead of what waits for the connection now.
+    pub(super) fn hold_beginning(&mut self, id: ConnId) {
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.hold();
+        }
+    }
+
+    /// Notes that what was appended last is a stanza that stream management counts.
+    pub(super) fn count_stanza(&mut self, id: ConnId) {
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.count();
+        }
+    }
+
+    /// Puts a stanza ahead of what waits for a connection; how many counted stanzas it has overtaken.
+    pub(super) fn send_first(&mut self, id: ConnId, xml: &[u8]) -> usize {
+        self.send_with(id, |_| {});
+        let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) else { return 0 };
+        self.levels.outbound_bytes += xml.len();
+        outbound.put_first(xml)
+    }
+
     /// Sends a message and keeps book of it until it is with the kernel.
     pub(super) fn send_message(&mut self, id: ConnId, archive_id: u64, xml: &[u8]) {
         self.send_bytes(id, xml);

@@ -7,10 +7,9 @@ use crate::shard::Shard;
 use crate::shard::stream::Ending;
 use crate::wire::error::StreamCondition;
 
-/// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth...
+/// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth, or by
+/// [`sweep_s_max`](crate::settings::Settings::sweep_s_max), of which longer ones have no need.
 const LOOKS: u64 = 8;
-/// ... or by this, milliseconds, which is where a connection's time-out of 30 s lies and longer ones need not.
-const PERIOD_MS_MAX: u64 = 8_000;
 /// No kind is looked at more often than once in this time, milliseconds.
 const PERIOD_MS_MIN: u64 = 100;
 /// No part of a round is made more often than this, milliseconds.
@@ -68,10 +67,11 @@ impl Round {
     }
 }
 
-/// How often slots with such time-outs are looked at; 0 is none.
-fn period_ms(timeouts_s: &[u32]) -> u64 {
+/// How often slots with such time-outs are looked at, in so many seconds at most; 0 is no time-out.
+fn period_ms(timeouts_s: &[u32], seconds_max: u32) -> u64 {
+    let most_ms = u64::from(seconds_max.max(1)) * 1_000;
     let shortest = timeouts_s.iter().filter(|s| **s > 0).min();
-    shortest.map_or(PERIOD_MS_MAX, |s| (u64::from(*s) * 1_000 / LOOKS).clamp(PERIOD_MS_MIN, PERIOD_MS_MAX))
+    shortest.map_or(most_ms, |s| (u64::from(*s) * 1_000 / LOOKS).clamp(PERIOD_MS_MIN, most_ms))
 }
 
 impl Shard {
@@ -79,8 +79,9 @@ impl Shard {
     pub(super) fn sweep(&mut self) {
         self.write_moved_rows();
         let (now_ms, settings) = (self.now.mono_ms, &self.settings);
-        let conns_ms = period_ms(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
-        let (sessions_ms, users_ms) = (period_ms(&[settings.resume_s_max]), period_ms(&[settings.cache_s]));
+        let often = |timeouts_s: &[u32]| period_ms(timeouts_s, settings.sweep_s_max);
+        let conns_ms = often(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
+        let (sessions_ms, users_ms) = (often(&[settings.resume_s_max]), often(&[settings.cache_s]));
         for _ in 0..self.sweeper.conns.due(now_ms, self.conns.slots(), conns_ms) {
             let slot = self.sweeper.conns.next(self.conns.slots());
             self.sweep_conn(self.conns.id(slot));
@@ -198,7 +199,9 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{PERIOD_MS_MAX, PERIOD_MS_MIN, Round, STEP_MS, period_ms};
+    use super::{PERIOD_MS_MIN, Round, STEP_MS, period_ms};
+
+    const PERIOD_MS_MAX: u64 = 8_000;
 
     #[test]
     fn all_slots_are_looked_at_once_a_period_however_long_a_step_is() {
@@ -221,11 +224,13 @@ mod tests {
 
     #[test]
     fn the_shortest_time_out_says_how_often() {
-        assert_eq!(period_ms(&[30, 600, 60]), 3_750);
-        assert_eq!(period_ms(&[30, 0, 60]), 3_750, "0 is none");
-        assert_eq!(period_ms(&[1, 600]), 125);
-        assert_eq!(period_ms(&[300]), PERIOD_MS_MAX);
-        assert_eq!(period_ms(&[0]), PERIOD_MS_MAX);
+        assert_eq!(period_ms(&[30, 600, 60], 8), 3_750);
+        assert_eq!(period_ms(&[30, 0, 60], 8), 3_750, "0 is none");
+        assert_eq!(period_ms(&[1, 600], 8), 125);
+        assert_eq!(period_ms(&[300], 8), PERIOD_MS_MAX);
+        assert_eq!(period_ms(&[0], 8), PERIOD_MS_MAX);
+        assert_eq!(period_ms(&[300], 2), 2_000, "the operator wants it sooner");
+        assert_eq!(period_ms(&[300], 60), 37_500, "or cheaper");
         const { assert!(PERIOD_MS_MIN > STEP_MS) };
     }
 }

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::Event;
+
 pub use keys::ScramKeys;
 
 /// Most accounts in one [`Accounts::put`].
@@ -29,6 +31,9 @@ pub const ACCOUNTS_PER_BATCH_MAX: usize = 1_000;
 
 /// Most rows in one page of sessions or accounts.
 pub const ROWS_PER_PAGE_MAX: usize = 500;
+
+/// Longest value of [`Control::set_knob`], in bytes.
+pub const VALUE_BYTES_MAX: usize = 1_024;
 
 /// Longest text of [`Control::say`], in bytes.
 pub const SAY_BYTES_MAX: usize = 8_192;
@@ -133,6 +138,53 @@ pub struct Status {
     /// Counters by name since start, summed over the shards.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
+    /// Options that an operator has set since the start.
+    #[serde(default)]
+    pub knobs_set: Vec<KnobRow>,
+    /// What operators did lately, oldest first; at most [`crate::events::EVENTS_MAX`].
+    #[serde(default)]
+    pub events: Vec<Event>,
+}
+
+/// An option that can be set at run time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct KnobRow {
+    /// Its name.
+    pub key: String,
+    /// Its value, as it would be written.
+    pub value: String,
+    /// Its default, likewise.
+    pub default: String,
+    /// Type: `switch`, `count`, `bytes`, `seconds` or `choice`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What a number counts.
+    pub unit: Option<String>,
+    /// Smallest number.
+    pub min: Option<u64>,
+    /// Largest number.
+    pub max: Option<u64>,
+    /// What is allowed, in words.
+    pub allowed: String,
+    /// Where the value came from: a file with its line, a flag, a variable, `default`, `set at run time`.
+    pub source: String,
+    /// When it is put back, seconds since the Unix epoch; none if it stays.
+    pub until_s: Option<u64>,
+    /// What it is, in one sentence.
+    pub help: String,
+}
+
+/// What a change of a knob did.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct KnobChange {
+    /// The option.
+    pub key: String,
+    /// The value before.
+    pub from: String,
+    /// The value now.
+    pub to: String,
+    /// When it is put back, seconds since the Unix epoch; none if it stays.
+    pub until_s: Option<u64>,
 }
 
 /// One bound session.
@@ -185,6 +237,9 @@ pub struct Reloaded {
     pub applied: Vec<String>,
     /// What differs in the configuration and waits for a restart.
     pub waiting: Vec<String>,
+    /// What is set at run time and stays so, whatever the configuration says.
+    #[serde(default)]
+    pub overridden: Vec<String>,
 }
 
 /// How far a backup is.
@@ -286,14 +341,43 @@ pub trait Control: Accounts + Send + Sync {
     /// [`FaultKind::NotFound`] when it has none.
     fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault>;
 
-    /// Sends a message from the server to sessions; how many got it.
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault>;
+    /// Sends a message from the server to sessions; how many got it. An urgent one goes ahead of what waits for their
+    /// connections.
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
+
+    /// Cuts the connections of a bare or full JID and drops what waits for them; how many. Sessions that may be resumed wait
+    /// for that, messages go back to the mailbox.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`] when there is no connection.
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault>;
+
+    /// Drops what waits for a user who is not there; how many messages. They stay in the archive, if there is one.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault>;
 
     /// Begins a graceful stop and returns at once. `grace` none is the configured time.
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;
 
-    /// Reads certificates and knobs again.
+    /// Reads certificates and knobs again. What is set at run time stays.
     fn reload(&self) -> Result<Reloaded, Fault>;
+
+    /// All options that can be set at run time, as they stand.
+    fn knobs(&self) -> Vec<KnobRow>;
+
+    /// Sets one, for a while or until it is reset; what has changed once all threads have it.
+    ///
+    /// # Errors
+    /// [`FaultKind::Invalid`]: there is no such knob, or the value is not allowed or does not go with others.
+    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault>;
+
+    /// Gives one, or all, the value of the configuration again.
+    ///
+    /// # Errors
+    /// As [`Control::set_knob`].
+    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault>;
 
     /// Copies the store as of one moment to a folder (absolute path) that is not there or empty. The first call begins
     /// and returns; further calls with the same folder tell how far it is, until one has told of its end.

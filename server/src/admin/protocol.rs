@@ -11,7 +11,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AccountRow, Audience, BackupState, Existing, Fault, NewAccount, Put, Reloaded, SessionRow, Status};
+use super::{
+    AccountRow, Audience, BackupState, Existing, Fault, KnobChange, KnobRow, NewAccount, Put, Reloaded, SessionRow,
+    Status,
+};
 
 /// Version of the language. A server answers other versions with a fault that names its own.
 pub const VERSION: u32 = 1;
@@ -55,6 +58,19 @@ pub enum Ask {
         text: String,
         /// Who hears it.
         to: Audience,
+        /// Ahead of what waits.
+        #[serde(default)]
+        urgent: bool,
+    },
+    /// [`super::Control::flush_mailbox`].
+    FlushMailbox {
+        /// Bare JID.
+        jid: String,
+    },
+    /// [`super::Control::flush_queue`].
+    FlushQueue {
+        /// Bare or full JID.
+        jid: String,
     },
     /// [`super::Control::shutdown`].
     Shutdown {
@@ -63,6 +79,22 @@ pub enum Ask {
     },
     /// [`super::Control::reload`].
     Reload {},
+    /// [`super::Control::knobs`].
+    Knobs {},
+    /// [`super::Control::set_knob`].
+    SetKnob {
+        /// Its name.
+        key: String,
+        /// As it would be written in the file.
+        value: String,
+        /// Seconds after which it is put back; it stays when none.
+        for_s: Option<u64>,
+    },
+    /// [`super::Control::reset_knobs`].
+    ResetKnobs {
+        /// Its name; all when none.
+        key: Option<String>,
+    },
     /// [`super::Control::backup`].
     Backup {
         /// Folder, an absolute path.
@@ -135,6 +167,10 @@ pub enum Done {
     Status(Box<Status>),
     /// What a reload did.
     Reloaded(Reloaded),
+    /// The knobs.
+    Knobs(Vec<KnobRow>),
+    /// What has changed.
+    Turned(Vec<KnobChange>),
     /// How far a backup is.
     Backup(BackupState),
     /// A domain.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
 use super::{
     ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX,
-    SAY_JIDS_MAX,
+    SAY_JIDS_MAX, VALUE_BYTES_MAX,
 };
 
 /// Longest path that fits a socket address, with room for the passing name used while binding.
@@ -391,15 +391,26 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
             control.kick(&jid, reason.as_deref()).map(Done::Count)
         }
-        Ask::Say { text, to } => {
+        Ask::FlushMailbox { jid } => control.flush_mailbox(&jid).map(Done::Count),
+        Ask::FlushQueue { jid } => control.flush_queue(&jid).map(Done::Count),
+        Ask::Say { text, to, urgent } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
             if let Audience::These(jids) = &to {
                 bounded(jids.len(), SAY_JIDS_MAX, "addresses")?;
             }
-            control.say(&text, &to).map(Done::Count)
+            control.say(&text, &to, urgent).map(Done::Count)
         }
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),
+        Ask::Knobs {} => Ok(Done::Knobs(control.knobs())),
+        Ask::SetKnob { key, value, for_s } => {
+            bounded(key.len().max(value.len()), VALUE_BYTES_MAX, "bytes of a name or value")?;
+            control.set_knob(&key, &value, for_s.map(Duration::from_secs)).map(Done::Turned)
+        }
+        Ask::ResetKnobs { key } => {
+            bounded(key.as_ref().map_or(0, String::len), VALUE_BYTES_MAX, "bytes of a name")?;
+            control.reset_knobs(key.as_deref()).map(Done::Turned)
+        }
         Ask::Backup { to } => control.backup(&to).map(Done::Backup),
         Ask::Domain {} => control.domain().map(Done::Domain),
         Ask::Put { batch, existing } => {

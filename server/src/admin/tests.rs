@@ -218,11 +218,11 @@ fn bounds_of_requests_are_kept_on_both_sides() {
     let bench = bench(Patience::default());
     let mut client = Client::connect(&bench.path).expect("connected");
     let text = "x".repeat(SAY_BYTES_MAX + 1);
-    assert!(matches!(client.ask(Ask::Say { text, to: Audience::All }, drop), Err(AskError::Fault(_))));
+    assert!(matches!(client.ask(Ask::Say { text, to: Audience::All, urgent: false }, drop), Err(AskError::Fault(_))));
     let kick = Ask::Kick { jid: "a@b".into(), reason: Some("x".repeat(REASON_BYTES_MAX + 1)) };
     assert!(matches!(client.ask(kick, drop), Err(AskError::Fault(_))));
     let to = Audience::These(vec!["a@b".into(); SAY_JIDS_MAX + 1]);
-    assert!(matches!(client.ask(Ask::Say { text: "x".into(), to }, drop), Err(AskError::Fault(_))));
+    assert!(matches!(client.ask(Ask::Say { text: "x".into(), to, urgent: false }, drop), Err(AskError::Fault(_))));
     // A batch that is too long for one line, or too large for one request, goes in several.
     let keys = ScramKeys::derive(&Secret::new("x"), 4_096, &[1; 16]).expect("good");
     let name = |n: usize| format!("{n}{}", "n".repeat(1_000));

@@ -292,4 +292,8 @@ impl Driver for Crowd {
     fn connections(&self) -> u32 {
         self.connected
     }
+
+    fn tune(&mut self, events: usize) {
+        self.inner.tune(events);
+    }
 }

@@ -72,9 +72,22 @@ Examples:
   throng ctl status --json
   throng ctl sessions romeo@localhost
   throng ctl kick romeo@localhost/balcony --reason 'please update'
-  throng ctl say --all 'Restart at noon'
+  throng ctl say --all --urgent 'Restart at noon'
+  throng ctl queue flush romeo@localhost
+  throng ctl housekeeping pause --for 1h
   throng ctl shutdown --grace 30
-  throng ctl reload                        certificates and knobs, without a restart";
+  throng ctl reload                        certificates and knobs, without a restart
+  throng ctl knob set log_level debug --for 10m";
+
+const KNOB: &str = "\
+Examples:
+  throng ctl knob list                     what can be set, what it is now, and where that came from
+  throng ctl knob get log_level
+  throng ctl knob set log_level debug --for 10m
+  throng ctl knob reset log_level          as configured again
+  throng ctl knob reset --all
+
+What is set stays until it is reset, its time is over, or the server stops; `throng ctl reload` does not touch it.";
 
 const SESSIONS: &str = "\
 ADDRESS   the client's, asked of the kernel now; (resumable): the connection is lost, the session waits (XEP-0198)
@@ -234,6 +247,7 @@ fn ctl() -> Command {
                 .about("Send a message from the server to sessions")
                 .arg(Arg::new("text").value_name("TEXT").required(true))
                 .arg(flag("all", "To every session").conflicts_with("to").required_unless_present("to"))
+                .arg(flag("urgent", "Ahead of what waits for them already"))
                 .arg(value("to", "JID", "To this bare or full JID; may be repeated").action(ArgAction::Append)),
         )
         .subcommand(
@@ -246,6 +260,74 @@ fn ctl() -> Command {
                 .arg(flag("no-wait", "Return once the stop has begun")),
         )
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
+        .subcommand(knob(rows))
+        .subcommand(queue(rows))
+        .subcommand(mailbox(rows))
+        .subcommand(housekeeping(rows))
+}
+
+fn queue(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("queue")
+        .about("Queues of connections")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            rows(Command::new("flush"))
+                .about("Cut a user's connections and drop what waits for them; messages go back to the mailbox")
+                .arg(Arg::new("jid").value_name("JID").required(true).help("Bare or full JID")),
+        )
+}
+
+fn mailbox(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("mailbox")
+        .about("Messages that wait for users who are not there")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            rows(Command::new("flush"))
+                .about("Drop what waits for a user without a session; it stays in the archive, if there is one")
+                .arg(Arg::new("jid").value_name("JID").required(true).help("Bare JID"))
+                .arg(flag("yes", "Do not ask on a terminal; needed without one").short('y')),
+        )
+}
+
+fn housekeeping(rows: impl Fn(Command) -> Command) -> Command {
+    let lasting = |command: Command| rows(command).arg(lasting());
+    Command::new("housekeeping")
+        .about("Merging of tables and removal of old messages: the knob housekeeping")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(lasting(Command::new("pause")).about("Put it off"))
+        .subcommand(lasting(Command::new("resume")).about("Let it go on"))
+}
+
+fn lasting() -> Arg {
+    value("for", "TIME", "Put the earlier value back after this: 90, 10m, 2h, 1d; up to 30 days")
+        .value_parser(super::knob::while_)
+}
+
+fn knob(rows: impl Fn(Command) -> Command) -> Command {
+    let key = || Arg::new("key").value_name("KEY").help("The option's key");
+    Command::new("knob")
+        .about("Options that change while the server runs")
+        .after_help(KNOB)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("list")).about("List them, and what was set lately"))
+        .subcommand(rows(Command::new("get")).about("Show one").arg(key().required(true)))
+        .subcommand(
+            rows(Command::new("set"))
+                .about("Set one")
+                .arg(key().required(true))
+                .arg(Arg::new("value").value_name("VALUE").required(true).help("As it would stand in the file"))
+                .arg(lasting()),
+        )
+        .subcommand(
+            rows(Command::new("reset"))
+                .about("Give one, or all, the configured value again")
+                .arg(key().required_unless_present("all"))
+                .arg(flag("all", "Everything that is set").conflicts_with("key")),
+        )
 }
 
 fn flag(name: &'static str, help: &'static str) -> Arg {

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::accounts::ask_failure;
-use super::{Failure, Io};
+use super::{Exit, Failure, Io, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
 use crate::admin::{Audience, Reloaded, SessionRow, Status};
@@ -26,9 +26,29 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let asked = match name {
         "status" => Ask::Status {},
+        "knob" => return super::knob::run(matches, &mut client, io),
+        "housekeeping" => return super::knob::housekeeping(matches, &mut client, io),
+        "queue" => {
+            let (_, matches) = matches.subcommand().expect("clap requires one");
+            Ask::FlushQueue { jid: matches.get_one::<String>("jid").cloned().expect("clap requires it") }
+        }
+        "mailbox" => {
+            let (_, matches) = matches.subcommand().expect("clap requires one");
+            let jid = matches.get_one::<String>("jid").cloned().expect("clap requires it");
+            let question = format!("Drop what waits for {jid}? Type yes:");
+            let sure = matches.get_flag("yes") || io.terminal && io.confirmed(&question);
+            if !sure {
+                return Err(Failure::new(Exit::Usage, "nothing was dropped; --yes says that it is meant"));
+            }
+            Ask::FlushMailbox { jid }
+        }
         "sessions" => return sessions(&mut client, text("jid"), io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
-        "say" => Ask::Say { text: text("text").expect("clap requires it"), to: audience(matches) },
+        "say" => Ask::Say {
+            text: text("text").expect("clap requires it"),
+            to: audience(matches),
+            urgent: matches.get_flag("urgent"),
+        },
         "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied() },
         _ => Ask::Reload {},
     };
@@ -52,6 +72,8 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
         ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
+        ("mailbox", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
+        ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
         ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
         ("shutdown", Done::Ok {}) => match io.json {
             true => (json!({ "done": "shutdown" }), String::new()),
@@ -65,10 +87,6 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
         false => io.say(text),
     }
     Ok(())
-}
-
-fn to_json(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).expect("these types have a JSON form")
 }
 
 fn status_text(status: &Status, io: &Io) -> String {
@@ -93,6 +111,9 @@ fn status_text(status: &Status, io: &Io) -> String {
         "connections {}\nsessions    {} and {} resumable",
         status.connections, status.sessions, status.resumable
     );
+    for knob in &status.knobs_set {
+        text += &format!("\nset         {}", super::knob::line(knob));
+    }
     for (name, count) in &status.counters {
         text += &format!("\n{name:<40} {count:>14}");
     }
@@ -104,7 +125,9 @@ fn reloaded_text(reloaded: &Reloaded) -> String {
         [] => String::new(),
         names => format!("{what}: {}\n", names.join(", ")),
     };
-    let text = list("took effect", &reloaded.applied) + &list("waits for a restart", &reloaded.waiting);
+    let text = list("took effect", &reloaded.applied)
+        + &list("waits for a restart", &reloaded.waiting)
+        + &list("stays as set at run time", &reloaded.overridden);
     if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
 }
 

@@ -14,6 +14,7 @@ pub mod bench;
 pub mod config;
 pub mod ctl;
 pub mod import;
+pub mod knob;
 pub mod reference;
 pub mod sar;
 pub mod serve;
@@ -26,7 +27,7 @@ pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -195,6 +196,16 @@ impl Io {
         let _ = writeln!(self.out, "{line}");
     }
 
+    /// Whether someone at the terminal answers `yes`; uses up the input.
+    pub fn confirmed(&mut self, question: &str) -> bool {
+        self.tell(question);
+        let mut answer = String::new();
+        if let Some(input) = self.input.take() {
+            let _ = io::BufReader::new(input.take(16)).read_line(&mut answer);
+        }
+        answer.trim() == "yes"
+    }
+
     /// A line to `err`.
     pub fn tell(&mut self, line: impl fmt::Display) {
         let _ = writeln!(self.err, "{line}");
@@ -209,6 +220,11 @@ impl Io {
     pub fn paint(&self, code: &str, text: &str) -> String {
         if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// A value that has a JSON form.
+fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).expect("these types have a JSON form")
 }
 
 /// The environment as a map; names and values that are not Unicode are left out.
@@ -286,7 +302,11 @@ fn dispatch(
         ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io),
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
-        ("ctl", Some((name, matches))) => ctl::run(name, matches, &loaded(matches)?, io),
+        ("ctl", Some((name, matches))) => {
+            // Options stand behind the last word: `ctl knob list --data DIR`.
+            let last = matches.subcommand().map_or(matches, |(_, matches)| matches);
+            ctl::run(name, matches, &loaded(last)?, io)
+        }
         ("load", _) => load_with(matches, io),
         ("sar", _) => sar::run(matches, io),
         ("bench", _) => bench::execute(matches, io, program),

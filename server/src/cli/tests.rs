@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::*;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{
-    AccountRow, Audience, BackupState, Control, Existing, Listening, NewAccount, Page, Put, Reloaded, ScramKeys,
-    SessionRow, Status,
+    AccountRow, Audience, BackupState, Control, Existing, KnobChange, KnobRow, Listening, NewAccount, Page, Put,
+    Reloaded, ScramKeys, SessionRow, Status,
 };
+use crate::events::{Event, What};
 
 /// Accounts, and a server, in memory.
 #[derive(Clone, Default)]
@@ -81,7 +82,12 @@ impl Control for Memory {
     fn status(&self) -> Status {
         let listeners = vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false, proxied: false }];
         let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
-        Status { version: "9.9".into(), domain: "localhost".into(), listeners, counters, ..Status::default() }
+        let key = || "log_level".to_owned();
+        let what = What::Knob { key: key(), from: "info".into(), to: "debug".into(), until_s: None };
+        let events = vec![Event { number: 1, at_s: 1_700_000_000, by: "control socket".into(), what }];
+        let knobs_set = vec![KnobRow { key: key(), value: "debug".into(), ..KnobRow::default() }];
+        let (version, domain) = ("9.9".into(), "localhost".into());
+        Status { version, domain, listeners, counters, knobs_set, events, ..Status::default() }
     }
 
     /// 1,200 sessions, numbered.
@@ -101,9 +107,19 @@ impl Control for Memory {
         }
     }
 
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
-        self.note(format!("say {text} {to:?}"));
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
+        self.note(format!("say {text} {to:?}{}", if urgent { " urgent" } else { "" }));
         Ok(3)
+    }
+
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+        self.note(format!("empty {jid}"));
+        Ok(7)
+    }
+
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
+        self.note(format!("flush {jid}"));
+        Ok(2)
     }
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
@@ -112,7 +128,30 @@ impl Control for Memory {
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {
-        Ok(Reloaded { applied: vec!["tls_certificate".into()], waiting: vec!["shards".into()] })
+        let overridden = vec!["log_level".into()];
+        Ok(Reloaded { applied: vec!["tls_certificate".into()], waiting: vec!["shards".into()], overridden })
+    }
+
+    fn knobs(&self) -> Vec<KnobRow> {
+        let row = |key: &str, until_s| KnobRow {
+            key: key.into(),
+            value: "debug".into(),
+            source: "set at run time".into(),
+            until_s,
+            ..KnobRow::default()
+        };
+        vec![row("log_level", Some(1_700_000_000)), row("shutdown_grace_seconds", None)]
+    }
+
+    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
+        self.note(format!("set {key} {value} {lasting:?}"));
+        let (from, until_s) = ("info".into(), lasting.map(|lasting| 1_700_000_000 + lasting.as_secs()));
+        Ok(vec![KnobChange { key: key.into(), from, to: value.into(), until_s }])
+    }
+
+    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
+        self.note(format!("reset {key:?}"));
+        Ok(Vec::new())
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {
@@ -391,7 +430,8 @@ fn ctl_commands_reach_a_running_server() {
     assert_eq!(bench.run("ctl kick ghost@localhost").exit, Exit::NotThere);
     assert_eq!(bench.run("ctl say --all noon --json").out, "{\"told\":3}\n");
     assert_eq!(bench.run("ctl say --to a@b --to c@d noon").exit, Exit::Done);
-    assert_eq!(bench.run("ctl reload").out, "took effect: tls_certificate\nwaits for a restart: shards\n");
+    let reloaded = "took effect: tls_certificate\nwaits for a restart: shards\nstays as set at run time: log_level\n";
+    assert_eq!(bench.run("ctl reload").out, reloaded);
     assert_eq!(bench.run("ctl shutdown --grace 7 --no-wait").exit, Exit::Done);
     let calls = bench.calls();
     assert_eq!(
@@ -412,6 +452,51 @@ fn ctl_commands_reach_a_running_server() {
     assert_eq!(bench.run("ctl shutdown").exit, Exit::Done, "waits until the socket is gone");
     stop.join().expect("stopped");
     assert!(!bench.folder.path().join("throng.sock").exists());
+}
+
+#[test]
+fn knobs_are_listed_shown_set_and_reset() {
+    let bench = Bench::new();
+    let _serving = bench.serve();
+    let list = bench.run(&format!("ctl knob list --data {}", bench.data())).out;
+    let lines: Vec<&str> = list.lines().collect();
+    assert!(
+        lines[0].starts_with("KNOB ") && lines[1].ends_with(" set at run time, until 2023-11-14T22:13:20Z"),
+        "{list}"
+    );
+    assert!(lines[2].ends_with(" set at run time"), "{list}");
+    assert_eq!(lines[3], "2023-11-14T22:13:20Z log_level: info -> debug (control socket)");
+    let value: serde_json::Value = serde_json::from_str(&bench.run("ctl knob list --json").out).expect("JSON");
+    assert_eq!((&value["knobs"][0]["key"], &value["events"][0]["number"]), (&"log_level".into(), &1.into()));
+    assert!(bench.run("ctl knob get log-level").out.starts_with("log_level = debug\n"));
+    assert_eq!(bench.run("ctl knob get shards").exit, Exit::Usage);
+    let went = bench.run("ctl knob set log_level debug --for 10m");
+    assert_eq!(went.out, "log_level: info -> debug, until 2023-11-14T22:23:20Z\n");
+    assert_eq!(bench.run("ctl knob set log_level debug").out, "log_level: info -> debug\n");
+    for wrong in ["ctl knob set log_level", "ctl knob set log_level x --for 0", "ctl knob set log_level x --for 31d"] {
+        assert_eq!(bench.run(wrong).exit, Exit::Usage, "{wrong}");
+    }
+    assert_eq!(bench.run("ctl knob reset").exit, Exit::Usage);
+    assert_eq!(bench.run("ctl knob reset --all").out, "nothing changed\n");
+    assert_eq!(bench.run("ctl knob reset log_level").exit, Exit::Done);
+    let calls =
+        ["set log_level debug Some(600s)", "set log_level debug None", "reset None", "reset Some(\"log_level\")"];
+    assert_eq!(bench.calls(), calls);
+    assert!(bench.run("ctl status").out.contains("\nset         log_level = debug\n"));
+    assert_eq!(bench.run("ctl housekeeping pause --for 1h").exit, Exit::Done);
+    assert_eq!(bench.run("ctl housekeeping resume").exit, Exit::Done);
+    assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");
+    assert_eq!(bench.run("ctl mailbox flush romeo@localhost").exit, Exit::Usage, "nobody can be asked");
+    assert_eq!(bench.run("ctl mailbox flush romeo@localhost --yes").out, "7 messages dropped\n");
+    assert_eq!(bench.run("ctl say --all --urgent now").exit, Exit::Done);
+    let calls = [
+        "set housekeeping false Some(3600s)",
+        "set housekeeping true None",
+        "flush romeo@localhost",
+        "empty romeo@localhost",
+        "say now All urgent",
+    ];
+    assert_eq!(bench.calls()[4..], calls);
 }
 
 #[test]

@@ -68,15 +68,9 @@ fn named(given: &str, opened: &Opened) -> Result<String, Failure> {
 fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     let user = named(given, opened)?;
     let jid = format!("{user}@{}", opened.domain);
-    if io.terminal && !sure {
-        io.tell(format!("Remove {jid} with its contacts, messages and sessions? Type yes:"));
-        let mut answer = String::new();
-        if let Some(input) = io.input.take() {
-            let _ = BufReader::new(input.take(16)).read_line(&mut answer);
-        }
-        if answer.trim() != "yes" {
-            return Err(Failure::failed("nothing was removed"));
-        }
+    let question = format!("Remove {jid} with its contacts, messages and sessions? Type yes:");
+    if io.terminal && !sure && !io.confirmed(&question) {
+        return Err(Failure::failed("nothing was removed"));
     }
     opened.accounts.delete(&user)?;
     done(io, "removed", &jid);

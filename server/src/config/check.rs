@@ -11,6 +11,8 @@ use super::table::{Config, row};
 /// Where a value came from. Later variants give way to earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
+    /// An operator, while the server runs ([`super::knobs`]).
+    Operator,
     /// A flag of the command line.
     Flag(String),
     /// An environment variable.
@@ -24,6 +26,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Source::Operator => f.write_str("set at run time"),
             Source::Flag(flag) => write!(f, "flag --{flag}"),
             Source::Variable(name) => write!(f, "environment {name}"),
             Source::File(path, line) => write!(f, "{}:{line}", path.display()),
@@ -71,6 +74,11 @@ pub enum Problem {
         /// What is allowed.
         allowed: String,
     },
+    /// An option that takes effect at the next start only.
+    NoKnob {
+        /// The option.
+        key: &'static str,
+    },
     /// Values that do not go together.
     Clash {
         /// The option to change first.
@@ -95,6 +103,10 @@ impl fmt::Display for Problem {
             Problem::Value { source, key, found, allowed } => {
                 write!(f, "{source}: {key} cannot be `{found}`; allowed: {allowed}")
             }
+            Problem::NoKnob { key } => write!(
+                f,
+                "{key} cannot be set at run time: it takes effect at the next start; `throng ctl knob list` shows what can"
+            ),
             Problem::Clash { key, reason } => write!(f, "{key}: {reason}"),
         }
     }

@@ -79,6 +79,41 @@ impl Kind {
         }
     }
 
+    /// Its name for programs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Switch => "switch",
+            Kind::Count { .. } | Kind::CountOrAuto { .. } => "count",
+            Kind::Bytes { .. } => "bytes",
+            Kind::Seconds { .. } => "seconds",
+            Kind::Choice(_) => "choice",
+            Kind::Domain => "domain",
+            Kind::Path | Kind::PathOrNone => "path",
+            Kind::Listeners => "listeners",
+        }
+    }
+
+    /// What is counted, where something is.
+    pub fn unit(&self) -> Option<&'static str> {
+        match *self {
+            Kind::Count { unit, .. } | Kind::CountOrAuto { unit, .. } => Some(unit),
+            Kind::Bytes { .. } => Some("bytes"),
+            Kind::Seconds { .. } => Some("seconds"),
+            _ => None,
+        }
+    }
+
+    /// Smallest and largest value in its unit, where it is a number.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        match *self {
+            Kind::Count { min, max, .. }
+            | Kind::CountOrAuto { min, max, .. }
+            | Kind::Bytes { min, max }
+            | Kind::Seconds { min, max } => Some((min, max)),
+            _ => None,
+        }
+    }
+
     /// The word that stands for a value in help: `--shards <N>`.
     pub fn placeholder(&self) -> &'static str {
         match self {

@@ -8,11 +8,14 @@
 //!                          check: rules between options, Problems with file, line, key
 //! ```
 //!
+//! While the server runs, [`Knobs`] lays what an operator sets over it.
+//!
 //! The room knows what an operator may say; it never learns how the server does it. It opens no file but the
 //! configuration file.
 
 pub mod check;
 pub mod kind;
+pub mod knobs;
 pub mod page;
 pub mod source;
 pub mod table;
@@ -22,6 +25,7 @@ use std::path::PathBuf;
 
 pub use check::{Problem, Problems, Source};
 pub use kind::Kind;
+pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
     BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, ResourceConflict, Row, Section, TABLE, TlsVersion,
@@ -41,6 +45,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// What looks wrong but stops nothing.
     pub warnings: Vec<String>,
+    /// What was given for each, in the same order.
+    texts: Vec<Vec<String>>,
     inputs: Inputs,
 }
 
@@ -94,16 +100,18 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
             problems.extend(check::clashes(&config));
             if problems.is_empty() {
                 let warnings = source::strange_variables(environment);
-                return Ok(Loaded { config, sources, file, warnings, inputs });
+                return Ok(Loaded { config, sources, file, warnings, texts, inputs });
             }
         }
-        Err(bad) => problems.extend(bad.into_iter().map(|bad| {
-            let (row, source) =
-                TABLE.iter().zip(&sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
-            Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
-        })),
+        Err(bad) => problems.extend(bad.into_iter().map(|bad| not_allowed(bad, &sources))),
     }
     Err(Problems(problems))
+}
+
+/// A value that its row does not allow, with where it came from; the sources are in the order of [`TABLE`].
+fn not_allowed(bad: table::NotAllowed, sources: &[Source]) -> Problem {
+    let (row, source) = TABLE.iter().zip(sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
+    Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
 }
 
 /// The file in the data folder, when there is one.
@@ -144,28 +152,6 @@ impl Loaded {
         ]
         .concat()
     }
-
-    /// What a reload changes: keys that took effect, and keys that differ but wait for a restart.
-    pub fn changes(&self, new: &Loaded) -> Changes {
-        let mut changes = Changes::default();
-        for ((row, old), new) in TABLE.iter().zip(self.config.shown()).zip(new.config.shown()) {
-            match row.change {
-                _ if old == new => {}
-                Change::Reload => changes.applied.push(row.key),
-                Change::Restart => changes.waiting.push(row.key),
-            }
-        }
-        changes
-    }
-}
-
-/// The outcome of comparing two configurations.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
-    /// Knobs that differ.
-    pub applied: Vec<&'static str>,
-    /// Options that differ and need a restart.
-    pub waiting: Vec<&'static str>,
 }
 
 impl Config {
@@ -325,25 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_others_are_a_warning_and_changes_tell_knobs_from_restarts() {
+    fn variables_of_others_are_a_warning() {
         let old =
             load(&Flags::new(), &environment(&[("THRONG_SERVICE_HOST", "x"), ("THRONG_SHARD", "2")]), None).unwrap();
         assert_eq!(old.warnings.len(), 2);
         assert!(
             old.warnings[1].ends_with("did you mean THRONG_SHARDS?") || old.warnings[0].ends_with("THRONG_SHARDS?")
         );
-        let new = load(&flags(&[("log_level", "debug"), ("shards", "3")]), &Environment::new(), None).unwrap();
-        assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec!["shards"] });
-    }
-
-    #[test]
-    fn loading_again_sees_the_file_as_it_is_now_and_keeps_the_flags() {
-        let (_folder, path) = file("log_level = \"info\"\nshards = 2\n");
-        let old = load(&flags(&[("shards", "4")]), &Environment::new(), Some(path.clone())).expect("good");
-        std::fs::write(&path, "log_level = \"debug\"\nshards = 3\n").expect("a file");
-        let new = old.again().expect("good");
-        assert_eq!(old.changes(&new), Changes { applied: vec!["log_level"], waiting: vec![] });
-        std::fs::write(&path, "log_level = \"loud\"\n").expect("a file");
-        assert!(old.again().is_err());
     }
 }

@@ -26,6 +26,7 @@ const SECTIONS: [Section; 9] = [
 fn change(row: &Row) -> &'static str {
     match row.change {
         Change::Restart => "at the next start",
+        Change::Reload if row.is_knob() => "at `throng ctl knob set`, or `throng ctl reload`",
         Change::Reload => "at `throng ctl reload`",
     }
 }

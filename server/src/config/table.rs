@@ -108,7 +108,7 @@ choice! {
 pub enum Change {
     /// At the next start.
     Restart,
-    /// At `throng ctl reload` or SIGHUP: a knob.
+    /// At `throng ctl reload`, SIGHUP or `throng ctl knob set`.
     Reload,
 }
 
@@ -122,7 +122,7 @@ pub enum Rank {
 }
 
 /// One option.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Name in the file; the flag has dashes for underscores, the variable is `THRONG_` and the name in capitals.
     pub key: &'static str,
@@ -146,6 +146,11 @@ impl Row {
     /// The flag without its leading dashes: `c2s-tls`.
     pub fn flag(&self) -> String {
         self.key.replace('_', "-")
+    }
+
+    /// Whether it can be set while the server runs. What a reload reads from files is not set by name.
+    pub fn is_knob(&self) -> bool {
+        self.change == Change::Reload && !matches!(self.kind, Kind::Path | Kind::PathOrNone)
     }
 
     /// The environment variable: `THRONG_C2S_TLS`.
@@ -325,6 +330,31 @@ options! {
     Machine Detail Restart mail_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
         "Batches that may wait from one shard to another.",
         "A full ring makes the sending shard keep the batch and read less from its clients.";
+    Machine Detail Reload turn_events_max: u64, Kind::Count { min: 8, max: 16_384, unit: "events" }, "256",
+        "Events of the network that a shard takes in one turn before it turns to all else.",
+        "Fewer make turns shorter and what waits behind them sooner, more cost less each.";
+    Machine Detail Reload turn_mail_max: u64, Kind::Count { min: 1, max: 16_384, unit: "batches" }, "64",
+        "Batches of mail that a shard takes from each other shard in one turn.",
+        "";
+    Machine Detail Reload turn_answers_max: u64, Kind::Count { min: 1, max: 16_384, unit: "answers" }, "64",
+        "Answers of the store that a shard takes in one turn.",
+        "Most are of logins, which must not make turns long for those who are there.";
+    Machine Detail Reload idle_sleep_milliseconds: u64, Kind::Count { min: 10, max: 1_000, unit: "milliseconds" }, "250",
+        "Longest sleep of a shard that has nothing to do.",
+        "Time-outs are looked at when it wakes up, and its gauges are set.";
+    Machine Detail Reload congested_sleep_microseconds: u64,
+        Kind::Count { min: 10, max: 100_000, unit: "microseconds" }, "200",
+        "Sleep of a shard that reads nobody while something waits for room elsewhere.",
+        "";
+    Machine Detail Reload memory_return_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "5",
+        "Time between two returns of a shard's free memory to the system.",
+        "";
+    Machine Detail Reload gate_bytes_max: u64, Kind::Bytes { min: MIB, max: 4 * GIB }, "32MiB",
+        "Bytes of a shard that may wait for writes to be durable before it reads nobody meanwhile.",
+        "";
+    Machine Detail Reload sweep_seconds: Duration, Kind::Seconds { min: 1, max: 60 }, "8",
+        "Time in which every connection, session and cached user is looked at once for time-outs.",
+        "What times out is late by so much at most. Short time-outs are looked at eight times within theirs, whatever this says.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
         "Time that streams have to close at a stop, after `<system-shutdown/>`.",
         "A second signal ends the wait.";
@@ -350,21 +380,21 @@ options! {
     SignIn Main Restart i_know: bool, Kind::Switch, "false",
         "Allow plain_auth and open_registration on listeners that are not loopback.",
         "";
-    SignIn Detail Restart auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
+    SignIn Detail Reload auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
         "";
-    SignIn Detail Restart login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+    SignIn Detail Reload login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "20",
         "Failed logins to one account within the window after which more are refused for a while.",
         "Refused as <temporary-auth-failure/>, also with the right password, until the window has passed.";
-    SignIn Detail Restart login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+    SignIn Detail Reload login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "100",
         "Failed logins from one IP address (IPv6: /64) within the window after which more are refused for a while.",
         "";
-    SignIn Detail Restart login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
+    SignIn Detail Reload login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
         "At least a millisecond for each failure that is let through. Failures are counted over all shards.";
-    SignIn Detail Restart registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
+    SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
     SignIn Detail Restart scram_iterations: u64, ITERATIONS, "10000",
@@ -376,78 +406,84 @@ options! {
     Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",
         "Longest stanza accepted from a client (RFC 6120 13.12); announced as XEP-0478.",
         "A longer one closes the stream with <policy-violation/>. The floor of 10,000 bytes is the RFC's.";
-    Streams Detail Restart preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
+    Streams Detail Reload preauth_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "30",
         "Time from accept in which a client must have authenticated.",
         "";
-    Streams Detail Restart idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
+    Streams Detail Reload idle_timeout_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "10m",
         "Silence of a client after which it is pinged; as much again ends its stream with `<connection-timeout/>`; 0 never.",
         "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
-    Streams Detail Restart send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
+    Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
         "";
-    Streams Detail Restart outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "1MiB",
+    Streams Detail Reload outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "1MiB",
         "Bytes that may wait for a slow connection before its session is detached.",
         "Nothing accepted is lost: what waits is in the mailbox, or is returned to it.";
-    Streams Detail Restart outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
+    Streams Detail Reload outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
         "Bytes waiting for a connection from which on messages stay in the mailbox until the client has caught up.",
         "Less than outbound_bytes_max.";
-    Streams Detail Restart unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
+    Streams Detail Reload unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
         "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the mailbox.",
         "";
-    Streams Detail Restart in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
+    Streams Detail Reload in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
         "Stanzas of one session under way to other users before its socket is no longer read.",
         "";
-    Streams Detail Restart in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "512KiB",
+    Streams Detail Reload in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "512KiB",
         "Bytes of one session's stanzas not yet delivered and durable before its socket is no longer read.",
         "Who sends faster than the disk takes it waits, and others do not wait behind more than this.";
-    Streams Detail Restart sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
+    Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
         "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
-        "";
-    Streams Detail Restart sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
+        "A stream keeps what it was promised when it enabled stream management.";
+    Streams Detail Reload sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
         "Resources one user may have bound at once, resumable ones included.",
         "One more is refused with <resource-constraint/> (RFC 6120 7.6.2.1).";
-    Streams Detail Restart resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
+    Streams Detail Reload resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
         "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
         "";
 
     // Roster, delivery, mailbox, archive.
-    Messages Detail Restart bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
+    Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
         "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
         "Sessions of negative priority get none in either case.";
-    Messages Detail Restart mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
+    Messages Detail Reload mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
         "Messages that may wait for a user who is offline.",
         "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
-    Messages Detail Restart mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
+    Messages Detail Reload mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
         "Bytes that may wait for a user who is offline.",
         "";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after they are delivered; when false only what waits for delivery is kept.",
         "";
-    Messages Detail Restart archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
+    Messages Detail Reload archive_days: u64, Kind::Count { min: 0, max: 36_500, unit: "days" }, "0",
         "Days that a delivered message is kept; 0 for ever.",
         "What has not been delivered is kept however old it is. Only with archive.";
 
-    Messages Detail Restart archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
+    Messages Detail Reload archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
         "Users whose archives are looked at each second for messages older than archive_days, on the whole host.",
         "A round over all users begins an hour after the last one has ended; at 50 a second it takes 6 hours for a million.";
 
     // Commits and disk space.
-    Store Detail Restart cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
+    Store Detail Reload cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
         "Users whose roster and mailbox figures a shard keeps in memory at once.",
         "";
-    Store Detail Restart cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
+    Store Detail Reload cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
         "Time that an idle user's roster and mailbox figures stay in memory.",
         "";
     Store Detail Restart store_cache_bytes: u64, Kind::Bytes { min: MIB, max: 64 * GIB }, "8MiB",
         "Blocks of tables kept in memory for reads.",
         "Logins and history read them; the kernel keeps the files beside, so that more saves CPU, seldom a disk access.";
-    Store Detail Restart commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
+    Store Detail Reload housekeeping: bool, Kind::Switch, "true",
+        "Merge tables, and look at archives for what is too old.",
+        "While it is off, tables are merged all the same when commits would slow down otherwise. A merge under way is finished.";
+    Store Detail Reload store_queue_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "8MiB",
+        "Bytes of a shard's writes that may wait for the store before it reads nobody meanwhile.",
+        "";
+    Store Detail Reload commit_group_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, "4MiB",
         "Most bytes of writes that one fsync carries.",
         "More bytes a group means more throughput and longer waits.";
     Store Detail Restart reserve_bytes: u64, Kind::Bytes { min: 0, max: 16 * GIB }, "64MiB",
         "Size of the reserve file that is given up on a full disk so that commits under way get through.",
         "At least commit_group_bytes_max, or 0 for none.";
-    Store Detail Restart free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
+    Store Detail Reload free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
         "";
 

@@ -117,6 +117,11 @@ impl Submitter {
         self.spare.pop().unwrap_or_else(|_| Batch::like(before))
     }
 
+    /// Lets so many bytes wait from now on.
+    pub fn tune(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     /// Whether so much is waiting that the shard must stop reading from its connections. What others mail it has room
     /// for some turns still.
     pub fn is_full(&self) -> bool {
@@ -169,6 +174,8 @@ impl Committer {
     ) -> Result<(Committer, Vec<Submitter>), DiskError> {
         assert!(shards <= wakes.len(), "each shard can be woken");
         let shared = Shared::new(wakes);
+        let tuner = Tuner(shared.clone());
+        tuner.tune(options.group_bytes_max, options.min_free_bytes);
         let tickets = Arc::new(Tickets::default());
         let reserve = match &folder {
             Some(folder) => Some(Reserve::open(folder, options.reserve_bytes)?),
@@ -191,8 +198,6 @@ impl Committer {
             next: 1,
             group: Vec::new(),
             owners: Vec::new(),
-            group_bytes_max: options.group_bytes_max,
-            min_free_bytes: options.min_free_bytes,
             interval: options.space_interval,
             looked: None,
             rested: false,
@@ -235,6 +240,11 @@ impl Committer {
         self.shared.state()
     }
 
+    /// Changes what it goes by.
+    pub fn tuner(&self) -> Tuner {
+        Tuner(self.shared.clone())
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -260,6 +270,18 @@ impl Drop for Committer {
     }
 }
 
+/// Changes what a committer goes by while it runs: it looks at it once a group.
+#[derive(Clone, Debug)]
+pub struct Tuner(Arc<Shared>);
+
+impl Tuner {
+    /// Most bytes of batches in one sync, and free space below which new messages are refused, bytes.
+    pub fn tune(&self, group_bytes_max: usize, min_free_bytes: u64) {
+        self.0.group_bytes_max.store(group_bytes_max as u64, Ordering::Relaxed);
+        self.0.min_free_bytes.store(min_free_bytes, Ordering::Relaxed);
+    }
+}
+
 struct Lane {
     ring: rtrb::Consumer<Ticketed>,
     spare: rtrb::Producer<Batch>,
@@ -277,8 +299,6 @@ struct Worker {
     next: u64,
     group: Vec<Batch>,
     owners: Vec<usize>,
-    group_bytes_max: usize,
-    min_free_bytes: u64,
     interval: Duration,
     looked: Option<Instant>,
     /// Whether the engine has rested since the last commit.
@@ -348,9 +368,10 @@ impl Worker {
     /// Moves what stands without a gap from the window into the group.
     fn gather(&mut self) {
         let mut bytes = 0;
+        let most = usize::try_from(self.shared.group_bytes_max.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         while let Some(Some((_, batch))) = self.window.front() {
             bytes += batch.bytes();
-            if !self.group.is_empty() && (bytes > self.group_bytes_max || self.group.len() >= GROUP_BATCHES_MAX) {
+            if !self.group.is_empty() && (bytes > most || self.group.len() >= GROUP_BATCHES_MAX) {
                 break;
             }
             let (owner, batch) = self.window.pop_front().flatten().expect("just seen");
@@ -410,16 +431,17 @@ impl Worker {
         }
         self.looked = Some(Instant::now());
         let (free, starved) = (free_bytes(folder)?, self.engine.is_starved());
+        let least = self.shared.min_free_bytes.load(Ordering::Relaxed);
         match self.shared.state() {
-            StorageState::Ok if free < self.min_free_bytes => {
-                self.become_full(&format!("{free} bytes are free, the limit is {}", self.min_free_bytes));
+            StorageState::Ok if free < least => {
+                self.become_full(&format!("{free} bytes are free, the limit is {least}"));
             }
             StorageState::Ok if starved => {
                 self.become_full(&format!("{free} bytes are free, too few for tables to be merged"));
             }
             StorageState::Full => {
                 let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
-                let enough = free >= self.min_free_bytes + self.min_free_bytes / 4 + missing;
+                let enough = free >= least + least / 4 + missing;
                 if enough && !starved && self.refill() {
                     tracing::info!(free, "there is space again: new messages are accepted");
                     self.shared.set_state(StorageState::Ok);

@@ -272,3 +272,30 @@ fn a_reader_at_rest_gives_memory_back_once() {
     drop(readers);
     committer.stop();
 }
+
+#[test]
+fn groups_and_queues_are_as_large_as_the_operator_wants_from_the_next_one_on() {
+    let engine = Arc::new(Noting::default());
+    let (committer, mut submitters) =
+        Committer::start(engine.clone(), None, 1, no_wakes(1), &Options::default(), panics()).unwrap();
+    let submitter = &mut submitters[0];
+    let mut groups_of_twenty = |group_bytes_max| {
+        committer.tuner().tune(group_bytes_max, 0);
+        engine.blocked.store(true, Ordering::SeqCst);
+        let first = engine.groups.load(Ordering::SeqCst);
+        let gates: Vec<Gate> = (0..20).map(|number| submitter.submit(numbered(0, number))).collect();
+        engine.blocked.store(false, Ordering::SeqCst);
+        wait_until("durable", || submitter.durable() >= gates[19]);
+        engine.groups.load(Ordering::SeqCst) - first
+    };
+    assert!(groups_of_twenty(4 << 20) < 20, "what came while the first was under way is one group");
+    assert_eq!(groups_of_twenty(1), 20, "one batch a group");
+    submitter.tune(1);
+    engine.blocked.store(true, Ordering::SeqCst);
+    submitter.submit(numbered(0, 1));
+    assert!(submitter.is_full(), "a byte is enough now");
+    submitter.tune(1 << 20);
+    assert!(!submitter.is_full());
+    engine.blocked.store(false, Ordering::SeqCst);
+    committer.stop();
+}

@@ -30,7 +30,7 @@ use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
-use super::{DiskError, Engine, Figures, Options, Visit};
+use super::{DiskError, Engine, Figures, Options, Tuning, Visit};
 use crate::entropy::Entropy;
 
 /// A part of the buffer from which on rows become a table when nothing is committed for a while.
@@ -295,6 +295,11 @@ impl Engine for LsmEngine {
         })
     }
 
+    fn tune(&self, tuning: &Tuning) {
+        self.store.space.tune(tuning.min_free_bytes / 2, tuning.merges);
+        self.merger.wake();
+    }
+
     fn compact(&self) -> Result<(), DiskError> {
         let mut writer = self.writer();
         if !self.store.layers.load().active.read().is_empty() {
@@ -332,7 +337,13 @@ mod tests {
             engine.commit(&[put(Table::Accounts, &name, b"", &[7; 1000])]).expect("there is room");
         }
         assert!(runs() >= 8);
+        // Not while the operator wants none, unless so many came that commits would slow down.
+        let tuning = |merges| Tuning { group_bytes_max: 4 << 20, min_free_bytes: 0, merges };
+        engine.tune(&tuning(false));
         engine.rest();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(runs() >= 8, "{} runs", runs());
+        engine.tune(&tuning(true));
         wait_until("tables are merged", || runs() < 4);
         assert_eq!(get(&engine, Table::Accounts, "user00000000", b""), Some(vec![7; 1000]));
     }

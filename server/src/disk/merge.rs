@@ -26,16 +26,30 @@ const MERGE_BYTES_MAX: u64 = 1 << 30;
 pub(super) struct MergeSpace {
     dir: PathBuf,
     /// Free space that merges leave alone, bytes; zero lets them do what they want.
-    floor_bytes: u64,
+    floor_bytes: AtomicU64,
     /// All tables, bytes: no merge writes more.
     table_bytes: AtomicU64,
     closing: AtomicBool,
+    /// The operator wants no merges that are not urgent.
+    paused: AtomicBool,
 }
 
 impl MergeSpace {
     pub(super) fn new(dir: PathBuf, floor_bytes: u64) -> Arc<MergeSpace> {
         let (table_bytes, closing) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(MergeSpace { dir, floor_bytes, table_bytes, closing })
+        let (floor_bytes, paused) = (AtomicU64::new(floor_bytes), AtomicBool::new(false));
+        Arc::new(MergeSpace { dir, floor_bytes, table_bytes, closing, paused })
+    }
+
+    /// Leaves so much space alone from now on, and merges or not.
+    pub(super) fn tune(&self, floor_bytes: u64, merges: bool) {
+        self.floor_bytes.store(floor_bytes, Ordering::Relaxed);
+        self.paused.store(!merges, Ordering::Relaxed);
+    }
+
+    /// Whether merges that are not urgent are to wait.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// Tells the size of all tables.
@@ -55,7 +69,8 @@ impl MergeSpace {
 
     fn fits(&self, bytes: u64) -> bool {
         // If the free space cannot be known, the merge finds out by itself.
-        self.floor_bytes == 0 || free_bytes(&self.dir).map_or(true, |free| free >= self.floor_bytes + bytes)
+        let floor_bytes = self.floor_bytes.load(Ordering::Relaxed);
+        floor_bytes == 0 || free_bytes(&self.dir).map_or(true, |free| free >= floor_bytes + bytes)
     }
 }
 

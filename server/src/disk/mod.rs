@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use throng_engine::store::{Batch, Found, Query, Table};
 
-pub use commit::{Committer, Submitter};
+pub use commit::{Committer, Submitter, Tuner};
 pub use error::DiskError;
 pub use folder::Store;
 pub use lock::{FolderLock, LockError};
@@ -113,6 +113,9 @@ pub trait Engine: Send + Sync {
     /// The file system's.
     fn figures(&self) -> Result<Figures, DiskError>;
 
+    /// Goes by this from now on, as far as it concerns the engine.
+    fn tune(&self, _tuning: &Tuning) {}
+
     /// Rewrites the tables so that removed rows give back their space. Blocks its caller, not commits.
     ///
     /// # Errors
@@ -133,7 +136,18 @@ pub struct Figures {
     pub cache_bytes: u64,
 }
 
-/// What an operator may turn. Defaults are the measured ones (docs/decisions/0001-storage-engine.md).
+/// What an operator may turn while the store is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Most bytes of batches in one sync.
+    pub group_bytes_max: usize,
+    /// Free space below which new messages are refused, bytes.
+    pub min_free_bytes: u64,
+    /// Whether tables are merged. Without it they are merged only when commits would slow down otherwise.
+    pub merges: bool,
+}
+
+/// What the store is opened with. Defaults are the measured ones (docs/decisions/0001-storage-engine.md).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Block cache, bytes.

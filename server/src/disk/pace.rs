@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(super) const FIRST_LEVEL_MAX: usize = 36;
 
 /// Runs of the first level from which on commits slow down.
-const FIRST_LEVEL_SLOW: usize = 28;
+pub(super) const FIRST_LEVEL_SLOW: usize = 28;
 
 /// Bytes a second that may be committed with [`FIRST_LEVEL_SLOW`] runs in the first level.
 const PACE_BYTES_S: f64 = (64 << 20) as f64;

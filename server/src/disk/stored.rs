@@ -11,6 +11,7 @@ use throng_engine::store::{Found, Table};
 use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
+use super::pace::FIRST_LEVEL_SLOW;
 use super::space::free_bytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
@@ -103,8 +104,12 @@ impl Stored {
         Ok(true)
     }
 
-    /// Merges tables if there are enough of them; whether there may be more.
+    /// Merges tables if there are enough of them; whether there may be more. While the operator wants none, only if commits
+    /// would slow down otherwise.
     pub(super) fn merge(&self) -> Result<bool, DiskError> {
+        if self.space.is_paused() && self.tables.first_level_runs() < FIRST_LEVEL_SLOW {
+            return Ok(false);
+        }
         let mut merged = self.tables.merge(false);
         if let Ok(false) = merged
             && self.calm.load(Ordering::Relaxed)

@@ -43,13 +43,22 @@ struct Slot {
 pub(crate) struct Shared {
     durable: AtomicU64,
     state: AtomicU8,
+    /// What the committer goes by, looked at once a group: most bytes of one, and least free space.
+    pub(super) group_bytes_max: AtomicU64,
+    pub(super) min_free_bytes: AtomicU64,
     slots: Box<[Slot]>,
 }
 
 impl Shared {
     pub(crate) fn new(wakes: Vec<Arc<dyn Wake>>) -> Arc<Shared> {
         let slots = wakes.into_iter().map(|wake| Slot { waits_for: AtomicU64::new(NOTHING), wake }).collect();
-        Arc::new(Shared { durable: AtomicU64::new(0), state: AtomicU8::new(StorageState::Ok as u8), slots })
+        Arc::new(Shared {
+            durable: AtomicU64::new(0),
+            state: AtomicU8::new(StorageState::Ok as u8),
+            group_bytes_max: AtomicU64::new(0),
+            min_free_bytes: AtomicU64::new(0),
+            slots,
+        })
     }
 
     /// Committer only: moves the durable gate on and wakes those who waited for it.

@@ -630,6 +630,11 @@ impl Driver for Epoll {
     fn connections(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
+
+    fn tune(&mut self, events: usize) {
+        // The kernel fills it to its capacity.
+        self.events = Vec::with_capacity(events.max(8));
+    }
 }
 
 impl Drop for Epoll {

@@ -272,6 +272,9 @@ pub trait Driver {
 
     /// Slots taken now.
     fn connections(&self) -> u32;
+
+    /// Hands over so many events a `wait` from now on, roughly; at least 8, so that there is room for connections of both sorts.
+    fn tune(&mut self, events: usize);
 }
 
 impl Cause {
@@ -286,7 +289,8 @@ impl Cause {
 /// How long accepting rests after the process ran out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Events handed over by one `wait` at most, roughly: a turn must end for the rest of the thread's work.
+/// Events handed over by one `wait` at most, roughly, until [`Driver::tune`] says otherwise: a turn must end for the rest of the
+/// thread's work.
 pub(crate) const EVENTS_PER_WAIT: usize = 256;
 
 /// Listeners of one driver at most.

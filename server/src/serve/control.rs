@@ -14,17 +14,22 @@ use throng_engine::wire::jid::Jid;
 
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, Listening, NewAccount, Page, Put,
-    Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, KnobChange, KnobRow, Listening,
+    NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
-use crate::config::Loaded;
+use crate::config::{Knobs, Loaded, Source};
+use crate::disk;
 use crate::driver::Peer;
+use crate::events::Events;
 use crate::log::LogHandle;
-use crate::thread::{Answer, Ask};
+use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+/// Who gives an order at the control socket, for the log and the events.
+pub(super) const BY_SOCKET: &str = "control socket";
 
 /// What the serving thread is asked to do.
 pub(super) enum Wanted {
@@ -32,6 +37,8 @@ pub(super) enum Wanted {
     Stop(Option<Duration>),
     /// Read certificates and knobs again.
     Reload,
+    /// See when the next knob is put back.
+    Look,
 }
 
 /// What the control needs of the server.
@@ -40,6 +47,7 @@ pub(super) struct Links {
     pub(super) log: LogHandle,
     pub(super) settings: Shared,
     pub(super) engine: Arc<Rows>,
+    pub(super) committer: disk::Tuner,
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) peers: Vec<Peer>,
     pub(super) asks: Vec<SyncSender<Ask>>,
@@ -47,6 +55,7 @@ pub(super) struct Links {
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
     pub(super) wishes: SyncSender<Wanted>,
+    pub(super) clock: Clock,
 }
 
 /// A backup under way, or ended and not yet told of.
@@ -64,10 +73,13 @@ struct BackupProgress {
 
 /// The running server.
 pub(super) struct Running {
-    links: Links,
+    pub(super) links: Links,
     started: Instant,
     stopping: AtomicBool,
     backup: Mutex<Option<Backup>>,
+    pub(super) knobs: Mutex<Knobs>,
+    pub(super) turning: Mutex<()>,
+    pub(super) events: Events,
 }
 
 fn internal(text: impl Into<String>) -> Fault {
@@ -76,7 +88,15 @@ fn internal(text: impl Into<String>) -> Fault {
 
 impl Running {
     pub(super) fn new(links: Links) -> Running {
-        Running { links, started: Instant::now(), stopping: AtomicBool::new(false), backup: Mutex::new(None) }
+        Running {
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            backup: Mutex::new(None),
+            knobs: Mutex::new(Knobs::new(links.loaded.clone())),
+            turning: Mutex::new(()),
+            events: Events::default(),
+            links,
+        }
     }
 
     pub(super) fn listening(&self) -> &[Listening] {
@@ -101,12 +121,35 @@ impl Running {
     }
 
     /// Puts a question to a shard without waiting for the answer.
-    fn put(&self, shard: usize, command: Command) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
+    fn put(
+        &self,
+        shard: usize,
+        command: Command,
+        tuning: Option<Tuning>,
+    ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let (reply, answer) = sync_channel(1);
         let busy = |_| Fault::new(FaultKind::Busy, "the shard has too many questions already");
-        self.links.asks[shard].try_send(Ask { command, reply }).map_err(busy)?;
+        self.links.asks[shard].try_send(Ask { command, tuning, reply }).map_err(busy)?;
         self.links.peers[shard].wake();
         Ok(answer)
+    }
+
+    /// The same to a shard that may have many questions already: the queue is bounded, and when it is full, the shard is given
+    /// time to answer.
+    pub(super) fn put_patiently(
+        &self,
+        shard: usize,
+        command: &Command,
+        tuning: Option<Tuning>,
+    ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
+        let end = Instant::now() + ANSWER_WAIT;
+        loop {
+            match self.put(shard, command.clone(), tuning) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) if Instant::now() > end => return Err(fault),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// Asks a shard and waits for the answer.
@@ -116,8 +159,7 @@ impl Running {
 
     /// The same with what the shard's thread adds.
     fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
-        let answer = self.put(shard, command)?;
-        answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
+        answered(&self.put(shard, command, None)?)
     }
 
     fn home(&self, local: &str) -> usize {
@@ -140,12 +182,22 @@ impl Running {
     }
 }
 
+/// Waits for a shard's answer.
+pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Answer, Fault> {
+    answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
+}
+
 fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
     match reply {
         Reply::Done(n) => Ok(u64::from(n)),
         Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
         Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("there is {what} already"))),
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+        Reply::Busy => {
+            let text =
+                "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
+            Err(Fault::new(FaultKind::Busy, text))
+        }
         Reply::Sessions { .. } => Err(internal("an answer to another question")),
     }
 }
@@ -173,16 +225,7 @@ impl Accounts for Running {
             };
             let shard = self.home(&local);
             let command = Command::PutAccount { local: local.into(), credentials: row.into(), mode };
-            // The shard's queue is bounded: when it is full, it is given time to answer.
-            let end = Instant::now() + ANSWER_WAIT;
-            let answer = loop {
-                match self.put(shard, command.clone()) {
-                    Ok(answer) => break answer,
-                    Err(fault) if Instant::now() > end => return Err(fault),
-                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
-                }
-            };
-            waits.push(Ok(answer));
+            waits.push(Ok(self.put_patiently(shard, &command, None)?));
         }
         waits
             .into_iter()
@@ -195,7 +238,9 @@ impl Accounts for Running {
                     Ok(Reply::Exists) => Ok(Put::Exists),
                     Ok(Reply::NotFound) => Ok(Put::Missing),
                     Ok(Reply::StoreFull) => Err(Fault::new(FaultKind::Busy, "the disk is full")),
-                    Ok(Reply::Sessions { .. }) | Err(_) => Err(internal("the shard did not answer in time")),
+                    Ok(Reply::Sessions { .. } | Reply::Busy) | Err(_) => {
+                        Err(internal("the shard did not answer in time"))
+                    }
                 },
             })
             .collect()
@@ -236,6 +281,8 @@ impl Control for Running {
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
+            knobs_set: self.knob_rows().into_iter().filter(|row| row.source == Source::Operator.to_string()).collect(),
+            events: self.events.after(0),
         }
     }
 
@@ -287,19 +334,19 @@ impl Control for Running {
         done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
-    fn say(&self, text: &str, to: &Audience) -> Result<u64, Fault> {
+    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
         let mut said = 0;
         match to {
             Audience::All => {
                 for shard in 0..self.shards() {
-                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into() })?, "session")?;
+                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into(), urgent })?, "session")?;
                 }
             }
             Audience::These(jids) => {
                 for jid in jids {
                     let jid = self.jid(jid)?;
                     let shard = self.home(jid.local().unwrap_or_default());
-                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into() };
+                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into(), urgent };
                     said += match self.ask(shard, say)? {
                         Reply::NotFound => 0,
                         reply => done(reply, "session")?,
@@ -307,7 +354,32 @@ impl Control for Running {
                 }
             }
         }
+        if urgent {
+            let to = match to {
+                Audience::All => "all".to_owned(),
+                Audience::These(jids) => jids.join(" "),
+            };
+            self.note_order("say --urgent", to, said);
+        }
         Ok(said)
+    }
+
+    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+        let jid = self.jid(jid)?;
+        let local = jid.local().unwrap_or_default();
+        let reply = self.ask(self.home(local), Command::FlushMailbox { local: local.into() })?;
+        let count = done(reply, &format!("user {local}"))?;
+        self.note_order("mailbox flush", jid.bare().as_str().to_owned(), count);
+        Ok(count)
+    }
+
+    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
+        let jid = self.jid(jid)?;
+        let shard = self.home(jid.local().unwrap_or_default());
+        let reply = self.ask(shard, Command::Detach { jid: jid.as_str().into() })?;
+        let count = done(reply, &format!("connection of {jid}"))?;
+        self.note_order("queue flush", jid.as_str().to_owned(), count);
+        Ok(count)
     }
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
@@ -316,18 +388,19 @@ impl Control for Running {
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {
-        let mut applied = Vec::new();
-        if let Some(certificates) = &self.links.certificates {
-            let reloaded = certificates.reload().map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
-            if reloaded == crate::tls::Reloaded::Changed {
-                applied.push("certificates".to_owned());
-            }
-        }
-        let new = self.links.loaded.again().map_err(|problems| Fault::new(FaultKind::Invalid, problems.to_string()))?;
-        let changes = self.links.loaded.changes(&new);
-        self.links.log.set_level(new.config.log_level);
-        applied.extend(changes.applied.into_iter().map(str::to_owned));
-        Ok(Reloaded { applied, waiting: changes.waiting.into_iter().map(str::to_owned).collect() })
+        self.read_again()
+    }
+
+    fn knobs(&self) -> Vec<KnobRow> {
+        self.knob_rows()
+    }
+
+    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(BY_SOCKET, |knobs, now| knobs.set(key, value, lasting, now))
+    }
+
+    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(BY_SOCKET, |knobs, now| knobs.reset(key, now))
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {

@@ -7,12 +7,13 @@ mod control;
 mod inside;
 mod retention;
 mod settings;
+mod turn;
 mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -34,7 +35,7 @@ use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
 use crate::record::Recording;
-use crate::thread::{Ask, Clock, Entrance, Parts, Thread};
+use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 
 /// Questions of the operator that may wait for one shard.
@@ -137,6 +138,7 @@ struct Rest {
     peers: Vec<Peer>,
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
     asks: Receiver<Ask>,
+    tuning: Tuning,
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
     entrances: Vec<Entrance>,
     clock: Clock,
@@ -177,6 +179,7 @@ fn spawn(
             listeners: rest.entrances,
             tls: rest.tls,
             asks: rest.asks,
+            tuning: rest.tuning,
             clock: rest.clock,
             stop: rest.stop,
         };
@@ -220,10 +223,11 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let folder = config.data.join("recorder");
     let recording = config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, &server.counters));
     let recording = recording.transpose().map_err(Failure::failed)?;
-    let sweeps = config.archive && config.archive_days > 0;
-    let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
-    let retention = sweeps.then(|| retention::Retention::start(engine, running.clone(), users_per_second));
-    let retention = retention.transpose().map_err(Failure::failed)?;
+    let retention = retention::Retention::start(engine, running.clone()).map_err(Failure::failed)?;
+    if let Some(recording) = &recording {
+        let track = recording.handle().clone();
+        running.tell_events(move |event| track.mark(event.at_s * 1_000, event.what.kind(), &event.what.to_string()));
+    }
     let control: Arc<dyn crate::admin::Control> = running.clone();
     let admin = AdminServer::start(&config.admin_socket_path(), control, Patience::default())
         .map_err(|error| Failure::failed(format!("the control socket: {error}")))?;
@@ -233,19 +237,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let http = watch::start(loaded, &running, history)?;
     print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
-    let mut grace = config.shutdown_grace_seconds;
-    while let Ok(wanted) = wishes.recv() {
-        match wanted {
-            control::Wanted::Stop(wished) => {
-                grace = wished.unwrap_or(grace);
-                break;
-            }
-            control::Wanted::Reload => match crate::admin::Control::reload(&*running) {
-                Ok(done) => tracing::info!(applied = ?done.applied, waiting = ?done.waiting, "reloaded"),
-                Err(fault) => tracing::error!(%fault, "not reloaded"),
-            },
-        }
-    }
+    let wished = obey(&running, &wishes);
+    let grace = wished.unwrap_or_else(|| running.shutdown_grace());
     tracing::info!("stopping");
     drop(retention);
     running.begin_stop();
@@ -255,6 +248,28 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     drop(admin);
     tracing::info!("stopped");
     result
+}
+
+/// Does what is wanted of the serving thread, and puts back knobs whose time is over, until the server is to stop: with this
+/// time for last words, if one is named.
+fn obey(running: &control::Running, wishes: &Receiver<control::Wanted>) -> Option<Duration> {
+    loop {
+        let wanted = match running.put_back_knobs() {
+            Some(wait) => wishes.recv_timeout(wait),
+            None => wishes.recv().map_err(Into::into),
+        };
+        match wanted {
+            Ok(control::Wanted::Stop(wished)) => return wished,
+            Ok(control::Wanted::Reload) => match crate::admin::Control::reload(running) {
+                Ok(done) => {
+                    tracing::info!(applied = ?done.applied, waiting = ?done.waiting, overridden = ?done.overridden, "reloaded");
+                }
+                Err(fault) => tracing::error!(%fault, "not reloaded"),
+            },
+            Ok(control::Wanted::Look) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
 }
 
 /// Ends all streams, waits for their last words and for the store, in this order.
@@ -286,14 +301,19 @@ fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(
     failed.map_or(Ok(()), |why| Err(Failure::failed(why)))
 }
 
-fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
-    let source = match (&config.tls_certificate, &config.tls_key) {
-        (Some(chain), Some(key)) => CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() },
+/// Where the certificate is; a self-signed one is made if none is given.
+fn certificate_source(config: &Config) -> Result<CertificateSource, Failure> {
+    match (&config.tls_certificate, &config.tls_key) {
+        (Some(chain), Some(key)) => Ok(CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() }),
         (None, None) => {
-            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)?
+            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)
         }
-        _ => return Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
-    };
+        _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
+    }
+}
+
+fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
+    let source = certificate_source(config)?;
     let min_version = match config.tls_version_min {
         crate::config::TlsVersion::V12 => TlsVersion::V1_2,
         crate::config::TlsVersion::V13 => TlsVersion::V1_3,
@@ -419,6 +439,7 @@ fn start(
             peers: peers.clone(),
             tls: certificates.map(|c| (c.starttls(), c.direct())),
             asks: ask,
+            tuning: settings::thread_tuning(config),
             sockets,
             entrances: entrances.clone(),
             clock,
@@ -426,11 +447,13 @@ fn start(
         };
         rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
     }
+    engine.tune(&settings::disk_tuning(config));
     let running = control::Running::new(control::Links {
         loaded: loaded.clone(),
         log,
         settings: settings.clone(),
         engine: engine.clone(),
+        committer: committer.tuner(),
         certificates: certificates.cloned(),
         peers: peers.clone(),
         asks,
@@ -438,6 +461,7 @@ fn start(
         listening,
         driver: driver_kind.to_string(),
         wishes,
+        clock,
     });
     Ok((Server { threads, readers, committer, store, stop, peers, counters }, running))
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use throng_engine::id::home;
 use throng_engine::io::{Command, Reply};
@@ -22,6 +22,15 @@ const ROUND: Duration = Duration::from_secs(3_600);
 /// Users named to a shard at a time: a turn stays short.
 const USERS_A_COMMAND: usize = 16;
 
+/// How the operator wants it at this moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    /// Users looked at each second.
+    pub(super) users_per_second: usize,
+    /// Days that messages are kept.
+    pub(super) days: u64,
+}
+
 /// The sweep's thread; it ends when this is dropped.
 pub(super) struct Retention {
     stop: Option<SyncSender<()>>,
@@ -29,23 +38,24 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    /// Looks at `users_per_second` users a second.
+    /// Looks each second whether it is wanted, and then at so many users.
     ///
     /// # Errors
     /// There can be no thread.
-    pub(super) fn start(
-        engine: Arc<Rows>,
-        running: Arc<Running>,
-        users_per_second: usize,
-    ) -> std::io::Result<Retention> {
+    pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<Retention> {
         let (stop, stopped) = sync_channel(0);
         let sweep = move || {
             let mut after: Option<Box<[u8]>> = None;
-            let mut wait = STEP;
-            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            let mut rounds = Rounds::default();
+            while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+                let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now()))
+                else {
+                    continue;
+                };
                 let mut ask = |shard, command| running.ask(shard, command).ok();
-                match step(&*engine, running.shards(), &mut after, users_per_second, &mut ask) {
-                    Ok(more) => wait = if more { STEP } else { ROUND },
+                match step(&*engine, running.shards(), &mut after, wanted.users_per_second, &mut ask) {
+                    Ok(true) => {}
+                    Ok(false) => rounds.ended(wanted.days, Instant::now()),
                     // The store waits for space, or is damaged: reads of the shards say so, too.
                     Err(error) => tracing::debug!(%error, "archives are not looked at"),
                 }
@@ -62,6 +72,25 @@ impl Drop for Retention {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// When the next round begins.
+#[derive(Default)]
+struct Rounds {
+    /// When the last one ended, and for how many days.
+    ended: Option<(Instant, u64)>,
+}
+
+impl Rounds {
+    /// Whether a round is under way, or one may begin: after a while, or because other days are wanted than in the last.
+    fn is_due(&mut self, days: u64, now: Instant) -> bool {
+        self.ended.take_if(|(ended, of)| *of != days || now.duration_since(*ended) >= ROUND);
+        self.ended.is_none()
+    }
+
+    fn ended(&mut self, days: u64, now: Instant) {
+        self.ended = Some((now, days));
     }
 }
 
@@ -101,6 +130,17 @@ mod tests {
     use crate::disk::{Engine, MemoryEngine};
     use std::collections::BTreeMap;
     use throng_engine::store::Batch;
+
+    #[test]
+    fn a_round_begins_an_hour_after_the_last_or_when_other_days_are_wanted() {
+        let (mut rounds, now) = (Rounds::default(), Instant::now());
+        assert!(rounds.is_due(7, now));
+        rounds.ended(7, now);
+        assert!(!rounds.is_due(7, now + ROUND - STEP));
+        assert!(rounds.is_due(7, now + ROUND) && rounds.is_due(7, now + ROUND), "and goes on");
+        rounds.ended(7, now);
+        assert!(rounds.is_due(3, now + STEP));
+    }
 
     #[test]
     fn every_user_has_a_turn_at_its_home_a_few_at_a_time() {

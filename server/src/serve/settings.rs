@@ -1,5 +1,7 @@
 //! From the operator's options to what each room takes.
 
+use std::time::Duration;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
@@ -13,7 +15,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{self, Config};
 use crate::entropy::Entropy;
 use crate::thread::Entrance;
-use crate::{disk, driver};
+use crate::{disk, driver, thread};
 
 /// Sort key of the row that names the store's domain.
 const DOMAIN_KEY: &[u8] = b"domain";
@@ -82,12 +84,18 @@ fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
 /// What the engine takes. Also claims the store for the domain.
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
-    let seconds = |d: std::time::Duration| u32::try_from(d.as_secs()).unwrap_or(u32::MAX);
-    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let mut s = Settings::new(&config.domain, shards, entropy()?, id_floor(engine)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;
+    take_options(&mut s, config);
+    Ok(s)
+}
+
+/// Takes the operator's options over into the settings: at the start, and again when a knob was turned.
+pub(super) fn take_options(s: &mut Settings, config: &Config) {
+    let seconds = |d: std::time::Duration| u32::try_from(d.as_secs()).unwrap_or(u32::MAX);
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     s.stanza_bytes_max = bytes(config.stanza_bytes_max);
     s.sessions_per_user_max = u16::try_from(config.sessions_per_user_max).unwrap_or(u16::MAX);
     s.resource_conflict = match config.resource_conflict {
@@ -123,7 +131,31 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
     s.registration_throttle.address_refill_ms = count(3_600_000 / config.registrations_hourly_max.max(1)).max(1);
     s.cache_s = seconds(config.cache_seconds);
     s.cached_users_max = bytes(config.cached_users_max);
-    Ok(s)
+    s.sweep_s_max = seconds(config.sweep_seconds);
+}
+
+/// What a shard's thread goes by.
+pub(super) fn thread_tuning(config: &Config) -> thread::Tuning {
+    let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    thread::Tuning {
+        events_a_turn: count(config.turn_events_max),
+        mail_a_turn: count(config.turn_mail_max),
+        answers_a_turn: count(config.turn_answers_max),
+        sleep_max: Duration::from_millis(config.idle_sleep_milliseconds),
+        sleep_congested: Duration::from_micros(config.congested_sleep_microseconds),
+        tidy_every: config.memory_return_seconds,
+        gate_bytes_max: count(config.gate_bytes_max),
+        queue_bytes_max: config.store_queue_bytes_max,
+    }
+}
+
+/// What the store goes by while it is open.
+pub(super) fn disk_tuning(config: &Config) -> disk::Tuning {
+    disk::Tuning {
+        group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),
+        min_free_bytes: config.free_bytes_min,
+        merges: config.housekeeping,
+    }
 }
 
 /// What the store's engine and threads take.

@@ -55,6 +55,8 @@ struct Stage {
     did: Vec<Did>,
     /// Sends are not finished before the test says so.
     holds: bool,
+    /// What the driver was told to hand over a wait.
+    events: usize,
 }
 
 /// A driver without sockets.
@@ -125,6 +127,10 @@ impl Driver for Puppet {
     fn connections(&self) -> u32 {
         0
     }
+
+    fn tune(&mut self, events: usize) {
+        self.stage.borrow_mut().events = events;
+    }
 }
 
 /// Two threads, whose turns are the test's, over a store in memory.
@@ -174,6 +180,7 @@ impl World {
                 }],
                 tls: Some((scene.certificates.starttls(), scene.certificates.direct())),
                 asks: asked,
+                tuning: Tuning::default(),
                 clock,
                 stop: Arc::default(),
             }));
@@ -193,7 +200,7 @@ impl World {
         let (reply, replied) = sync_channel(1);
         let local = self.user.as_str().into();
         let command = Command::PutAccount { local, credentials: keys.record(0).into(), mode: PutMode::Add };
-        self.asks[1].try_send(Ask { command, reply }).unwrap();
+        self.asks[1].try_send(Ask { command, tuning: None, reply }).unwrap();
         self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }
 
@@ -415,4 +422,19 @@ fn a_move_that_fails_is_told() {
     assert_eq!(how, Close::AfterSend);
     world.turn(0, vec![Happens::Closed(client.conn)]);
     assert_eq!(world.connections(0), 0);
+}
+
+#[test]
+fn what_an_operator_turns_reaches_thread_shard_and_driver_with_one_question() {
+    let mut world = World::new();
+    let settings = Settings { sessions_per_user_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
+    let command = Command::Turn(Arc::new(settings));
+    let tuning = Tuning { events_a_turn: 7, mail_a_turn: 3, gate_bytes_max: 1 << 20, ..Tuning::default() };
+    assert_eq!(world.stages[1].borrow().events, Tuning::default().events_a_turn, "as it was started with");
+    let (reply, replied) = sync_channel(1);
+    world.asks[1].try_send(Ask { command, tuning: Some(tuning), reply }).unwrap();
+    world.until("the answer", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(0))));
+    assert_eq!(world.stages[1].borrow().events, 7);
+    assert_eq!(world.threads[1].p.tuning, tuning);
+    assert_eq!(world.threads[0].p.tuning, Tuning::default(), "each thread has its own");
 }

@@ -91,7 +91,15 @@ impl Certificates {
     /// # Errors
     /// As for [`load`](Self::load); what was in use before stays in use.
     pub fn reload(&self) -> Result<Reloaded, CertificateError> {
-        let next = Generation::load(&self.sources, self.options)?;
+        self.reload_from(&self.sources)
+    }
+
+    /// The same with other files.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load); what was in use before stays in use.
+    pub fn reload_from(&self, sources: &[CertificateSource]) -> Result<Reloaded, CertificateError> {
+        let next = Generation::load(sources, self.options)?;
         if next.set.same_as(&self.current.load().set) {
             return Ok(Reloaded::Unchanged); // and the tickets stay good
         }

@@ -79,6 +79,12 @@ impl LoginThrottle {
         }
     }
 
+    /// Other limits from now on. Who has failed before stays charged as long as by the old ones.
+    pub fn turn(&mut self, params: ThrottleParams) {
+        self.addresses.turn(params.address_burst, params.address_refill_ms, params.rows_max);
+        self.accounts.turn(params.account_burst, params.account_refill_ms, params.rows_max);
+    }
+
     /// Whether an address may try at all. Charges nothing.
     pub fn address(&self, now_ms: u64, address: IpAddr) -> Verdict {
         self.addresses.verdict(now_ms, self.address_key(address))
@@ -155,6 +161,11 @@ impl Buckets {
             full_at: HashMap::with_hasher(BuildHasherDefault::default()),
             order: BTreeSet::new(),
         }
+    }
+
+    fn turn(&mut self, burst: u32, refill_ms: u32, rows_max: usize) {
+        (self.burst, self.refill_ms) = (u64::from(burst), u64::from(refill_ms.max(1)));
+        self.rows_max = rows_max;
     }
 
     fn verdict(&self, now_ms: u64, key: u64) -> Verdict {
@@ -237,6 +248,26 @@ mod tests {
     }
 
     /// RFC 6120 6.4.5, 13.9.2: failures of an address are limited; time gives attempts back one by one.
+    #[test]
+    fn other_limits_hold_at_once_also_for_those_who_have_failed_before() {
+        let mut throttle = throttle(ThrottleParams { account_burst: 2, account_refill_ms: 1_000, ..PARAMS });
+        for _ in 0..2 {
+            assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
+        }
+        assert!(matches!(throttle.begin(0, "romeo"), Verdict::TooMany { .. }));
+        throttle.turn(ThrottleParams { account_burst: 4, account_refill_ms: 1_000, ..PARAMS });
+        for _ in 0..2 {
+            assert_eq!(throttle.begin(0, "romeo"), Verdict::Allowed);
+        }
+        assert!(matches!(throttle.begin(0, "romeo"), Verdict::TooMany { .. }));
+        throttle.turn(ThrottleParams { account_burst: 1, account_refill_ms: 1_000, ..PARAMS });
+        assert_eq!(
+            throttle.begin(0, "romeo"),
+            Verdict::TooMany { retry_after_ms: 4_000 },
+            "as long as it was charged for"
+        );
+    }
+
     #[test]
     fn an_address_waits_after_its_burst() {
         let mut throttle = throttle(PARAMS);

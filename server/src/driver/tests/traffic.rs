@@ -73,6 +73,28 @@ fn many_connections(kind: On) {
     assert_eq!(world.driver.connections(), 0);
 }
 
+fn a_wait_hands_over_as_many_events_as_the_operator_wants(kind: On) {
+    const COUNT: usize = 48;
+    let mut world = World::new(kind);
+    let mut all: Vec<(ConnId, TcpStream)> = (0..COUNT).map(|_| world.connect()).collect();
+    let mut waits_for_all = |events: usize| {
+        world.driver.tune(events);
+        all.iter_mut().for_each(|(_, client)| client.write_all(b"hello").unwrap());
+        let (mut told, mut waits) = (0, 0);
+        while told < COUNT {
+            world.seen.clear();
+            world.turn(PATIENCE);
+            let now = world.seen.iter().filter(|event| matches!(event, Seen::Received(..))).count();
+            assert!(now > 0 && now <= 2 * events, "{now} with {events}, after {told}");
+            told += now;
+            waits += 1;
+        }
+        waits
+    };
+    assert!(waits_for_all(8) >= COUNT / 16);
+    assert!(waits_for_all(256) < COUNT / 8, "and more again");
+}
+
 fn split_and_large_reads(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
@@ -242,6 +264,7 @@ fn a_time_out_is_kept(kind: On) {
 }
 
 on_both! {
+    a_wait_hands_over_as_many_events_as_the_operator_wants
     echo an_empty_send_completes a_second_send_in_flight_is_the_callers_error many_connections split_and_large_reads
     received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_reset_during_a_send_fails_it
     pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept

@@ -83,6 +83,7 @@ pub(super) struct Uring {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
+    events_per_wait: usize,
     peer: Peer,
 }
 
@@ -116,6 +117,7 @@ impl Uring {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
+            events_per_wait: EVENTS_PER_WAIT,
             peer,
         };
         driver.watch_peer();
@@ -165,7 +167,7 @@ impl Uring {
     /// Receives from all that have something, and accepts all that wait.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let (mut handed, mut others) = (0, 0);
-        while handed < EVENTS_PER_WAIT
+        while handed < self.events_per_wait
             && (!self.favoured.is_empty()
                 || others < OTHERS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept))
         {
@@ -347,6 +349,10 @@ impl Driver for Uring {
 
     fn connections(&self) -> u32 {
         self.used
+    }
+
+    fn tune(&mut self, events: usize) {
+        self.events_per_wait = events.max(8);
     }
 }
 

@@ -1,0 +1,73 @@
+//! An operator empties the mailbox of a user who is not there: what waited is not delivered any more, what comes next is.
+
+use throng_engine::io::Command;
+use throng_engine::settings::Settings;
+use throng_engine::store::Table;
+use throng_engine::testing::script::{Player, Script};
+use throng_engine::testing::stage::Stage;
+use throng_engine::testing::world::{PASSWORD, Pace};
+
+/// Romeo stays; one message is handed out and comes back, one waits.
+const TALK: &str = "
+clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+juliet connects
+juliet enables
+juliet sends: <presence/>
+juliet ignores what comes
+romeo sends: <message to='juliet@localhost' type='chat'><body>returned</body></message>
+juliet receives: <message from='romeo@localhost/orchard' to='juliet@localhost' type='chat'><body>returned</body></message>
+juliet aborts
+time passes: 20000 ms
+romeo sends: <message to='juliet@localhost' type='chat'><body>waits</body></message>
+time passes: 5000 ms
+";
+
+const MORE: &str = "
+clients: romeo=romeo/other juliet=juliet/balcony
+romeo connects
+romeo sends: <message to='juliet@localhost' type='chat'><body>later</body></message>
+time passes: 1000 ms
+";
+
+const NEXT: &str = "
+clients: romeo=romeo/third juliet=juliet/balcony
+juliet connects
+juliet sends: <presence/>
+juliet receives: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
+juliet receives: <message from='romeo@localhost/other' to='juliet@localhost' type='chat'><body>later</body>
+    <delay xmlns='urn:xmpp:delay' from='{any}' stamp='{any}'/></message>
+juliet receives nothing
+";
+
+fn flush(stage: &mut Stage, user: &str) {
+    let shard = stage.world.shards().next().expect("a shard");
+    let home = stage.world.shard(shard).home_of(user);
+    stage.world.command(home, 1, Command::FlushMailbox { local: user.into() });
+    stage.pass(1_000);
+}
+
+#[test]
+fn what_waited_goes_and_what_comes_next_is_delivered() {
+    for (seed, shards, archive, forgotten) in
+        [(1, 1, true, false), (2, 3, true, true), (3, 2, false, false), (4, 3, false, true)]
+    {
+        let script = Script::parse(TALK).unwrap();
+        let settings = Settings { resume_s_max: 5, archive, ..Settings::new("localhost", shards, [0; 32], 0) };
+        let mut stage = Stage::new(seed, settings, Pace::default(), &script);
+        script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        if forgotten {
+            // The user leaves memory.
+            stage.pass(100_000);
+        }
+        let rows = |stage: &Stage, table| stage.world.disk.partition(table, "juliet@localhost").count();
+        let kept = rows(&stage, Table::Archive);
+        assert_eq!((rows(&stage, Table::Mailbox), kept > 0), (2, true), "a row of figures and a returned one");
+        flush(&mut stage, "juliet");
+        flush(&mut stage, "nobody");
+        assert_eq!(rows(&stage, Table::Mailbox), 1, "seed {seed}");
+        assert_eq!(rows(&stage, Table::Archive), if archive { kept } else { 0 }, "seed {seed}");
+        Script::parse(MORE).unwrap().play(&mut stage, "localhost", PASSWORD).unwrap();
+        Script::parse(NEXT).unwrap().play(&mut stage, "localhost", PASSWORD).unwrap();
+    }
+}

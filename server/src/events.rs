@@ -1,0 +1,158 @@
+//! What operators did to the running server: a short list for whoever asks, and for whoever records it beside figures.
+//!
+//! The list is bounded and each event has a number, so that who polls ([`Events::after`]) sees each once, or sees that
+//! numbers are missing. The room knows events; it carries nothing out and never learns who listens. It has a lock and stands
+//! on nobody's way: only who obeys an operator comes here.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use throng_engine::feature::datetime::{self, Precision};
+
+/// Most events that are kept; the oldest go first.
+pub const EVENTS_MAX: usize = 256;
+
+/// Something that an operator did, or that follows from it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Event {
+    /// Counted from 1 since the start.
+    pub number: u64,
+    /// When, seconds since the Unix epoch.
+    pub at_s: u64,
+    /// On whose behalf: `control socket`, `reload`, `time is over`.
+    pub by: String,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// An option has another value.
+    Knob {
+        /// The option.
+        key: String,
+        /// The value before.
+        from: String,
+        /// The value now.
+        to: String,
+        /// When it is put back, seconds since the Unix epoch; none if it stays.
+        until_s: Option<u64>,
+    },
+    /// An order was carried out.
+    Done {
+        /// Which: `queue flush`, `mailbox flush`, `say --urgent`.
+        order: String,
+        /// To whom: a JID, or `all`.
+        to: String,
+        /// How many sessions or messages it concerned.
+        count: u64,
+    },
+}
+
+impl What {
+    /// Its sort, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            What::Knob { .. } => "knob",
+            What::Done { .. } => "order",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Knob { key, from, to, until_s: None } => write!(f, "{key}: {from} -> {to}"),
+            What::Knob { key, from, to, until_s: Some(until_s) } => {
+                write!(f, "{key}: {from} -> {to}, until {}", utc(*until_s))
+            }
+            What::Done { order, to, count } => write!(f, "{order}: {to}, {count}"),
+        }
+    }
+}
+
+/// A moment, given in seconds since the Unix epoch (XEP-0082 3.2).
+pub fn utc(at_s: u64) -> String {
+    let mut text = Vec::new();
+    datetime::write(&mut text, at_s.saturating_mul(1_000_000), Precision::Seconds);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Who is told of each event as it comes.
+type Listener = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// The events of a process.
+#[derive(Default)]
+pub struct Events {
+    kept: Mutex<Kept>,
+    listener: OnceLock<Listener>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    last: u64,
+    /// At most [`EVENTS_MAX`].
+    events: VecDeque<Event>,
+}
+
+impl Events {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one.
+    pub fn note(&self, at_s: u64, by: &str, what: What) {
+        let mut kept = self.kept();
+        kept.last += 1;
+        let number = kept.last;
+        if kept.events.len() == EVENTS_MAX {
+            kept.events.pop_front();
+        }
+        let event = Event { number, at_s, by: by.to_owned(), what };
+        if let Some(listener) = self.listener.get() {
+            listener(&event);
+        }
+        kept.events.push_back(event);
+    }
+
+    /// Tells this one of each event from now on. There is one at most; a second is not told.
+    pub fn tell(&self, listener: Listener) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// Those that are kept with a number above this, oldest first: give the last number seen, 0 for all.
+    pub fn after(&self, number: u64) -> Vec<Event> {
+        self.kept().events.iter().filter(|event| event.number > number).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_bounded_and_whoever_polls_sees_each_event_once_or_that_some_are_missing() {
+        let events = Events::default();
+        let mut note = |n: u64| {
+            let (key, from, to) = (format!("knob{n}"), "1".to_owned(), "2".to_owned());
+            events.note(n, "control socket", What::Knob { key, from, to, until_s: None });
+        };
+        (1..=3).for_each(&mut note);
+        let seen: Vec<u64> = events.after(0).iter().map(|event| event.number).collect();
+        assert_eq!(seen, [1, 2, 3]);
+        assert_eq!(events.after(3), []);
+        let (told_in, told) = std::sync::mpsc::sync_channel(1_000);
+        events.tell(Box::new(move |event| told_in.send(event.what.to_string()).expect("room")));
+        (4..=1_000).for_each(&mut note);
+        assert_eq!(told.try_iter().count(), 997, "all from then on");
+        let new = events.after(3);
+        assert_eq!(
+            (new.len(), new[0].number, new[EVENTS_MAX - 1].number),
+            (EVENTS_MAX, 1_001 - EVENTS_MAX as u64, 1_000)
+        );
+    }
+}

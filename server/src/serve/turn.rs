@@ -1,0 +1,180 @@
+//! Knobs of the running server: what an operator sets, a reload reads or time puts back, brought to those who act by it.
+//!
+//! One change after the other: the next is decided when everybody has the values of the one before. Nobody on the way of a
+//! message waits for it, nor who only looks.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use throng_engine::id::Now;
+use throng_engine::io::Command;
+use throng_engine::settings::Settings;
+
+use super::control::{BY_SOCKET, Running, Wanted};
+use super::{retention, settings};
+use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
+use crate::config::knobs::{Knob, Turn};
+use crate::config::{Config, Knobs, Problems};
+use crate::events::{Event, What};
+use crate::tls;
+
+/// Who turns a knob if nobody at the control socket does: a reload, ...
+const BY_RELOAD: &str = "reload";
+/// ... or time, which puts it back.
+const BY_TIME: &str = "time is over";
+
+fn invalid(problems: &Problems) -> Fault {
+    Fault::new(FaultKind::Invalid, problems.to_string())
+}
+
+fn seconds(time: Now) -> u64 {
+    time.wall_us / 1_000_000
+}
+
+impl Running {
+    fn held(&self) -> MutexGuard<'_, Knobs> {
+        self.knobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Held while a change is decided and everybody is told.
+    fn one_change(&self) -> MutexGuard<'_, ()> {
+        self.turning.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Changes knobs, and returns when everybody has the new values.
+    pub(super) fn turn(
+        &self,
+        by: &str,
+        change: impl FnOnce(&mut Knobs, Now) -> Result<Vec<Turn>, Problems>,
+    ) -> Result<Vec<KnobChange>, Fault> {
+        let _one = self.one_change();
+        let turns = change(&mut self.held(), self.links.clock.now()).map_err(|problems| invalid(&problems))?;
+        // The thread that puts knobs back sleeps until the next time that it knows of. If it has that much to do that it
+        // cannot be told, it is awake.
+        let _ = self.links.wishes.try_send(Wanted::Look);
+        self.carry_out(by, &turns)
+    }
+
+    /// The same for values that have changed in the configuration's files; certificates come first.
+    pub(super) fn read_again(&self) -> Result<Reloaded, Fault> {
+        let _one = self.one_change();
+        let done = self.held().read_again(self.links.clock.now()).map_err(|problems| invalid(&problems))?;
+        let mut applied = Vec::new();
+        let certificates = self.new_certificates();
+        if let Ok(tls::Reloaded::Changed) = certificates {
+            applied.push("certificates".to_owned());
+        }
+        let changes = self.carry_out(BY_RELOAD, &done.turns)?;
+        certificates?;
+        applied.extend(changes.into_iter().map(|change| change.key));
+        let names = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
+        Ok(Reloaded { applied, waiting: names(done.waiting), overridden: names(done.overridden) })
+    }
+
+    /// Puts back knobs whose time is over; how long until the next one, if there is one.
+    pub(super) fn put_back_knobs(&self) -> Option<Duration> {
+        let _one = self.one_change();
+        let now = self.links.clock.now();
+        let turns = self.held().put_back(now);
+        if let Err(fault) = self.carry_out(BY_TIME, &turns) {
+            tracing::error!(%fault, "a knob was not put back everywhere");
+        }
+        self.held().next_ms().map(|next_ms| Duration::from_millis(next_ms.saturating_sub(now.mono_ms).max(1)))
+    }
+
+    /// Time that streams have to close at a stop.
+    pub(super) fn shutdown_grace(&self) -> Duration {
+        self.held().config().shutdown_grace_seconds
+    }
+
+    /// How the archives are to be looked at for what is too old; not at all without housekeeping, or when all is kept for ever.
+    pub(super) fn retention(&self) -> Option<retention::Wanted> {
+        let knobs = self.held();
+        let config = knobs.config();
+        let users_per_second = usize::try_from(config.archive_sweep_users_per_second).unwrap_or(usize::MAX);
+        let days = config.archive_days;
+        (config.archive && days > 0 && config.housekeeping).then_some(retention::Wanted { users_per_second, days })
+    }
+
+    /// All knobs as they stand.
+    pub(super) fn knob_rows(&self) -> Vec<KnobRow> {
+        self.held().list().into_iter().map(row).collect()
+    }
+
+    /// Notes an order of somebody at the control socket that was carried out.
+    pub(super) fn note_order(&self, order: &str, to: String, count: u64) {
+        tracing::info!(by = BY_SOCKET, order, %to, count, "an operator's order was carried out");
+        let order = order.to_owned();
+        self.events.note(seconds(self.links.clock.now()), BY_SOCKET, What::Done { order, to, count });
+    }
+
+    /// Tells each event that comes to one more, who must not take long over it: the recorder's track of events.
+    pub(super) fn tell_events(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.events.tell(Box::new(listener));
+    }
+
+    /// Tells those who act by the values, the log and the events.
+    fn carry_out(&self, by: &str, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
+        let config = self.held().config().clone();
+        let now = self.links.clock.now();
+        for Turn { row, from, to, until } in turns {
+            let until_s = until.map(seconds);
+            tracing::info!(by, knob = row.key, %from, %to, until_s, "a knob was turned");
+            let (key, from, to) = (row.key.to_owned(), from.clone(), to.clone());
+            self.events.note(seconds(now), by, What::Knob { key, from, to, until_s });
+        }
+        if !turns.is_empty() {
+            self.links.log.set_level(config.log_level);
+            let tuning = settings::disk_tuning(&config);
+            self.links.engine.tune(&tuning);
+            self.links.committer.tune(tuning.group_bytes_max, tuning.min_free_bytes);
+            self.tell_shards(&config)?;
+        }
+        let change = |turn: &Turn| KnobChange {
+            key: turn.row.key.to_owned(),
+            from: turn.from.clone(),
+            to: turn.to.clone(),
+            until_s: turn.until.map(seconds),
+        };
+        Ok(turns.iter().map(change).collect())
+    }
+
+    /// Gives all shards their settings, and waits until they have them.
+    fn tell_shards(&self, config: &Config) -> Result<(), Fault> {
+        let mut new = Settings::clone(&self.links.settings);
+        settings::take_options(&mut new, config);
+        let (command, tuning) = (Command::Turn(Arc::new(new)), Some(settings::thread_tuning(config)));
+        let shards = 0..self.shards();
+        let answers: Vec<_> = shards.map(|shard| self.put_patiently(shard, &command, tuning)).collect();
+        for answer in answers {
+            answer.and_then(|answer| super::control::answered(&answer))?;
+        }
+        Ok(())
+    }
+
+    fn new_certificates(&self) -> Result<tls::Reloaded, Fault> {
+        let Some(certificates) = &self.links.certificates else { return Ok(tls::Reloaded::Unchanged) };
+        let config = self.held().config().clone();
+        let source =
+            super::certificate_source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
+        certificates.reload_from(&[source]).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))
+    }
+}
+
+fn row(knob: Knob) -> KnobRow {
+    let Knob { row, value, source, until } = knob;
+    let range = row.kind.range();
+    KnobRow {
+        key: row.key.to_owned(),
+        value,
+        default: row.default.to_owned(),
+        kind: row.kind.name().to_owned(),
+        unit: row.kind.unit().map(str::to_owned),
+        min: range.map(|(min, _)| min),
+        max: range.map(|(_, max)| max),
+        allowed: row.kind.allowed(),
+        source: source.to_string(),
+        until_s: until.map(seconds),
+        help: row.help.to_owned(),
+    }
+}
