@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod links;
 pub mod log;
 pub mod mail;
+pub mod profile;
 pub mod record;
 pub mod serve;
 pub mod thread;

@@ -44,6 +44,10 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
+    (
+        "profile",
+        &["admin", "cli", "config", "disk", "http", "jobs", "links", "log", "mail", "record", "serve", "thread", "tls"],
+    ),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];
 

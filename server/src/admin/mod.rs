@@ -385,4 +385,10 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// It failed, or another backup is under way ([`FaultKind::Busy`]).
     fn backup(&self, to: &str) -> Result<BackupState, Fault>;
+
+    /// Begins a profile, tells how far it is and what it found; waits for none of it.
+    ///
+    /// # Errors
+    /// Another is under way ([`FaultKind::Busy`]), the question is wrong, or the system does not allow it.
+    fn profile(&self, ask: crate::profile::Ask) -> Result<crate::profile::Told, Fault>;
 }

@@ -95,6 +95,8 @@ pub enum Ask {
         /// Its name; all when none.
         key: Option<String>,
     },
+    /// [`super::Control::profile`].
+    Profile(crate::profile::Ask),
     /// [`super::Control::backup`].
     Backup {
         /// Folder, an absolute path.
@@ -163,6 +165,8 @@ pub enum Done {
     Ok {},
     /// How many: sessions listed, ended, told.
     Count(u64),
+    /// Of a profile.
+    Profile(crate::profile::Told),
     /// The state.
     Status(Box<Status>),
     /// What a reload did.

@@ -411,6 +411,7 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(key.as_ref().map_or(0, String::len), VALUE_BYTES_MAX, "bytes of a name")?;
             control.reset_knobs(key.as_deref()).map(Done::Turned)
         }
+        Ask::Profile(ask) => control.profile(ask).map(Done::Profile),
         Ask::Backup { to } => control.backup(&to).map(Done::Backup),
         Ask::Domain {} => control.domain().map(Done::Domain),
         Ask::Put { batch, existing } => {

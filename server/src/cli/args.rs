@@ -77,7 +77,8 @@ Examples:
   throng ctl housekeeping pause --for 1h
   throng ctl shutdown --grace 30
   throng ctl reload                        certificates and knobs, without a restart
-  throng ctl knob set log_level debug --for 10m";
+  throng ctl knob set log_level debug --for 10m
+  throng ctl profile cpu --seconds 30      a flame graph of the running server";
 
 const KNOB: &str = "\
 Examples:
@@ -264,6 +265,7 @@ fn ctl() -> Command {
         .subcommand(queue(rows))
         .subcommand(mailbox(rows))
         .subcommand(housekeeping(rows))
+        .subcommand(super::profile::command(rows))
 }
 
 fn queue(rows: impl Fn(Command) -> Command) -> Command {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod ctl;
 pub mod import;
 pub mod knob;
+pub mod profile;
 pub mod reference;
 pub mod sar;
 pub mod serve;

@@ -20,6 +20,8 @@ pub(crate) struct Memory {
     pub(super) calls: Arc<Mutex<Vec<String>>>,
     /// After this many accounts every put fails.
     pub(super) fails_after: Option<usize>,
+    /// Of this process.
+    pub(super) profiles: Arc<crate::profile::Profiles>,
 }
 
 impl Memory {
@@ -152,6 +154,10 @@ impl Control for Memory {
     fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
         self.note(format!("reset {key:?}"));
         Ok(Vec::new())
+    }
+
+    fn profile(&self, ask: crate::profile::Ask) -> Result<crate::profile::Told, Fault> {
+        self.profiles.answer(ask).map_err(|refused| Fault::new(FaultKind::Busy, format!("{refused:?}")))
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {

@@ -47,6 +47,7 @@ mod choose;
 mod epoll;
 mod listen;
 mod peer;
+mod sampler;
 mod sends;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ pub use allocator::{give_back_memory, keep_no_free_pages};
 pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
+pub use sampler::{Registers, Sample, Sampler};
 pub use throng_engine::id::ConnId;
 pub use throng_ring::KEY_MAX;
 

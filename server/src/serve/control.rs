@@ -22,6 +22,7 @@ use crate::disk;
 use crate::driver::Peer;
 use crate::events::Events;
 use crate::log::LogHandle;
+use crate::profile::{self, Profiles};
 use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
 
@@ -80,6 +81,7 @@ pub(super) struct Running {
     pub(super) knobs: Mutex<Knobs>,
     pub(super) turning: Mutex<()>,
     pub(super) events: Events,
+    profiles: Profiles,
 }
 
 fn internal(text: impl Into<String>) -> Fault {
@@ -95,6 +97,7 @@ impl Running {
             knobs: Mutex::new(Knobs::new(links.loaded.clone())),
             turning: Mutex::new(()),
             events: Events::default(),
+            profiles: Profiles::default(),
             links,
         }
     }
@@ -401,6 +404,17 @@ impl Control for Running {
 
     fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
         self.turn(BY_SOCKET, |knobs, now| knobs.reset(key, now))
+    }
+
+    fn profile(&self, ask: profile::Ask) -> Result<profile::Told, Fault> {
+        if let profile::Ask::Begin(plan) = &ask {
+            tracing::info!(?plan, "a profile is asked for");
+        }
+        self.profiles.answer(ask).map_err(|refused| match refused {
+            profile::Refused::Busy(why) => Fault::new(FaultKind::Busy, why),
+            profile::Refused::Invalid(why) => Fault::new(FaultKind::Invalid, why),
+            profile::Refused::Failed(why) => internal(why),
+        })
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {
