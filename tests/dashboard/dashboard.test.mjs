@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -130,6 +130,15 @@ test("what happened is marked, and nothing is wrong with a server at rest", { ti
   const { page, wrong } = await open();
   assert.match(await page.locator("#marks li").last().textContent(), /start: throng/);
   assert.match(await page.locator("#wrong-list").textContent(), /Nothing that the server knows of|CPU|memory|disk/);
+  assert.deepEqual(wrong, []);
+});
+
+test("a knob that is turned is marked in each plot", { timeout: 60000 }, async () => {
+  const { page, wrong } = await open();
+  await done(run("ctl", "knob", "set", "log_level", "debug", "--for", "10m", "--data", join(folder, "data")));
+  await until("the mark is there", async () => /knob: log_level/.test(await page.locator("#marks").textContent()));
+  await shot(page, "knob");
+  await done(run("ctl", "knob", "reset", "log_level", "--data", join(folder, "data")));
   assert.deepEqual(wrong, []);
 });
 
