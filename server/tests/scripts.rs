@@ -47,6 +47,7 @@ impl Server {
         let log = std::fs::File::create(data.path().join("out")).expect("a file");
         let mut child = Command::new(THRONG)
             .args(["serve", "--data", &folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth"])
+            .args(["--admin-http", "off"])
             .args(["--shards", "3", "--driver", driver])
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
