@@ -10,7 +10,7 @@ use crate::record::{self, Mark, Pen};
 use crate::ring::Ring;
 use crate::schema::{Origin, Schema};
 use crate::table::{Sample, Shape, Source, Table};
-use crate::window::Window;
+use crate::window::{Place, Window};
 
 /// Samples of a segment: damage takes no more than these.
 pub const SEGMENT_SAMPLES: u32 = 180;
@@ -107,6 +107,11 @@ impl Handle {
         self.window().mark(Mark::new(wall_ms, kind, text));
     }
 
+    /// Memory of the last minutes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.window().bytes()
+    }
+
     /// The last minutes as a file, for [`crate::read::Decoder`].
     pub fn recent(&self) -> Vec<u8> {
         self.window().file()
@@ -115,6 +120,18 @@ impl Handle {
     /// The same from shortly before a moment on, in milliseconds since 1970 (UTC); none if it is longer ago than that.
     pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
         self.window().since(since_ms)
+    }
+
+    /// The last minutes from shortly before a moment on, or all of them, and where they end for now: [`Handle::after`] goes on
+    /// from there. None while nothing was recorded.
+    pub fn since_to_end(&self, since_ms: u64) -> Option<(Vec<u8>, Place)> {
+        let window = self.window();
+        Some((window.since(since_ms).unwrap_or_else(|| window.file()), window.end()?))
+    }
+
+    /// What came behind a place, and where that ends; none if that place is not held any more.
+    pub fn after(&self, place: Place) -> Option<(Vec<u8>, Place)> {
+        self.window().after(place)
     }
 }
 

@@ -7,6 +7,15 @@ use crate::record::Mark;
 /// Marks that wait to be recorded at most; the oldest go.
 const MARKS_MAX: usize = 1024;
 
+/// A place in what is held, for those who come again: a segment, by when it begins, and a byte of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// When the segment begins, in milliseconds since 1970 (UTC).
+    pub begun_ms: u64,
+    /// Bytes of the segment before it.
+    pub offset: usize,
+}
+
 /// The last segments.
 #[derive(Debug)]
 pub struct Window {
@@ -50,6 +59,19 @@ impl Window {
         let first = self.segments.iter().rposition(|(begun_ms, _)| *begun_ms <= since_ms)?;
         let segments = self.segments.iter().skip(first).map(|(_, segment)| &segment[..]);
         Some(std::iter::once(&self.head[..]).chain(segments).flatten().copied().collect())
+    }
+
+    /// What came behind a place, and where that ends; none if that place is not held any more, or is none.
+    pub fn after(&self, place: Place) -> Option<(Vec<u8>, Place)> {
+        let first = self.segments.iter().rposition(|(begun_ms, _)| *begun_ms == place.begun_ms)?;
+        let mut bytes = self.segments[first].1.get(place.offset..)?.to_vec();
+        self.segments.iter().skip(first + 1).for_each(|(_, segment)| bytes.extend_from_slice(segment));
+        Some((bytes, self.end()?))
+    }
+
+    /// Where it ends for now; none while nothing is held.
+    pub fn end(&self) -> Option<Place> {
+        self.segments.back().map(|(begun_ms, segment)| Place { begun_ms: *begun_ms, offset: segment.len() })
     }
 
     /// Bytes held.

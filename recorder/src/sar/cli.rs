@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use serde_json::json;
 
 use super::feed::{Feed, Files, Said};
 use super::host::Host;
+use super::place::{Folder, Place};
 use super::rates::{Moment, between};
+use super::remote::{Http, Remote};
 use super::select::{Pick, Selection};
 use super::summary::Summary;
 use super::text::Text;
@@ -45,6 +48,9 @@ Examples:
       everything by the minute, for other programs
   throng sar --from DATA/recorder --follow shard
       what a server is recording now
+  throng sar --from http://127.0.0.1:5280 --follow shard
+      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5280:127.0.0.1:5280 HOST), \
+for there is no TLS
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 some of the recording could not be \
 read, which was told.";
@@ -116,7 +122,12 @@ pub fn command() -> Command {
         .after_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .arg(Arg::new("module").value_name("MODULE").num_args(0..).help("What to show: module[:row,..][.field,..]"))
-        .arg(path(value("from", "FOLDER|FILE", "A recording; this host now when not given")))
+        .arg(value(
+            "from",
+            "FOLDER|FILE|URL",
+            "A recording, or a server's http://HOST:PORT; this host now when not given",
+        ))
+        .arg(path(value("token-file", "FILE", "The token that the server at URL asks for")).requires("from"))
         .arg(
             Arg::new("start")
                 .short('s')
@@ -219,7 +230,7 @@ struct Reader {
 impl Reader {
     fn new(matches: &ArgMatches, setting: &Setting) -> Result<Reader, Failure> {
         let clock = Clock::new(matches.get_flag("utc"));
-        let from = matches.get_one::<PathBuf>("from");
+        let from = matches.get_one::<String>("from");
         let follow = matches.get_flag("follow");
         let (start, end) = (matches.get_one::<String>("start"), matches.get_one::<String>("end"));
         if from.is_none() && (start.is_some() || end.is_some() || follow) {
@@ -231,15 +242,22 @@ impl Reader {
         let interval = matches.get_one::<Duration>("interval").copied();
         let list = matches.get_flag("list");
         let (mut since_ms, mut until_ms) = (0, u64::MAX);
+        let place = || -> Result<Rc<dyn Place>, Failure> {
+            let token_file = matches.get_one::<PathBuf>("token-file").map(PathBuf::as_path);
+            Ok(match from {
+                Some(from) if Http::is_address(from) => Rc::new(Remote::new(Http::new(from, token_file)?)),
+                from => Rc::new(Folder(from.map(PathBuf::from).unwrap_or_default())),
+            })
+        };
         let mut feed: Box<dyn Feed> = match from {
             None => {
                 let pid = matches.get_one::<u32>("pid").copied().unwrap_or_else(std::process::id);
                 Box::new(Host::new(pid, interval.unwrap_or(Duration::from_secs(1)), setting.stop.clone()))
             }
-            Some(from) => {
+            Some(_) => {
                 let near_ms = match start.is_some() || end.is_some() {
                     true if follow => clock::wall_ms(),
-                    true => Files::open(from, u64::MAX, None)?.end_ms()?,
+                    true => Files::at(place()?, u64::MAX, None)?.end_ms()?,
                     false => 0,
                 };
                 since_ms = match start {
@@ -257,7 +275,7 @@ impl Reader {
                     return Err(Failure::Usage(format!("-s {since} is not before -e {until}")));
                 }
                 // A sample before the first line's end is where its interval begins.
-                Box::new(Files::open(from, since_ms.saturating_sub(2_000), follow.then(|| setting.stop.clone()))?)
+                Box::new(Files::at(place()?, since_ms.saturating_sub(2_000), follow.then(|| setting.stop.clone()))?)
             }
         };
         let words = matches.get_many::<String>("module").into_iter().flatten().map(String::as_str);

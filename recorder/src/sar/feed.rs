@@ -1,16 +1,15 @@
-//! Where samples come from: files, followed or not. This host now is `host`; a server's port will be another one.
+//! Where samples come from: files, followed or not, wherever they are (`place`). This host now is `host`.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Failure;
+use super::place::{FILE_BYTES_MAX, Folder, Place};
 use crate::clock::Stop;
 use crate::read::{Damage, Decoder, Item};
 use crate::record::Mark;
-use crate::ring::{self, Part};
+use crate::ring::Part;
 use crate::schema::Schema;
 use crate::table::Sample;
 
@@ -42,18 +41,12 @@ pub trait Feed {
     fn schema(&mut self) -> Result<Arc<Schema>, Failure>;
 }
 
-/// A follower looks for more so often.
-const LOOK: Duration = Duration::from_millis(200);
+/// Of a stream, what was read is let go when it is this much.
+const READ_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of a file at most: larger ones are none of a ring.
-const FILE_BYTES_MAX: u64 = 1 << 30;
-
-/// Bytes in which a file's schema stands.
-const HEAD_BYTES: u64 = 1 << 20;
-
-/// The files of a folder, or one file.
+/// The files of a folder, or one file, here or behind a port.
 pub struct Files {
-    from: PathBuf,
+    place: Rc<dyn Place>,
     parts: Vec<Part>,
     /// Which of them is read, what was read of it, and how far it was looked at.
     at: usize,
@@ -70,27 +63,35 @@ pub struct Files {
     stop: Option<Arc<Stop>>,
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::Failed(format!("{}: {error}", path.display()))
-}
-
 impl Files {
     /// A folder's files from the one on in which `since_ms` is, or one file; with `stop` it goes on as they grow.
     ///
     /// # Errors
     /// There is no recording.
     pub fn open(from: &Path, since_ms: u64, stop: Option<Arc<Stop>>) -> Result<Files, Failure> {
-        let parts = Files::list(from)?;
+        Files::at(Rc::new(Folder(from.into())), since_ms, stop)
+    }
+
+    /// The same of any place.
+    ///
+    /// # Errors
+    /// There is no recording.
+    pub fn at(place: Rc<dyn Place>, since_ms: u64, stop: Option<Arc<Stop>>) -> Result<Files, Failure> {
+        let parts = place.parts()?;
         if parts.is_empty() {
-            let path = from.display();
+            let name = place.name();
             return Err(Failure::Failed(format!(
-                "{path}: no recording is there; make one with: throng sar record --folder {path}"
+                "{name}: no recording is there; make one with: throng sar record --folder {name}"
             )));
         }
+        Files::of(place, parts, since_ms, stop)
+    }
+
+    fn of(place: Rc<dyn Place>, parts: Vec<Part>, since_ms: u64, stop: Option<Arc<Stop>>) -> Result<Files, Failure> {
         let begun = |part: &Part| u64::try_from(part.begun_s).unwrap_or(0) * 1000;
         let at = parts.iter().rposition(|part| begun(part) <= since_ms).unwrap_or(0);
         let mut files = Files {
-            from: from.into(),
+            place,
             parts,
             at,
             bytes: Vec::new(),
@@ -105,21 +106,13 @@ impl Files {
         Ok(files)
     }
 
-    fn list(from: &Path) -> Result<Vec<Part>, Failure> {
-        let meta = from.metadata().map_err(|error| failed(from, &error))?;
-        if meta.is_dir() {
-            return ring::parts(from).map_err(|error| failed(from, &error));
-        }
-        Ok(vec![Part { number: 0, begun_s: 0, path: from.into() }])
-    }
-
     /// How far the recording reaches: when the first file was begun, and the last sample of the last one.
     ///
     /// # Errors
     /// Files that cannot be read.
     pub fn end_ms(&self) -> Result<u64, Failure> {
         for part in self.parts.iter().rev() {
-            let mut last = Files::open(&part.path, 0, None)?;
+            let mut last = Files::of(self.place.clone(), vec![part.clone()], 0, None)?;
             let mut end = None;
             while let Some(said) = last.next()? {
                 if let Said::Sample(sample) = said {
@@ -130,7 +123,7 @@ impl Files {
                 return Ok(end);
             }
         }
-        Err(Failure::Failed(format!("{}: no sample is in it", self.from.display())))
+        Err(Failure::Failed(format!("{}: no sample is in it", self.place.name())))
     }
 
     /// The files, the oldest first.
@@ -140,27 +133,21 @@ impl Files {
 
     /// Reads what the file that is looked at has got since; false for nothing. One that was removed meanwhile has no more.
     fn load(&mut self) -> Result<bool, Failure> {
-        let path = &self.parts[self.at].path;
+        if self.place.is_stream() && self.done > READ_BYTES_MAX {
+            // All but a byte: the decoder takes the first of a file for its beginning.
+            self.bytes.drain(1..self.done);
+            self.done = 1;
+        }
         let known = self.bytes.len();
-        let mut read = || -> io::Result<()> {
-            let mut file = File::open(path)?;
-            file.seek(io::SeekFrom::Start(known as u64))?;
-            file.take(FILE_BYTES_MAX - known as u64).read_to_end(&mut self.bytes)?;
-            Ok(())
-        };
-        match read() {
-            // The ring has gone on over it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.from.is_dir() => return Ok(false),
-            read => read.map_err(|error| failed(path, &error))?,
+        if (known as u64) < FILE_BYTES_MAX {
+            self.place.read(&self.parts[self.at], known as u64, &mut self.bytes)?;
         }
         if known == 0 && !self.bytes.is_empty() {
             let mut found = self.decoder.learn(&self.bytes);
             if found.is_none() {
                 // Its own description is damaged; others of the ring are likely to have it.
                 for part in &self.parts {
-                    let mut head = Vec::new();
-                    let read = File::open(&part.path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-                    found = read.ok().and_then(|_| self.decoder.learn(&head)).or(found);
+                    found = self.place.head(part).and_then(|head| self.decoder.learn(&head)).or(found);
                 }
             }
             self.schema = self.schema.take().or(found);
@@ -170,9 +157,9 @@ impl Files {
 
     /// A file behind the one that is looked at. Files that came are taken up.
     fn has_next(&mut self) -> Result<bool, Failure> {
-        if self.at + 1 == self.parts.len() && self.stop.is_some() && self.from.is_dir() {
+        if self.at + 1 == self.parts.len() && self.stop.is_some() && self.place.grows() && !self.place.is_stream() {
             let last = self.parts[self.at].number;
-            let came = Files::list(&self.from)?.into_iter().filter(|part| part.number > last);
+            let came = self.place.parts()?.into_iter().filter(|part| part.number > last);
             self.parts.extend(came);
         }
         Ok(self.at + 1 < self.parts.len())
@@ -206,7 +193,7 @@ impl Feed for Files {
             } else if !self.waits {
                 self.waits = true;
                 return Ok(Some(Said::Waiting));
-            } else if self.stop.as_ref().is_none_or(|stop| stop.wait(LOOK)) {
+            } else if self.stop.as_ref().is_none_or(|stop| stop.wait(self.place.look_every())) {
                 return Ok(None);
             }
         }

@@ -1,7 +1,7 @@
 //! Reading what was recorded, or this host now: `throng sar`.
 //!
 //! ```text
-//! feed (files, this host; a server's port is another one) -> rates over a selection -> text | data (JSON, CSV) | summary
+//! feed (files of a folder or behind a server's port, this host) -> rates over a selection -> text | data (JSON, CSV) | summary
 //! ```
 //!
 //! The room knows how numbers are shown and never how they were taken.
@@ -11,8 +11,10 @@ mod data;
 mod feed;
 mod host;
 mod number;
+mod place;
 mod rates;
 mod record;
+mod remote;
 mod select;
 mod series;
 mod summary;
@@ -21,7 +23,9 @@ mod time;
 
 pub use cli::{Outcome, Setting, command, run};
 pub use feed::{Feed, Files, Said};
+pub use place::Place;
 pub use rates::{Moment, Rows, between};
+pub use remote::{Http, Remote};
 pub use select::Selection;
 pub use series::{Column, Plotter, Series};
 pub use summary::{Figures, Summary};

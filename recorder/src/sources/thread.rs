@@ -1,7 +1,13 @@
-//! The threads of the process by name: `task/*/schedstat` (scheduler/sched-stats.rst). Threads of one name are one row.
+//! The threads of the process by name: `task/*/schedstat` (scheduler/sched-stats.rst) and `task/*/stat` (proc(5)). Threads of
+//! one name are one row.
+//!
+//! Both of the kernel's accounts of CPU are here. That of the scheduler is exact to the nanosecond; that by program and kernel is
+//! made by where ticks fell, and scaled so that both parts make the exact sum (`cputime_adjust`).
 
 use std::fs;
 use std::path::PathBuf;
+
+use rustix::param::clock_ticks_per_second;
 
 use super::Roots;
 use super::text::{Pseudo, number, words};
@@ -10,10 +16,18 @@ use crate::table::{ABSENT, Source, Table};
 
 const PER_S: u32 = 1_000_000_000;
 
-const FIELDS: [Field; 4] = [
+/// Fields of a row that are summed over its threads: three of `schedstat`, then two of `stat`.
+const SUMMED: usize = 5;
+
+/// Columns of `stat` behind the name: time in the program and in the kernel.
+const TIMES: std::ops::Range<usize> = 11..13;
+
+const FIELDS: [Field; SUMMED + 1] = [
     Field::time("cpu", PER_S, "Ran; 100 is one core."),
     Field::time("wait", PER_S, "Could have run, but had no core."),
     Field::count("runs", "", 7, "Times that it was given a core."),
+    Field::time("usr", 100, "Of cpu, in the program."),
+    Field::time("sys", 100, "Of cpu, in the kernel: system calls. What is left of 100 without cpu and wait, it slept."),
     Field::gauge("threads", "", 7, "Threads of that name."),
 ];
 
@@ -31,8 +45,24 @@ const LIST_SAMPLES: u32 = 30;
 struct Task {
     id: u32,
     name: usize,
-    file: Pseudo,
-    last: [u64; 3],
+    schedstat: Pseudo,
+    stat: Pseudo,
+    last: [u64; SUMMED],
+}
+
+impl Task {
+    /// What it has now; none if it has ended.
+    fn read(&mut self) -> Option<[u64; SUMMED]> {
+        let mut now = [ABSENT; SUMMED];
+        let numbers = words(self.schedstat.read()?.trim_ascii_end()).map(number);
+        now[..3].iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
+        let stat = self.stat.read()?;
+        // The name may hold anything, a parenthesis too.
+        let behind = stat.iter().rposition(|byte| *byte == b')').map_or(stat.len(), |at| at + 1);
+        let times = words(&stat[behind..]).skip(TIMES.start).map(number);
+        now[3..].iter_mut().zip(times).for_each(|(slot, number)| *slot = number);
+        Some(now)
+    }
 }
 
 #[derive(Debug)]
@@ -41,7 +71,7 @@ pub(super) struct Thread {
     stat: Pseudo,
     threads: Vec<Task>,
     /// Names and what their threads had in all, those that have ended included.
-    names: Vec<(String, [u64; 3], u64)>,
+    names: Vec<(String, [u64; SUMMED], u64)>,
     listed: u64,
     since: u32,
 }
@@ -73,14 +103,17 @@ impl Thread {
             let known = self.threads.iter().position(|task| task.id == id);
             let mut task = match known {
                 Some(at) => self.threads.swap_remove(at),
-                None => Task { id, name: 0, file: Pseudo::new(entry.path().join("schedstat")), last: [0; 3] },
+                None => {
+                    let file = |name| Pseudo::new(entry.path().join(name));
+                    Task { id, name: 0, schedstat: file("schedstat"), stat: file("stat"), last: [0; SUMMED] }
+                }
             };
             let name = name.trim_end();
             task.name = match self.names.iter().position(|(known, ..)| known == name) {
                 Some(at) => at,
                 None if self.names.len() == usize::from(NAMES_MAX) => continue,
                 None => {
-                    self.names.push((name.to_owned(), [0; 3], 0));
+                    self.names.push((name.to_owned(), [0; SUMMED], 0));
                     self.names.len() - 1
                 }
             };
@@ -93,7 +126,9 @@ impl Thread {
 impl Source for Thread {
     fn modules(&self) -> Vec<Module> {
         let help = "Threads of the process, those of one name together.";
-        vec![Module::single("thread", help, FIELDS.to_vec()).by("thread", NAMES_MAX)]
+        let mut fields = FIELDS.to_vec();
+        fields[3..SUMMED].iter_mut().for_each(|field| field.per = clock_ticks_per_second() as u32);
+        vec![Module::single("thread", help, fields).by("thread", NAMES_MAX)]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {
@@ -107,11 +142,10 @@ impl Source for Thread {
         }
         self.names.iter_mut().for_each(|(_, _, threads)| *threads = 0);
         for task in &mut self.threads {
-            let Some(text) = task.file.read() else { continue };
+            let Some(now) = task.read() else { continue };
             let (_, sums, threads) = &mut self.names[task.name];
             *threads += 1;
-            for ((sum, last), now) in sums.iter_mut().zip(&mut task.last).zip(words(text.trim_ascii_end()).map(number))
-            {
+            for ((sum, last), now) in sums.iter_mut().zip(&mut task.last).zip(now) {
                 if now != ABSENT {
                     *sum = sum.wrapping_add(now.saturating_sub(*last));
                     *last = now;
@@ -120,8 +154,8 @@ impl Source for Thread {
         }
         for (name, sums, threads) in &self.names {
             let Some(row) = tables[0].row(name.as_bytes()) else { continue };
-            row[..3].copy_from_slice(sums);
-            row[3] = *threads;
+            row[..SUMMED].copy_from_slice(sums);
+            row[SUMMED] = *threads;
         }
     }
 }
@@ -138,7 +172,11 @@ mod tests {
         let mut row = || {
             tables[0].begin(true);
             source.sample(&mut tables);
-            tables[0].row(b"a-worker").map(|row| (row[0], row[3]))
+            let row = tables[0].row(b"a-worker").filter(|row| row[SUMMED] != ABSENT)?;
+            // The accounts are read one behind the other, and that by ticks has a hundredth of a second each.
+            let (exact_ms, by_ticks_ms) = (row[0] / 1_000_000, (row[3] + row[4]) * 1_000 / clock_ticks_per_second());
+            assert!(by_ticks_ms <= exact_ms + 50 && exact_ms <= by_ticks_ms + 80, "{exact_ms} and {by_ticks_ms}");
+            Some((row[0], row[5]))
         };
         let (told, tells): (Vec<_>, Vec<_>) = [(); 2].map(|()| mpsc::sync_channel(2)).into_iter().unzip();
         let mut threads = Vec::new();
