@@ -1,5 +1,5 @@
-//! Every counter and gauge of a shard, declared once: name, kind and a sentence. Written by the shard only, readable by
-//! anyone without a lock.
+//! Every counter and gauge of a shard, declared once: name, kind and a sentence. Written by the shard's thread only, readable
+//! by anyone without a lock. What else counts declares its own table in the same way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Nothing counted.
+    pub const fn new() -> Counter {
+        Counter(AtomicU64::new(0))
+    }
+
     /// Adds; only the owning shard may.
     pub fn add(&self, n: u64) {
         // One writer: a plain load and store, no locked instruction on the way of a message.
@@ -39,22 +44,34 @@ pub enum CounterKind {
     Gauge,
 }
 
-macro_rules! counters {
-    ($($name:ident $kind:ident $help:literal;)*) => {
-        /// The numbers of one shard.
+/// What a counter says of itself, and its value: name, kind, sentence, value.
+pub type Row = (&'static str, CounterKind, &'static str, u64);
+
+/// A table of counters, as others read it: without a lock, and without disturbing who writes them.
+pub trait Counted: Send + Sync {
+    /// Name, kind, sentence and value of each.
+    fn list(&self) -> Vec<Row>;
+
+    /// The values in the order of the list, as many as there is room for.
+    fn read(&self, into: &mut [u64]);
+}
+
+/// Declares a struct of [`Counter`]s, each with its name, its kind and a sentence, that is [`Counted`].
+#[macro_export]
+macro_rules! counter_table {
+    ($(#[$doc:meta])* $table:ident: $($name:ident $kind:ident $help:literal;)*) => {
+        $(#[$doc])*
         #[derive(Debug, Default)]
-        pub struct Counters {
-            $(#[doc = $help] pub $name: Counter,)*
+        pub struct $table {
+            $(#[doc = $help] pub $name: $crate::counters::Counter,)*
         }
 
-        impl Counters {
-            /// Name, kind, sentence and value of each.
-            pub fn list(&self) -> Vec<(&'static str, CounterKind, &'static str, u64)> {
-                vec![$((stringify!($name), CounterKind::$kind, $help, self.$name.get()),)*]
+        impl $crate::counters::Counted for $table {
+            fn list(&self) -> Vec<$crate::counters::Row> {
+                vec![$((stringify!($name), $crate::counters::CounterKind::$kind, $help, self.$name.get()),)*]
             }
 
-            /// The values in the order of the list, as many as there is room for.
-            pub fn read(&self, into: &mut [u64]) {
+            fn read(&self, into: &mut [u64]) {
                 let values = [$(self.$name.get(),)*];
                 into.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
             }
@@ -62,10 +79,74 @@ macro_rules! counters {
     };
 }
 
-counters! {
+/// Values of a [`Latencies`] below this have a bucket each.
+const EXACT: u64 = 16;
+
+/// Buckets between a power of two and the next.
+const PARTS: usize = 8;
+
+/// The power of two from which on all is in the last bucket: of microseconds, 67 seconds.
+const LAST_POWER: usize = 26;
+
+/// How often things took how long: counters in buckets, each an eighth wider than the one before or less. One writer.
+#[derive(Debug)]
+pub struct Latencies([Counter; Latencies::BUCKETS]);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies([const { Counter::new() }; Latencies::BUCKETS])
+    }
+}
+
+impl Latencies {
+    /// Buckets there are.
+    pub const BUCKETS: usize = EXACT as usize + (LAST_POWER - 4) * PARTS + 1;
+
+    /// Notes one; only the owner may.
+    pub fn note(&self, value: u64) {
+        self.0[Latencies::bucket(value)].one();
+    }
+
+    fn bucket(value: u64) -> usize {
+        if value < EXACT {
+            return value as usize;
+        }
+        let power = value.ilog2() as usize;
+        let part = (value >> (power - 3)) as usize - PARTS;
+        (EXACT as usize + (power - 4) * PARTS + part).min(Latencies::BUCKETS - 1)
+    }
+
+    /// The largest value of a bucket; of the last one, which has no bound, the smallest.
+    pub fn most(bucket: usize) -> u64 {
+        let Some(above) = bucket.checked_sub(EXACT as usize) else { return bucket as u64 };
+        let (power, part) = (above / PARTS + 4, above % PARTS);
+        let next = ((PARTS + part + 1) as u64) << (power - 3);
+        if bucket + 1 < Latencies::BUCKETS { next - 1 } else { 1 << LAST_POWER }
+    }
+
+    /// How many are in each bucket.
+    pub fn read(&self, into: &mut [u64; Latencies::BUCKETS]) {
+        into.iter_mut().zip(&self.0).for_each(|(slot, counter)| *slot = counter.get());
+    }
+}
+
+counter_table! {
+    /// The numbers of one shard.
+    Counters:
     turns Count "Turns of the shard's loop.";
+    events Count "Events of the network handled.";
+    sleeps Count "Waits in which its thread slept.";
+    sleep_us Count "Time that its thread slept, waiting for something to do.";
+    wakes Count "Times that another thread woke it, or told it before it slept.";
     inputs Count "Inputs handled.";
     connections Gauge "Connections held.";
+    conns_opening Gauge "Of these, such whose stream is being opened, and that prove nothing yet.";
+    conns_securing Gauge "Of these, such in a TLS handshake.";
+    conns_authenticating Gauge "Of these, such that log in or register.";
+    conns_authenticated Gauge "Of these, such that have logged in and have no session yet.";
+    conns_bound Gauge "Of these, such with a session.";
+    conns_closing Gauge "Of these, such whose stream has ended.";
+    conns_departing Gauge "Of these, such on their way to another shard.";
     sessions Gauge "Sessions, resumable ones included.";
     sessions_detached Gauge "Sessions that wait to be resumed.";
     sessions_available Gauge "Sessions that have sent available presence.";
@@ -73,13 +154,32 @@ counters! {
     accepted Count "Connections accepted.";
     arrived Count "Connections that came over from other shards.";
     departed Count "Connections handed over to other shards.";
+    streams_opened Count "Streams opened; each restart after TLS or authentication is one (RFC 6120 4.3.3).";
+    streams_closed Count "Connections whose stream has ended, however it did: the sum of the closed_ ones.";
+    closed_by_client Count "Ended by the client: it closed its stream, or its connection.";
+    closed_lost Count "Ended by the network: the client vanished, or reset the connection.";
+    closed_tls Count "Ended because what came was not TLS as it should be.";
+    closed_protocol Count "Ended by an error: what came was not the protocol.";
+    closed_refused Count "Ended by an error: not authorized, or against a rule of this server.";
+    closed_unread Count "Ended because the client did not read, or acknowledged nothing.";
+    closed_timeout Count "Ended because the client was silent, or had no session in time.";
+    closed_replaced Count "Ended because another connection took over the session or its resource.";
+    closed_operator Count "Ended by the operator, or with the account.";
+    closed_shutdown Count "Ended because the server stops.";
+    closed_server Count "Ended for a reason of the server's own, such as no room for a connection that moves.";
     streams_closed_by_error Count "Streams ended with a stream error by this side.";
     logins Count "Successful authentications.";
     logins_failed Count "Failed authentications.";
     resumed Count "Sessions resumed.";
     expired Count "Sessions whose time to be resumed ran out.";
     stanzas_in Count "Stanzas received from clients.";
+    messages_in Count "Of these, messages.";
+    presences_in Count "Of these, presence stanzas.";
+    iqs_in Count "Of these, IQ stanzas.";
     stanzas_out Count "Stanzas sent to clients.";
+    messages_out Count "Of these, messages.";
+    presences_out Count "Of these, presence stanzas.";
+    iqs_out Count "Of these, IQ stanzas.";
     bytes_in Count "Bytes received from clients, decrypted.";
     bytes_out Count "Bytes sent to clients, before encryption.";
     messages_live Count "Messages handed to a connected session.";
@@ -87,17 +187,22 @@ counters! {
     messages_replayed Count "Messages handed to a session from its mailbox.";
     messages_returned Count "Unacknowledged messages put back into a mailbox.";
     messages_refused Count "Messages answered with an error.";
-    letters_out Count "Letters to other shards and to itself.";
-    letters_in Count "Letters handled.";
+    letters_out Count "Letters to other shards.";
+    letters_in Count "Letters from other shards handled.";
+    letters_own Count "Letters to itself handled.";
     mail_text_bytes_out Count "Bytes of text in letters.";
     reads Count "Reads asked of the store.";
     reads_pending Gauge "Reads not yet answered.";
     writes Count "Rows written.";
+    commits Count "Batches of rows handed to the store: one a turn with writes.";
+    commits_waiting Gauge "Batches of these that are not durable yet.";
     jobs Count "Jobs handed out.";
     jobs_pending Gauge "Jobs not yet done.";
+    parked_came Count "Stanzas and roster steps that had to wait for a user's state to be loaded.";
     parked Gauge "Stanzas and roster steps that wait for a user's state to be loaded.";
     parked_refused Count "Stanzas refused because too many waited.";
     outbound_bytes Gauge "Bytes that wait in connections' outbound buffers or are being sent.";
+    outbound_oldest_s Gauge "Age of the oldest send that a client has not taken, seconds; as the last sweep of connections saw it.";
     outbound_overflows Count "Streams ended because their peer did not read.";
     gated Count "Effects put behind the gate.";
     gate_waiting Gauge "Effects that wait for their commit to be durable.";
@@ -107,11 +212,35 @@ counters! {
     jobs_kept Gauge "Jobs that wait for room in the job queue.";
     storage_full Gauge "1 while the store has no room.";
     paused Gauge "Connections that are not read from, because their stanzas or their login are under way.";
+    mem_connections_bytes Gauge "Memory of the tables of connections, by their room.";
+    mem_sessions_bytes Gauge "Memory of the table of sessions, by its room, and of what stream management keeps of each.";
+    mem_users_bytes Gauge "Memory of the table of users, by its room, and of what is loaded of each.";
+    mem_outbound_bytes Gauge "Memory of what waits for clients, here or for the disk, and of the pool of its buffers.";
+    mem_mail_bytes Gauge "Memory of the rings in which mail comes, and of mail kept for others.";
+    mem_network_bytes Gauge "Memory of the driver's tables and buffers.";
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buckets_stand_side_by_side_and_are_narrow() {
+        let mut before = None;
+        for bucket in 0..Latencies::BUCKETS - 1 {
+            let (first, most) = (before.map_or(0, |most: u64| most + 1), Latencies::most(bucket));
+            assert_eq!([first, most].map(Latencies::bucket), [bucket; 2], "{first} to {most}");
+            assert!(most - first <= first / 8, "{first} to {most}");
+            before = Some(most);
+        }
+        assert_eq!(before, Some((1 << LAST_POWER) - 1));
+        assert_eq!([1 << LAST_POWER, u64::MAX].map(Latencies::bucket), [Latencies::BUCKETS - 1; 2]);
+        let latencies = Latencies::default();
+        [3, 3, 1_000_000].into_iter().for_each(|value| latencies.note(value));
+        let mut counts = [0; Latencies::BUCKETS];
+        latencies.read(&mut counts);
+        assert_eq!((counts[3], counts.iter().sum::<u64>()), (2, 3));
+    }
 
     #[test]
     fn counters_are_listed_with_their_values() {

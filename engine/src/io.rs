@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use crate::id::{ConnId, ShardId};
 use crate::mail::MailBatch;
-pub use crate::session::facts::{ListenerKind, TlsFacts};
+pub use crate::session::facts::{ListenerKind, Lost, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
 use crate::settings::Settings;
@@ -134,6 +134,42 @@ pub enum Command {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
+    /// Name connections and mailboxes in which much waits, the longest first: a look at [`SLOTS_A_LOOK`] slots from this one on.
+    Backlogs {
+        /// Where to begin; 0, or where the look before says to go on.
+        from_slot: u32,
+        /// Bytes below which a connection's output is none.
+        bytes_min: usize,
+        /// Rows at the most.
+        most: u32,
+    },
+    /// Begin to trace a user's stanzas; the shard is the user's home. Nothing is kept after `ms`, and the trace is gone when
+    /// nobody has fetched from it for [`ABANDONED_MS`](crate::watch::trace::ABANDONED_MS).
+    Trace {
+        /// Its number, which the host chooses.
+        id: u64,
+        /// Bare or full JID, normalised.
+        jid: Box<str>,
+        /// Keep all of each stanza, not only who, what and how much.
+        bodies: bool,
+        /// How long, milliseconds.
+        ms: u64,
+    },
+    /// Take what a trace has seen since the last time.
+    FetchTrace {
+        /// Its number.
+        id: u64,
+    },
+    /// End a trace.
+    EndTrace {
+        /// Its number.
+        id: u64,
+    },
+    /// Which sessions of this shard have most stanzas and bytes; see [`crate::watch::busiest`].
+    Busiest {
+        /// Most rows.
+        most: u32,
+    },
     /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
     /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
     Turn(std::sync::Arc<Settings>),
@@ -174,6 +210,77 @@ pub enum Reply {
         /// Where to go on.
         next: Option<u32>,
     },
+    /// What waits, the longest first.
+    Backlogs {
+        /// The rows.
+        rows: Vec<BacklogRow>,
+        /// Where to go on.
+        next: Option<u32>,
+    },
+    /// What a trace has seen. Boxed, because all effects are as large as the largest.
+    Traced(Box<crate::watch::trace::Page>),
+    /// The busiest sessions of a window of time, the busiest first.
+    Busiest {
+        /// How long it was, milliseconds; 0 while there is none: counting has begun.
+        window_ms: u64,
+        /// The rows.
+        rows: Vec<BusyRow>,
+    },
+}
+
+/// Slots that one [`Command::Backlogs`] looks at: some tenths of a millisecond of a turn.
+pub const SLOTS_A_LOOK: u32 = 16_384;
+
+/// A connection or a mailbox in which something waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BacklogRow {
+    /// Output that a client has not taken.
+    Outbound {
+        /// The session's full JID.
+        jid: String,
+        /// Its connection.
+        conn: ConnId,
+        /// Bytes that wait or are under way to the kernel.
+        bytes: usize,
+        /// Bytes that went to the kernel since something began to wait.
+        sent_bytes: u64,
+        /// Seconds that the send under way has taken.
+        stalled_s: u32,
+    },
+    /// A mailbox that is being handed out.
+    Replay {
+        /// The user's bare JID.
+        jid: String,
+        /// Messages that still wait; a little low after a crash.
+        messages: u32,
+    },
+}
+
+impl BacklogRow {
+    /// The connection, if it is one.
+    pub fn conn(&self) -> Option<ConnId> {
+        match self {
+            BacklogRow::Outbound { conn, .. } => Some(*conn),
+            BacklogRow::Replay { .. } => None,
+        }
+    }
+}
+
+/// What a session did within a window of time. Figures may be too small, never too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyRow {
+    /// Full JID.
+    pub jid: String,
+    /// Stanzas from its client.
+    pub stanzas_in: u64,
+    /// Stanzas to its client.
+    pub stanzas_out: u64,
+    /// Bytes of these from its client.
+    pub bytes_in: u64,
+    /// Bytes of these to its client.
+    pub bytes_out: u64,
+    /// Bytes that wait to be sent or are under way to the kernel, now.
+    pub outbound_bytes: usize,
 }
 
 /// One session as an operator sees it.
@@ -234,6 +341,13 @@ pub enum Input<'a> {
     Sent {
         /// The connection.
         conn: ConnId,
+    },
+    /// The connection is about to end without having been told to: `Closed` follows.
+    Lost {
+        /// The connection.
+        conn: ConnId,
+        /// Why.
+        how: Lost,
     },
     /// The connection is gone, in whatever way. Also follows every `Close` effect.
     Closed {

@@ -17,4 +17,5 @@ pub mod shard;
 pub mod slots;
 pub mod store;
 pub mod testing;
+pub mod watch;
 pub mod wire;

@@ -38,6 +38,8 @@ pub struct Outbound {
     first: usize,
     /// Stanzas behind that which stream management counts.
     counted: usize,
+    /// Bytes whose send has ended since something began to wait here.
+    sent_bytes: u64,
     /// Bytes that the next send is likely to have: as many as the one before it.
     expects: u32,
 }
@@ -127,6 +129,14 @@ impl Outbound {
         self.pending.len() + self.sending_bytes
     }
 
+    /// Memory of one with nothing in it, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Outbound>()
+            + self.pending.capacity()
+            + self.pending_messages.capacity() * size_of::<Mark>()
+            + self.sending_ids.capacity() * size_of::<u64>()
+    }
+
     /// Whether a send is under way.
     pub fn is_sending(&self) -> bool {
         self.sending_bytes > 0
@@ -157,8 +167,14 @@ impl Outbound {
 
     /// The send is done: returns the ids of messages that it carried.
     pub fn sent(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.sent_bytes += self.sending_bytes as u64;
         self.sending_bytes = 0;
         self.sending_ids.drain(..)
+    }
+
+    /// Bytes whose send has ended since something began to wait here.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// How the backlog stands against the bounds.
@@ -179,7 +195,7 @@ impl Outbound {
         self.pending_messages.clear();
         (self.first, self.counted) = (0, 0);
         self.sending_ids.clear();
-        self.sending_bytes = 0;
+        (self.sending_bytes, self.sent_bytes) = (0, 0);
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! The parts of the shard, one file each, in the order of a stanza's way:
 //! - [`stream`]: bytes of a connection to items, stream errors, output and its bounds
+//! - [`ended`]: why streams end, counted
 //! - [`login`]: from the first header to an authenticated user, and the move to the user's home
 //! - [`bind`]: resources, resumption, the end of a session
 //! - [`stanza`]: what a bound session sends, and where it goes
@@ -16,11 +17,15 @@
 //! - [`retention`]: archived messages that are too old
 //! - [`flush`]: a mailbox that the operator empties
 //! - [`command`]: the operator
+//! - [`backlog`]: connections and mailboxes in which much waits
+//! - [`watch`]: one user's stanzas and the busiest sessions, while an operator looks
 //! - [`inspect`]: a look inside for tests
 
 pub mod account;
+pub mod backlog;
 pub mod bind;
 pub mod command;
+pub mod ended;
 pub mod flush;
 pub mod inspect;
 pub mod iq;
@@ -33,6 +38,7 @@ pub mod roster;
 pub mod stanza;
 pub mod stream;
 pub mod sweep;
+pub mod watch;
 
 use std::sync::Arc;
 
@@ -48,11 +54,12 @@ use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
 use crate::mail::{Letter, MailBatch};
 use crate::outbound::Outbound;
 use crate::router::users::Users;
-use crate::session::conn::Conns;
+use crate::session::conn::{Conns, Phase};
 use crate::session::sasl::{Decoy, LoginThrottle, PlainCache};
 use crate::session::table::Sessions;
 use crate::settings::Settings;
 use crate::store::{Batch, Query, Table};
+use crate::watch::Watch;
 use crate::wire::Scanner;
 
 /// Hash state without entropy: keys are tokens that the shard itself gives out.
@@ -147,6 +154,8 @@ pub struct Shard {
     registering: std::collections::BTreeSet<Box<str>>,
     levels: Levels,
     sweeper: sweep::Sweeper,
+    /// What an operator looks at; none most of the time.
+    watch: Option<Box<Watch>>,
 }
 
 impl Shard {
@@ -185,6 +194,7 @@ impl Shard {
             registering: std::collections::BTreeSet::new(),
             levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
+            watch: None,
             settings,
         }
     }
@@ -214,10 +224,14 @@ impl Shard {
             Input::Secured { conn, tls } => self.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),
             Input::Sent { conn } => self.sent(conn),
+            Input::Lost { conn, how } => self.lost(conn, how),
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
             Input::Stayed { conn } => self.stayed(conn),
-            Input::Mail(batch) => self.read_mail(batch),
+            Input::Mail(batch) => {
+                self.counters.letters_in.add(batch.len() as u64);
+                self.read_mail(batch);
+            }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
             Input::Storage(state) => {
@@ -241,6 +255,7 @@ impl Shard {
                 break;
             }
             let batch = own.take();
+            self.counters.letters_own.add(batch.len() as u64);
             self.read_mail(&batch);
         }
         self.flush_outbound();
@@ -265,9 +280,23 @@ impl Shard {
         !self.mail[self.id.index()].is_empty()
     }
 
-    fn publish_gauges(&self) {
+    fn publish_gauges(&mut self) {
         let c = &self.counters;
-        c.connections.set(self.conns.held() as u64);
+        if self.conns.take_changed() {
+            c.connections.set(self.conns.held() as u64);
+            let phases = [
+                (&c.conns_opening, Phase::Opening),
+                (&c.conns_securing, Phase::Securing),
+                (&c.conns_authenticating, Phase::Authenticating),
+                (&c.conns_authenticated, Phase::Authenticated),
+                (&c.conns_bound, Phase::Bound),
+                (&c.conns_closing, Phase::Closing),
+                (&c.conns_departing, Phase::Departing),
+            ];
+            phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
+        }
+        c.stanzas_in.set(c.messages_in.get() + c.presences_in.get() + c.iqs_in.get());
+        c.stanzas_out.set(c.messages_out.get() + c.presences_out.get() + c.iqs_out.get());
         c.sessions.set(self.sessions.len() as u64);
         c.sessions_detached.set(self.sessions.detached() as u64);
         c.sessions_available.set(self.sessions.available() as u64);
@@ -280,7 +309,6 @@ impl Shard {
     }
 
     fn read_mail(&mut self, batch: &MailBatch) {
-        self.counters.letters_in.add(batch.len() as u64);
         for letter in batch.letters() {
             self.read_letter(batch, letter);
         }
@@ -289,7 +317,7 @@ impl Shard {
     /// Whether the shard has let go of a connection that is still to be handed over: what it sends meanwhile is not for
     /// this shard, see [`Effect::Depart`].
     pub fn is_departing(&mut self, conn: ConnId) -> bool {
-        self.conns.get(conn).is_some_and(|c| matches!(c.state, crate::session::conn::ConnState::Departing))
+        self.conns.get(conn).is_some_and(|c| matches!(c.state(), crate::session::conn::ConnState::Departing))
     }
 
     /// The home of a user of the served domain.
@@ -364,8 +392,8 @@ impl Shard {
 
     /// The id of the session behind a connection.
     fn session_of(&mut self, conn: ConnId) -> Option<SessionId> {
-        match self.conns.get(conn)?.state {
-            crate::session::conn::ConnState::Bound(session) => Some(session),
+        match self.conns.get(conn)?.state() {
+            crate::session::conn::ConnState::Bound(session) => Some(*session),
             _ => None,
         }
     }

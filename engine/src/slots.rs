@@ -63,6 +63,11 @@ impl<T> Slots<T> {
         self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
 
+    /// Memory that it takes, bytes, without what its slots point to.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+
     /// All of them, by index.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()

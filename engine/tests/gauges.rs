@@ -1,5 +1,6 @@
 //! Gauges say what is: what goes up while clients chat comes down to nothing when they are gone.
 
+use throng_engine::counters::Counted;
 use throng_engine::io::StorageState;
 use throng_engine::settings::Settings;
 use throng_engine::testing::script::{Player, Script};

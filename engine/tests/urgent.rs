@@ -1,10 +1,11 @@
-//! An administrator's announcement overtakes what waits for a connection, and stream management keeps its counts (XEP-0198 4).
+//! An administrator's announcement overtakes what waits for a connection, and stream management keeps its counts (XEP-0198 4);
+//! what waits is named with its owner.
 
 use std::sync::Arc;
 
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply};
+use throng_engine::io::{BacklogRow, Command, Effect, Input, ListenerKind, Output, Reply};
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
@@ -153,4 +154,34 @@ fn a_flushed_queue_cuts_the_connection_and_the_session_can_be_resumed_xep0198_5(
     let second = host.arrived(1);
     let said = host.ask(second, &format!("<resume xmlns='urn:xmpp:sm:3' h='1' previd='{previd}'/>"));
     assert_eq!(bodies(&said), ["waits"], "{said}");
+}
+
+#[test]
+fn what_waits_is_named_with_its_owner_and_how_much_has_gone() {
+    let mut host = Host::new();
+    let conn = host.bound(0);
+    let backlogs = |host: &mut Host, bytes_min| {
+        let command = Command::Backlogs { from_slot: 0, bytes_min, most: 10 };
+        let Some(Reply::Backlogs { rows, next: None }) = host.turn(Input::Command { token: 3, command }).1 else {
+            panic!("another answer");
+        };
+        rows
+    };
+    assert_eq!(backlogs(&mut host, 1), [], "nothing waits");
+    let under_way = host.say("under way", false).len();
+    host.say("waits", false);
+    let rows = backlogs(&mut host, 1);
+    let [BacklogRow::Outbound { jid, conn: of, bytes, sent_bytes: 0, stalled_s: 0 }] = &rows[..] else {
+        panic!("{rows:?}")
+    };
+    assert!(jid.starts_with("romeo@localhost/") && *of == conn && *bytes > under_way, "{rows:?}");
+    assert_eq!(backlogs(&mut host, bytes + 1), [], "that is less");
+    host.sent(conn);
+    let rows = backlogs(&mut host, 1);
+    assert!(
+        matches!(&rows[..], [BacklogRow::Outbound { sent_bytes, .. }] if *sent_bytes == under_way as u64),
+        "{rows:?}"
+    );
+    host.sent(conn);
+    assert_eq!(backlogs(&mut host, 0), [], "all is gone");
 }

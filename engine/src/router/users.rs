@@ -178,6 +178,11 @@ pub struct UserState {
 }
 
 impl UserState {
+    /// Memory that it takes with the roster, bytes; without what waits for it.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes)
+    }
+
     /// Whether nothing is lost when it is dropped.
     pub fn is_settled(&self) -> bool {
         self.known != Known::Asked
@@ -281,6 +286,11 @@ impl Users {
     /// Slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
+    }
+
+    /// Memory of the table and its index, by their room, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size()
     }
 
     /// Users held.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::facts::{ListenerKind, TlsFacts};
+use super::facts::{ListenerKind, Lost, TlsFacts};
 use super::sasl;
 use crate::id::{ConnId, SessionId};
 use crate::outbound::Outbound;
@@ -39,6 +39,44 @@ pub enum Stage {
     ExpectBind(Box<str>),
 }
 
+impl Stage {
+    fn phase(&self) -> Phase {
+        match self {
+            Stage::ExpectHeader | Stage::ExpectChoice => Phase::Opening,
+            Stage::ExpectHandshake => Phase::Securing,
+            Stage::ExpectInitial(_)
+            | Stage::ExpectScramAccount(_)
+            | Stage::ExpectProof(_)
+            | Stage::ExpectPlainAccount(_)
+            | Stage::ExpectPlainKeys(_)
+            | Stage::ExpectRegistration(_) => Phase::Authenticating,
+            Stage::ExpectRestart(_) | Stage::ExpectBind(_) => Phase::Authenticated,
+        }
+    }
+}
+
+/// Where connections stand, coarsely. [`Conns`] counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The stream is being opened, or its client chooses what comes next.
+    Opening,
+    /// In a TLS handshake.
+    Securing,
+    /// In authentication or registration.
+    Authenticating,
+    /// Authenticated, without a session yet.
+    Authenticated,
+    /// Behind a session.
+    Bound,
+    /// The stream has ended.
+    Closing,
+    /// On its way to another shard.
+    Departing,
+}
+
+/// Phases there are.
+const PHASES: usize = Phase::Departing as usize + 1;
+
 /// A registration under way.
 pub struct Registering {
     /// The name, normalised.
@@ -74,8 +112,30 @@ pub struct Opening {
     pub attempts: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
     pub blocked: bool,
+    /// What comes next. Changed by [`Conns::set_stage`], which counts.
+    stage: Stage,
+}
+
+impl Opening {
+    /// A connection by this listener from this address, of which `stage` is expected.
+    pub fn new(listener: ListenerKind, peer: IpAddr, accepted_s: u32, stage: Stage) -> Opening {
+        Opening {
+            listener,
+            peer,
+            tls: None,
+            secured: false,
+            lang: None,
+            accepted_s,
+            attempts: 0,
+            blocked: false,
+            stage,
+        }
+    }
+
     /// What comes next.
-    pub stage: Stage,
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
 }
 
 /// State of a connection.
@@ -97,6 +157,18 @@ pub enum ConnState {
     Departing,
 }
 
+impl ConnState {
+    fn phase(&self) -> Option<Phase> {
+        match self {
+            ConnState::Free => None,
+            ConnState::Opening(opening) => Some(opening.stage.phase()),
+            ConnState::Bound(_) => Some(Phase::Bound),
+            ConnState::Closing { .. } => Some(Phase::Closing),
+            ConnState::Departing => Some(Phase::Departing),
+        }
+    }
+}
+
 /// The part of an item that has come so far.
 #[derive(Debug, Default)]
 pub struct Partial {
@@ -113,8 +185,8 @@ pub struct Conn {
     pub generation: u32,
     /// Second (monotonic) of the last bytes received.
     pub last_s: u32,
-    /// Where it stands.
-    pub state: ConnState,
+    /// Where it stands. Changed by [`Conns::set_state`], which counts.
+    state: ConnState,
     /// What the stream header declared.
     pub scope: StreamScope,
     /// An item that has come in part.
@@ -131,6 +203,23 @@ pub struct Conn {
     pub paused: bool,
     /// A ping was sent to find out whether an idle peer is there.
     pub pinged: bool,
+    /// What the driver has said of its end, if it is to end without being asked.
+    pub lost: Option<Lost>,
+}
+
+impl Conn {
+    /// Where it stands.
+    pub fn state(&self) -> &ConnState {
+        &self.state
+    }
+
+    /// What there is of a connection that has no session yet.
+    pub fn opening(&mut self) -> Option<&mut Opening> {
+        match &mut self.state {
+            ConnState::Opening(opening) => Some(opening),
+            _ => None,
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Conn>() <= 64, "an idle connection costs this much");
@@ -163,6 +252,9 @@ pub struct Conns {
     slots: Slots<Conn>,
     held: usize,
     paused: usize,
+    /// Connections in each [`Phase`], and whether they are others than when they were last asked for.
+    phases: [usize; PHASES],
+    changed: bool,
 }
 
 impl Conns {
@@ -183,6 +275,11 @@ impl Conns {
         conn.and_then(|c| c.outbound.as_ref()).map_or(0, |o| o.bytes())
     }
 
+    /// What is in the slot, to look at.
+    pub fn look(&self, slot: u32) -> Option<&Conn> {
+        self.slots.get(slot as usize)
+    }
+
     /// The slot as it is.
     pub fn slot(&mut self, slot: u32) -> Option<&mut Conn> {
         self.slots.get_mut(slot as usize)
@@ -198,22 +295,60 @@ impl Conns {
         let index = id.slot as usize;
         self.slots.reach(index, Conn::default);
         debug_assert!(matches!(self.slots[index].state, ConnState::Free), "the driver reuses a slot after Closed");
-        self.slots[index] = Conn {
-            generation: id.generation,
-            last_s: now_s,
-            state: ConnState::Opening(Box::new(opening)),
-            ..Conn::default()
-        };
+        self.slots[index] = Conn { generation: id.generation, last_s: now_s, ..Conn::default() };
         self.held += 1;
+        self.change(id, ConnState::Opening(Box::new(opening)));
     }
 
-    /// Frees the slot and returns what was in it.
-    pub fn remove(&mut self, id: ConnId) -> Option<Conn> {
-        self.set_paused(id, false);
+    /// Changes where a connection stands, and returns where it stood; none if it is not there.
+    pub fn set_state(&mut self, id: ConnId, state: ConnState) -> Option<ConnState> {
         self.get(id)?;
+        Some(self.change(id, state))
+    }
+
+    fn change(&mut self, id: ConnId, state: ConnState) -> ConnState {
+        let now = state.phase();
+        let was = std::mem::replace(&mut self.slots[id.slot as usize].state, state);
+        self.count(was.phase(), now);
+        was
+    }
+
+    /// Changes what is expected of a connection without a session, and returns what was.
+    pub fn set_stage(&mut self, id: ConnId, stage: Stage) -> Option<Stage> {
+        let now = stage.phase();
+        let was = std::mem::replace(&mut self.get(id)?.opening()?.stage, stage);
+        self.count(Some(was.phase()), Some(now));
+        Some(was)
+    }
+
+    fn count(&mut self, was: Option<Phase>, now: Option<Phase>) {
+        if let Some(was) = was {
+            self.phases[was as usize] -= 1;
+        }
+        if let Some(now) = now {
+            self.phases[now as usize] += 1;
+        }
+        self.changed = true;
+    }
+
+    /// Whether connections have come, gone or changed their phase since this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Connections in a phase; all of them together are those held.
+    pub fn in_phase(&self, phase: Phase) -> usize {
+        self.phases[phase as usize]
+    }
+
+    /// Frees the slot and returns what was in it, and where it stood.
+    pub fn remove(&mut self, id: ConnId) -> Option<(Conn, ConnState)> {
+        self.set_paused(id, false);
+        let state = self.set_state(id, ConnState::Free)?;
         self.held -= 1;
         let generation = id.generation;
-        Some(std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() }))
+        let conn = std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() });
+        Some((conn, state))
     }
 
     /// Notes whether a connection is not read from; returns whether that is a change.
@@ -242,5 +377,12 @@ impl Conns {
     /// Slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
+    }
+
+    /// Memory of the table, by its room, and of what all connections without a session have, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let phases = [Phase::Opening, Phase::Securing, Phase::Authenticating, Phase::Authenticated];
+        let opening: usize = phases.into_iter().map(|phase| self.in_phase(phase)).sum();
+        self.slots.memory_bytes() + opening * size_of::<Opening>()
     }
 }

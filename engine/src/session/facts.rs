@@ -21,3 +21,16 @@ pub struct TlsFacts {
     /// Hash of the server's certificate for `tls-server-end-point` (RFC 5929 4).
     pub server_end_point: Vec<u8>,
 }
+
+/// Why a connection ends that nobody here has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The peer has ended its direction, in TCP or in TLS.
+    Finished,
+    /// The peer vanished, or reset it.
+    Broken,
+    /// What came was not TLS as it should be.
+    Tls,
+    /// What came did not begin as the listener has it.
+    Misled,
+}

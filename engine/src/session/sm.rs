@@ -88,6 +88,11 @@ impl Managed {
         }
     }
 
+    /// Stanzas sent, as counted for the peer.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
     /// Stanzas received and not yet in safe hands.
     pub fn under_way(&self) -> usize {
         self.window.len()
@@ -125,6 +130,14 @@ impl Managed {
         self.unacked_bytes += xml.len();
         let at = self.unacked.len().saturating_sub(overtaken);
         self.unacked.insert(at, Unacked { xml: xml.into(), id });
+    }
+
+    /// Memory that it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Managed>()
+            + self.window.capacity()
+            + self.unacked.capacity() * size_of::<Unacked>()
+            + self.unacked_bytes
     }
 
     /// Whether to append `<r/>` to what is sent now; then one request is under way until an `<a/>` comes.

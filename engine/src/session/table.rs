@@ -206,6 +206,11 @@ impl Sessions {
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
     }
+
+    /// Memory of the table, by its room, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>()
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::io::StorageState;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::Verdict;
+use crate::shard::ended::Ended;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
 use crate::store::{Found, Table};
@@ -106,7 +107,10 @@ impl Shard {
         let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
         for id in sessions {
             match self.sessions.get(id).and_then(|s| s.conn) {
-                Some(conn) => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("the account was removed")),
+                Some(conn) => {
+                    let (condition, text) = (StreamCondition::NotAuthorized, Some("the account was removed"));
+                    self.fail_stream_with(conn, Ended::Operator, condition, text, None);
+                }
                 None => self.end_session(id, Vec::new()),
             }
         }

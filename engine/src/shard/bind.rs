@@ -10,12 +10,14 @@ use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::outbound::Unsent;
 use crate::router::users::{Known, RosterStep};
-use crate::session::conn::{ConnState, Opening};
+use crate::session::conn::{Conn, ConnState, Opening};
 use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
+use crate::shard::ended::Ended;
 use crate::shard::login::SM_UNEXPECTED;
+use crate::watch::trace::News;
 use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
@@ -95,7 +97,7 @@ impl Shard {
         }
         let now_s = self.now.mono_s();
         let Some(slot) = self.conns.get(conn) else { return };
-        let ConnState::Opening(opening) = &mut slot.state else { return };
+        let Some(opening) = slot.opening() else { return };
         let mut session = Session::new(user, resource, conn, opening.secured);
         take_over(&mut session, opening, now_s);
         let id = self.sessions.insert(session);
@@ -103,8 +105,11 @@ impl Shard {
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
             state.known = Known::Exists;
         }
-        slot.state = ConnState::Bound(id);
+        self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
+        if self.watch.is_some() {
+            self.watch_news(id, News::Bound);
+        }
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
         self.read_roster_ahead(user);
         let full = self.full_jid(id);
@@ -122,7 +127,7 @@ impl Shard {
         let id = iq.id();
         self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, condition));
         let Some(slot) = self.conns.get(conn) else { return };
-        let ConnState::Opening(opening) = &mut slot.state else { return };
+        let Some(opening) = slot.opening() else { return };
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts > BIND_RETRIES_MAX {
             self.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
@@ -200,6 +205,9 @@ impl Shard {
         if let Some(earlier) = managed.waiting.replace(conn) {
             self.fail_stream(earlier, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
         }
+        if self.watch.is_some() {
+            self.watch_acknowledged(id, h);
+        }
         self.messages_received(user, &acked);
         if under_way {
             // The client sends again what <resumed/> does not count. What is under way has to be counted first, or it
@@ -214,7 +222,7 @@ impl Shard {
         let Some(managed) = self.sessions.get_mut(id).and_then(|s| s.managed.as_mut()) else { return };
         let Some(conn) = managed.waiting.take() else { return };
         // It may have gone while it waited; then the session waits on.
-        if !matches!(self.conns.get(conn).map(|c| &c.state), Some(ConnState::Opening(_))) {
+        if !matches!(self.conns.get(conn).map(|c| c.state()), Some(ConnState::Opening(_))) {
             return;
         }
         let Some(session) = self.sessions.get_mut(id) else { return };
@@ -223,8 +231,12 @@ impl Shard {
         let handled = managed.handled();
         let previd = write_previd(id, &managed.token);
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
+        let again = managed.unacked_len() as u32;
         self.sessions.set_conn(id, Some(conn));
         self.counters.resumed.one();
+        if self.watch.is_some() {
+            self.watch_news(id, News::Resumed(again));
+        }
         self.send_with(conn, |out| {
             let mut w = Writer::new(out);
             w.open("resumed").attribute("xmlns", ns::SM).attribute("h", &handled.to_string());
@@ -233,11 +245,12 @@ impl Shard {
         });
         self.hold_beginning(conn);
         let now_s = self.now.mono_s();
-        if let Some(slot) = self.conns.get(conn) {
-            if let (ConnState::Opening(opening), Some(session)) = (&mut slot.state, self.sessions.get_mut(id)) {
-                take_over(session, opening, now_s);
-            }
-            slot.state = ConnState::Bound(id);
+        if let (Some(opening), Some(session)) =
+            (self.conns.get(conn).and_then(Conn::opening), self.sessions.get_mut(id))
+        {
+            take_over(session, opening, now_s);
+        }
+        if self.conns.set_state(conn, ConnState::Bound(id)).is_some() {
             self.effects.push(Effect::Favour { conn });
         }
         self.unblock(conn);
@@ -246,13 +259,11 @@ impl Shard {
     /// Ends a connection whose session goes on with another one.
     fn abandon(&mut self, old: ConnId) -> Vec<Unsent> {
         let mut unsent = Vec::new();
-        if let Some(conn) = self.conns.get(old) {
-            conn.state = ConnState::Opening(Box::new(super::login::replaced()));
-            if let Some(outbound) = conn.outbound.as_mut() {
-                // The rest is in the session's unacknowledged queue, which the new connection gets.
-                unsent = outbound.take_unsent();
-            }
+        if let Some(outbound) = self.conns.get(old).and_then(|conn| conn.outbound.as_mut()) {
+            // The rest is in the session's unacknowledged queue, which the new connection gets.
+            unsent = outbound.take_unsent();
         }
+        self.conns.set_state(old, ConnState::Opening(Box::new(super::login::replaced())));
         self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
         unsent
     }
@@ -260,7 +271,7 @@ impl Shard {
     /// The peer acknowledged more than was sent (XEP-0198 4).
     pub(super) fn handled_too_high(&mut self, conn: ConnId, fault: crate::session::sm::HandledTooHigh) {
         let app = AppCondition::HandledCountTooHigh { h: fault.h, send_count: fault.sent };
-        self.fail_stream_with(conn, StreamCondition::UndefinedCondition, None, Some(app));
+        self.fail_stream_with(conn, Ended::Protocol, StreamCondition::UndefinedCondition, None, Some(app));
     }
 
     /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
@@ -272,6 +283,9 @@ impl Shard {
         let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
         if !(waits && resumable && !self.shutting_down) {
             return self.end_session(id, unsent);
+        }
+        if self.watch.is_some() {
+            self.watch_news(id, News::Disconnected);
         }
         self.lost_before_enabling(id, unsent);
     }
@@ -296,6 +310,9 @@ impl Shard {
     pub(super) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>) {
         if self.sessions.get(id).is_none() {
             return;
+        }
+        if self.watch.is_some() {
+            self.watch_news(id, News::Ended);
         }
         let full = self.full_jid(id);
         self.users.unlink(&mut self.sessions, id);
@@ -342,6 +359,9 @@ impl Shard {
                 };
                 match managed.acknowledge(h) {
                     Ok(acked) => {
+                        if self.watch.is_some() {
+                            self.watch_acknowledged(id, h);
+                        }
                         self.messages_received(user, &acked);
                         // What was sent behind the request that this answers is asked for now: a session that is behind
                         // gets nothing more that a request could go with.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::settings::Settings;
+use crate::shard::ended::Ended;
 use crate::shard::mail::{get, one_value};
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::stream::Ending;
@@ -36,6 +37,7 @@ impl Shard {
             Command::Sessions { of, from_slot, most } => {
                 self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
             }
+            Command::Backlogs { from_slot, bytes_min, most } => self.backlogs(from_slot, bytes_min, most),
             Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
             Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
             Command::Detach { jid } => self.detach(&jid),
@@ -49,6 +51,10 @@ impl Shard {
             Command::FlushMailbox { local } => return self.flush_mailbox(token, local),
             Command::Retain { users } => return self.retain(token, users),
             Command::Turn(settings) => self.turn(settings),
+            Command::Trace { id, jid, bodies, ms } => self.trace(id, &jid, bodies, ms),
+            Command::FetchTrace { id } => self.fetch_trace(id),
+            Command::EndTrace { id } => self.end_trace(id),
+            Command::Busiest { most } => self.busiest(most.min(PAGE_MAX)),
             Command::Shutdown => self.shut_down(),
         };
         self.effects.push(Effect::Reply { token, reply });
@@ -98,7 +104,7 @@ impl Shard {
     }
 
     /// The sessions of a bare JID, or the one of a full JID, with their connections.
-    fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
+    pub(super) fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
         let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
         let resource = jid.split_once('/').map(|(_, r)| r);
         let of_user = self.users.sessions(&self.sessions, user);
@@ -108,7 +114,7 @@ impl Shard {
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
     fn detach(&mut self, jid: &str) -> Reply {
         let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|(_, conn)| conn).collect();
-        conns.iter().for_each(|conn| self.close(*conn, Ending::Cut));
+        conns.iter().for_each(|conn| self.close(*conn, Ending::Cut, Ended::Operator));
         if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
     }
 
@@ -118,7 +124,7 @@ impl Shard {
             match conn {
                 Some(conn) => {
                     let text = reason.unwrap_or("ended by the operator");
-                    self.fail_stream(*conn, StreamCondition::PolicyViolation, Some(text));
+                    self.fail_stream_with(*conn, Ended::Operator, StreamCondition::PolicyViolation, Some(text), None);
                 }
                 None => self.end_session(*id, Vec::new()),
             }

@@ -1,6 +1,6 @@
 //! A look into a shard for tests: the largest of each thing that is bounded. It changes nothing.
 
-use crate::session::conn::{Conn, ConnState};
+use crate::session::conn::{Conn, ConnState, Stage};
 use crate::shard::Shard;
 
 /// The largest of each bounded thing at this moment.
@@ -22,6 +22,8 @@ pub struct Inspection {
     pub outstanding: usize,
     /// Answers that are waited for.
     pub pending: usize,
+    /// Connections in each phase, one by one: opening, securing, authenticating, authenticated, bound, closing, departing.
+    pub phases: [u64; 7],
 }
 
 impl Shard {
@@ -29,7 +31,22 @@ impl Shard {
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
         let mut seen = Inspection { pending: self.pending.len(), ..Inspection::default() };
-        let open = |c: &&Conn| !matches!(c.state, ConnState::Closing { .. } | ConnState::Departing);
+        for conn in self.conns.all() {
+            let phase = match conn.state() {
+                ConnState::Free => continue,
+                ConnState::Opening(opening) => match opening.stage() {
+                    Stage::ExpectHeader | Stage::ExpectChoice => 0,
+                    Stage::ExpectHandshake => 1,
+                    Stage::ExpectRestart(_) | Stage::ExpectBind(_) => 3,
+                    _ => 2,
+                },
+                ConnState::Bound(_) => 4,
+                ConnState::Closing { .. } => 5,
+                ConnState::Departing => 6,
+            };
+            seen.phases[phase] += 1;
+        }
+        let open = |c: &&Conn| !matches!(c.state(), ConnState::Closing { .. } | ConnState::Departing);
         for conn in self.conns.all().filter(open) {
             seen.outbound_bytes = seen.outbound_bytes.max(conn.outbound.as_ref().map_or(0, |o| o.bytes()));
         }

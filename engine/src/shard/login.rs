@@ -11,6 +11,7 @@ use crate::ns;
 use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl::{self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms};
+use crate::shard::ended::Ended;
 use crate::shard::stanza::write_error;
 use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
@@ -22,22 +23,11 @@ use crate::wire::{Element, jid};
 
 /// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
 pub(super) fn replaced() -> Opening {
-    Opening {
-        listener: crate::io::ListenerKind {
-            direct_tls: false,
-            starttls: false,
-            plain_auth: false,
-            registration: false,
-        },
-        peer: IpAddr::from([0, 0, 0, 0]),
-        tls: None,
-        secured: false,
-        lang: None,
-        accepted_s: 0,
-        attempts: 0,
-        blocked: true,
-        stage: Stage::ExpectHeader,
-    }
+    let listener =
+        crate::io::ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false };
+    let mut opening = Opening::new(listener, IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
+    opening.blocked = true;
+    opening
 }
 
 /// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
@@ -67,7 +57,8 @@ impl Shard {
         let stream_id = self.random_name();
         let Some(conn) = self.conns.get(id) else { return };
         conn.header_sent = true;
-        let ConnState::Opening(opening) = &mut conn.state else { return };
+        let Some(opening) = conn.opening() else { return };
+        self.counters.streams_opened.one();
         let mut out = Vec::with_capacity(1024);
         opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
         write_header(&mut out, &Response::answering(header, &stream_id, &self.settings.domain, SERVER_LANG));
@@ -78,10 +69,10 @@ impl Shard {
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         if known && version {
             out.extend_from_slice(b"<stream:features>");
-            opening.stage = match std::mem::replace(&mut opening.stage, Stage::ExpectChoice) {
+            let next = match opening.stage() {
                 Stage::ExpectRestart(local) => {
                     out.extend_from_slice(&self.bind_features);
-                    Stage::ExpectBind(local)
+                    Stage::ExpectBind(local.clone())
                 }
                 _ => {
                     choice_features(&mut out, opening);
@@ -89,6 +80,7 @@ impl Shard {
                     Stage::ExpectChoice
                 }
             };
+            self.conns.set_stage(id, next);
             out.extend_from_slice(b"</stream:features>");
         }
         self.send_bytes(id, &out);
@@ -102,9 +94,9 @@ impl Shard {
     /// A first-level element before a session is bound. `behind` is what came with it.
     pub(super) fn from_opening(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let Some(conn) = self.conns.get(id) else { return };
-        let ConnState::Opening(opening) = &mut conn.state else { return };
+        let Some(opening) = conn.opening() else { return };
         let namespace = element.namespace();
-        match &opening.stage {
+        match opening.stage() {
             Stage::ExpectBind(local) => {
                 let local = local.clone();
                 self.expect_bind(id, local, element);
@@ -129,12 +121,12 @@ impl Shard {
         let Some(opening) = self.opening(id) else { return };
         if opening.secured || !opening.listener.starttls {
             self.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-            return self.end_stream(id);
+            return self.end_stream(id, Ended::Refused);
         }
         if !behind.is_empty() {
             return self.fail_stream(id, StreamCondition::PolicyViolation, Some("wait for <proceed/>"));
         }
-        opening.stage = Stage::ExpectHandshake;
+        self.conns.set_stage(id, Stage::ExpectHandshake);
         self.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
@@ -142,10 +134,7 @@ impl Shard {
     }
 
     fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
-        match &mut self.conns.get(id)?.state {
-            ConnState::Opening(opening) => Some(opening),
-            _ => None,
-        }
+        self.conns.get(id)?.opening()
     }
 
     // SASL (RFC 6120 6).
@@ -172,9 +161,7 @@ impl Shard {
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
         let (stage, local, plain) = match begun {
             Ok(Begun::Initial(expect)) => {
-                if let Some(opening) = self.opening(id) {
-                    opening.stage = Stage::ExpectInitial(expect);
-                }
+                self.conns.set_stage(id, Stage::ExpectInitial(expect));
                 return self.send_with(id, |out| sasl::write_challenge(out, b""));
             }
             Ok(Begun::Scram(expect)) => {
@@ -188,8 +175,8 @@ impl Shard {
             Err(failure) => return self.auth_failed(id, failure),
         };
         let Some(opening) = self.opening(id) else { return };
-        opening.stage = stage;
         let address = opening.peer;
+        self.conns.set_stage(id, stage);
         self.block(id);
         self.ask_counting(id, address, &local, Question::MayLogIn { address, plain });
     }
@@ -217,8 +204,7 @@ impl Shard {
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let Some(opening) = self.opening(id) else { return };
-        let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
+        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         if element.name() == "auth" {
             return self.auth_begins_anew(id, &stage, element);
         }
@@ -258,14 +244,13 @@ impl Shard {
 
     /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
-        let Some(opening) = self.opening(id) else {
+        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else {
             // Nobody is there to guess any more: the account gets back what it was charged, if it was.
             if let Answer::Credentials { local, .. } = answer {
                 self.spare_account(&local, None);
             }
             return;
         };
-        let stage = std::mem::replace(&mut opening.stage, Stage::ExpectChoice);
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
@@ -274,9 +259,7 @@ impl Shard {
                 let mut nonce = [0u8; NONCE_BYTES];
                 rand_core::RngCore::fill_bytes(&mut self.entropy, &mut nonce);
                 let (state, message) = expect.account(found.as_ref(), &self.decoy, &nonce);
-                if let Some(opening) = self.opening(id) {
-                    opening.stage = Stage::ExpectProof(Box::new(state));
-                }
+                self.conns.set_stage(id, Stage::ExpectProof(Box::new(state)));
                 self.send_with(id, |out| sasl::write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
@@ -286,9 +269,7 @@ impl Shard {
                     PlainStep::Done(proof, seen) => self.authenticated(id, &proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
-                        if let Some(opening) = self.opening(id) {
-                            opening.stage = Stage::ExpectPlainKeys(Box::new(state));
-                        }
+                        self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
                 }
@@ -310,8 +291,8 @@ impl Shard {
     }
 
     fn keys_derived(&mut self, id: ConnId, done: JobDone) {
-        let Some(opening) = self.opening(id) else { return };
-        match (std::mem::replace(&mut opening.stage, Stage::ExpectChoice), done) {
+        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
                 Ok((proof, seen)) => self.authenticated(id, &proof, Some(seen), b"", b""),
                 Err(failure) => self.auth_failed(id, failure),
@@ -321,11 +302,13 @@ impl Shard {
                     return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
                 };
                 let local = registering.local.clone();
-                opening.stage = Stage::ExpectRegistration(registering);
+                self.conns.set_stage(id, Stage::ExpectRegistration(registering));
                 let conn = ConnRef { shard: self.id, conn: id };
                 self.ask_home(conn, &local, Question::Register { credentials });
             }
-            (stage, _) => opening.stage = stage,
+            (stage, _) => {
+                self.conns.set_stage(id, stage);
+            }
         }
     }
 
@@ -333,8 +316,8 @@ impl Shard {
     fn auth_failed(&mut self, id: ConnId, failure: Failure) {
         self.counters.logins_failed.one();
         let most = self.settings.auth_attempts_max;
+        self.conns.set_stage(id, Stage::ExpectChoice);
         let Some(opening) = self.opening(id) else { return };
-        opening.stage = Stage::ExpectChoice;
         opening.attempts = opening.attempts.saturating_add(1);
         let (attempts, address) = (opening.attempts, opening.peer);
         let counting = self.counting(address);
@@ -359,7 +342,7 @@ impl Shard {
     /// the account's home has answered nobody knows whether it was charged: see [`Shard::answered`].
     pub(super) fn login_broken_off(&mut self, state: &ConnState) {
         let ConnState::Opening(opening) = state else { return };
-        if let Stage::ExpectProof(expect) = &opening.stage {
+        if let Stage::ExpectProof(expect) = opening.stage() {
             let local = expect.localpart().to_owned();
             self.spare_account(&local, None);
         }
@@ -374,18 +357,19 @@ impl Shard {
         let home = self.home(&self.bare(&local));
         self.spare_account(&local, seen);
         let Some(conn) = self.conns.get(id) else { return };
-        let ConnState::Opening(opening) = &mut conn.state else { return };
+        let Some(opening) = conn.opening() else { return };
         opening.tls = None;
         opening.attempts = 0;
-        opening.stage = Stage::ExpectRestart(local.clone());
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;
         conn.scope = Default::default();
         if home == self.id {
+            self.conns.set_stage(id, Stage::ExpectRestart(local));
             return self.unblock(id);
         }
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
+        let Some(opening) = conn.opening() else { return };
         let moved = Box::new(Moved {
             local,
             listener: opening.listener,
@@ -394,31 +378,22 @@ impl Shard {
             accepted_s: opening.accepted_s,
             leftover,
         });
-        conn.state = ConnState::Departing;
+        self.conns.set_state(id, ConnState::Departing);
         // What the peer sends from here on is for its new home to read.
         if self.conns.set_paused(id, true) {
             self.effects.push(Effect::Pause { conn: id });
         }
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
-        self.counters.departed.one();
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
     }
 
     /// A connection has come over: its user's home is here.
     pub(super) fn arrived(&mut self, id: ConnId, moved: Moved) {
         self.counters.arrived.one();
-        let opening = Opening {
-            listener: moved.listener,
-            peer: moved.peer,
-            tls: None,
-            secured: moved.secured,
-            lang: None,
-            accepted_s: moved.accepted_s,
-            attempts: 0,
-            blocked: false,
-            stage: Stage::ExpectRestart(moved.local),
-        };
+        let stage = Stage::ExpectRestart(moved.local);
+        let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
+        opening.secured = moved.secured;
         self.conns.insert(id, opening, self.now.mono_s());
         if self.shutting_down {
             return self.fail_stream(id, StreamCondition::SystemShutdown, None);
@@ -445,10 +420,8 @@ impl Shard {
                 if crate::store::password::prepare(&password).is_err() {
                     return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
                 }
-                if let Some(opening) = self.opening(id) {
-                    let registering = Registering { local, password: (&*password).into(), ..registering };
-                    opening.stage = Stage::ExpectRegistration(Box::new(registering));
-                }
+                let registering = Registering { local, password: (&*password).into(), ..registering };
+                self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
                 self.block(id);
                 self.ask_counting(id, address, "", Question::MayRegister { address });
             }
@@ -463,9 +436,7 @@ impl Shard {
         let Some(job) = self.derive_keys(&password) else {
             return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
         };
-        if let Some(opening) = self.opening(id) {
-            opening.stage = Stage::ExpectRegistration(registering);
-        }
+        self.conns.set_stage(id, Stage::ExpectRegistration(registering));
         self.job(Pending::Keys(id), job);
     }
 

@@ -131,6 +131,9 @@ impl Shard {
         if name == "message" {
             self.counters.messages_refused.one();
         }
+        if self.watch.is_some() {
+            self.watch_aside(stanza, Some(condition));
+        }
         let id = id_of_stanza(stanza.xml);
         self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, condition);
     }
@@ -184,6 +187,7 @@ impl Shard {
         }
         state.parked.push_back(waiting);
         self.levels.parked += 1;
+        self.counters.parked_came.one();
         if state.known != Known::Asked {
             state.known = Known::Asked;
             let bare = self.bare(local);

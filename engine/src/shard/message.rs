@@ -229,6 +229,9 @@ impl Shard {
         }
         self.write_row(user);
         self.counters.messages_stored.one();
+        if self.watch.is_some() {
+            self.watch_aside(stanza, None);
+        }
         self.confirm(stanza.origin);
     }
 
@@ -299,8 +302,11 @@ impl Shard {
     }
 
     fn hand_bytes(&mut self, session: SessionId, id: u64, xml: &[u8]) {
+        if self.watch.is_some() {
+            self.watch_goes(session, xml);
+        }
         let Some(state) = self.sessions.get_mut(session) else { return };
-        self.counters.stanzas_out.one();
+        self.counters.messages_out.one();
         self.counters.messages_live.one();
         let conn = state.conn;
         match (state.managed.as_mut(), conn) {

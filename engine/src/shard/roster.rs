@@ -31,6 +31,7 @@ impl Shard {
         }
         state.roster_waits.push_back(step);
         self.levels.parked += 1;
+        self.counters.parked_came.one();
         self.ask_for_roster(user);
     }
 

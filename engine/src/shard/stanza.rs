@@ -39,6 +39,34 @@ pub(super) fn write_error(
     out.push(b'>');
 }
 
+/// The three kinds (RFC 6120 8.2).
+#[derive(Clone, Copy)]
+enum Stanza {
+    Message,
+    Presence,
+    Iq,
+}
+
+impl Stanza {
+    /// That of one of these.
+    fn of<T>(self, message: T, presence: T, iq: T) -> T {
+        match self {
+            Stanza::Message => message,
+            Stanza::Presence => presence,
+            Stanza::Iq => iq,
+        }
+    }
+
+    /// The kind of a stanza that this server wrote: their names differ in the first letter.
+    fn written(xml: &[u8]) -> Stanza {
+        match xml.get(1) {
+            Some(b'm') => Stanza::Message,
+            Some(b'p') => Stanza::Presence,
+            _ => Stanza::Iq,
+        }
+    }
+}
+
 /// Where a stanza is addressed to, as the sender's server sees it.
 pub(super) enum Address<'a> {
     /// No `to`, or the own bare JID.
@@ -64,10 +92,13 @@ impl Shard {
         if namespace == ns::SERVER {
             return self.fail_stream(conn, StreamCondition::InvalidNamespace, None);
         }
-        if namespace != ns::CLIENT || !matches!(element.name(), "message" | "presence" | "iq") {
-            return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None);
-        }
-        self.counters.stanzas_in.one();
+        let stanza = match element.name() {
+            "message" if namespace == ns::CLIENT => Stanza::Message,
+            "presence" if namespace == ns::CLIENT => Stanza::Presence,
+            "iq" if namespace == ns::CLIENT => Stanza::Iq,
+            _ => return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None),
+        };
+        stanza.of(&self.counters.messages_in, &self.counters.presences_in, &self.counters.iqs_in).one();
         let full = self.full_jid(session);
         if let Some(from) = element.from()
             && !self.is_own_address(&full, &from)
@@ -76,10 +107,17 @@ impl Shard {
         }
         let Some(state) = self.sessions.get_mut(session) else { return };
         let seq = state.managed.as_mut().map_or(0, |m| m.receive());
-        match element.name() {
-            "message" => self.from_session_message(session, seq, &full, element),
-            "presence" => self.from_session_presence(session, seq, &full, element),
-            _ => self.from_session_iq(session, seq, &full, element),
+        let in_flight = state.in_flight;
+        if self.watch.is_some() {
+            self.watch_came(session, element);
+        }
+        match stanza {
+            Stanza::Message => self.from_session_message(session, seq, &full, element),
+            Stanza::Presence => self.from_session_presence(session, seq, &full, element),
+            Stanza::Iq => self.from_session_iq(session, seq, &full, element),
+        }
+        if self.watch.is_some() {
+            self.watch_taken(session, seq, in_flight);
         }
     }
 
@@ -111,6 +149,9 @@ impl Shard {
 
     /// The stanza with this number is in safe hands.
     pub(super) fn stanza_done(&mut self, session: SessionId, seq: u32) {
+        if self.watch.is_some() {
+            self.watch_safe(session, seq);
+        }
         if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
             managed.done(seq);
             if managed.under_way() == 0 && managed.waiting.is_some() {
@@ -172,13 +213,20 @@ impl Shard {
         if element.name() == "message" {
             self.counters.messages_refused.one();
         }
+        if self.watch.is_some() {
+            self.watch_refused(session, condition);
+        }
         self.stanza_done(session, seq);
     }
 
     /// Sends a stanza to a session, counted for stream management. Not for messages of users: see `message`.
     pub(super) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
+        if self.watch.is_some() {
+            self.watch_goes(session, xml);
+        }
         let Some(state) = self.sessions.get_mut(session) else { return };
-        self.counters.stanzas_out.one();
+        let c = &self.counters;
+        Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
         match (state.conn, state.managed.is_some()) {
             (_, true) => self.send_managed(session, 0, xml),
             (Some(conn), false) => self.send_bytes(conn, xml),
@@ -211,12 +259,15 @@ impl Shard {
         }
     }
 
-    /// Sends a stanza of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
+    /// Sends a message of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
     /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
     pub(super) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
         let Some(conn) = self.sessions.get(session).and_then(|s| s.conn) else { return };
-        self.counters.stanzas_out.one();
+        self.counters.messages_out.one();
         let overtaken = self.send_first(conn, xml);
+        if self.watch.is_some() {
+            self.watch_goes_ahead(session, xml, overtaken);
+        }
         if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
             managed.send_ahead(xml, 0, overtaken);
         }

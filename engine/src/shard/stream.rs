@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use crate::id::ConnId;
-use crate::io::{Effect, ListenerKind, TlsFacts};
+use crate::io::{Effect, ListenerKind, Lost, TlsFacts};
 use crate::limits;
 use crate::outbound::{Backlog, Unsent};
 use crate::session::conn::{Conn, ConnState, NONE, Opening, Partial, Stage, StreamExpect};
 use crate::shard::Shard;
+use crate::shard::ended::Ended;
 use crate::shard::login::SERVER_LANG;
 use crate::wire::error::{AppCondition, StreamCondition};
 use crate::wire::{Element, Progress, stream};
@@ -32,18 +33,9 @@ pub(super) enum Ending {
 impl Shard {
     pub(super) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
         self.counters.accepted.one();
-        let opening = Opening {
-            listener,
-            peer,
-            tls: None,
-            secured: false,
-            lang: None,
-            accepted_s: self.now.mono_s(),
-            attempts: 0,
-            blocked: false,
-            stage: if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader },
-        };
-        self.conns.insert(id, opening, self.now.mono_s());
+        let (now_s, stage) =
+            (self.now.mono_s(), if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader });
+        self.conns.insert(id, Opening::new(listener, peer, now_s, stage), now_s);
         if self.shutting_down {
             self.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
@@ -51,7 +43,7 @@ impl Shard {
 
     /// Whose the connection is: attempts to log in count for this address.
     pub(super) fn client(&mut self, id: ConnId, peer: IpAddr) {
-        if let Some(ConnState::Opening(opening)) = self.conns.get(id).map(|conn| &mut conn.state) {
+        if let Some(opening) = self.conns.get(id).and_then(Conn::opening) {
             opening.peer = peer;
         }
     }
@@ -61,10 +53,10 @@ impl Shard {
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;
         conn.partial = None;
-        if let ConnState::Opening(opening) = &mut conn.state {
+        if let Some(opening) = conn.opening() {
             opening.secured = true;
             opening.tls = Some(tls);
-            opening.stage = Stage::ExpectHeader;
+            self.conns.set_stage(id, Stage::ExpectHeader);
         }
     }
 
@@ -73,7 +65,7 @@ impl Shard {
         self.counters.bytes_in.add(input.len() as u64);
         let now_s = self.now.mono_s();
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) {
+        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
         conn.last_s = now_s;
@@ -88,7 +80,7 @@ impl Shard {
         bytes.extend_from_slice(input);
         let (scanner, used) = self.scan_items(id, scanner, &bytes);
         if used == 0 {
-            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state, ConnState::Closing { .. })) {
+            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
                 conn.partial = Some(Box::new(Partial { bytes, scanner }));
             }
         } else {
@@ -100,7 +92,7 @@ impl Shard {
         let rest = &bytes[used..];
         match self.conns.get(id) {
             Some(conn)
-                if !rest.is_empty() && !matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) =>
+                if !rest.is_empty() && !matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) =>
             {
                 conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner }));
             }
@@ -113,7 +105,7 @@ impl Shard {
 
     /// Whether the connection may be read from: not while an answer from elsewhere decides what comes next.
     fn is_blocked(conn: &Conn) -> bool {
-        match &conn.state {
+        match conn.state() {
             ConnState::Opening(opening) => opening.blocked,
             ConnState::Bound(_) => false,
             _ => true,
@@ -132,7 +124,7 @@ impl Shard {
             let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
             let scope = conn.scope.clone();
             let expect = conn.expect;
-            let max = match (expect, &conn.state) {
+            let max = match (expect, conn.state()) {
                 (StreamExpect::Opening | StreamExpect::Header, _) => limits::wire::MAX_HEADER_BYTES,
                 (StreamExpect::Content, ConnState::Opening(_)) => limits::PREAUTH_BYTES_MAX.min(stanza_max),
                 (StreamExpect::Content, _) => stanza_max,
@@ -151,7 +143,7 @@ impl Shard {
                     at += consumed;
                 }
                 Ok(Progress::StreamEnd { .. }) => {
-                    self.end_stream(id);
+                    self.end_stream(id, Ended::Client);
                     return (scanner, bytes.len());
                 }
                 Ok(Progress::Header { consumed }) => {
@@ -163,7 +155,7 @@ impl Shard {
                     let item = &bytes[at..at + consumed];
                     at += consumed;
                     self.element(id, &scanner.element(&scope, item), &bytes[at..]);
-                    if matches!(self.conns.get(id), Some(c) if matches!(c.state, ConnState::Departing)) {
+                    if matches!(self.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
                         return (scanner, bytes.len());
                     }
                     // Many requests fit into one read, and each is answered: not only the end of a turn looks at the bound.
@@ -207,7 +199,7 @@ impl Shard {
 
     fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let Some(conn) = self.conns.get(id) else { return };
-        match conn.state {
+        match *conn.state() {
             ConnState::Bound(session) => self.from_session(id, session, element),
             ConnState::Opening(_) => self.from_opening(id, element, behind),
             ConnState::Free | ConnState::Closing { .. } | ConnState::Departing => {}
@@ -217,7 +209,7 @@ impl Shard {
     /// Goes on with what was kept while the connection was blocked.
     pub(super) fn unblock(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
-        if let ConnState::Opening(opening) = &mut conn.state {
+        if let Some(opening) = conn.opening() {
             opening.blocked = false;
         }
         let left = conn.partial.is_some();
@@ -232,7 +224,7 @@ impl Shard {
     /// Looks at nothing more from the connection until [`Shard::unblock`].
     pub(super) fn block(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
-        if let ConnState::Opening(opening) = &mut conn.state {
+        if let Some(opening) = conn.opening() {
             opening.blocked = true;
         }
         if self.conns.set_paused(id, true) {
@@ -242,44 +234,48 @@ impl Shard {
 
     /// Ends the stream without an error and closes the connection once all is sent: also when the peer has ended its own
     /// (RFC 6120 4.4).
-    pub(super) fn end_stream(&mut self, id: ConnId) {
+    pub(super) fn end_stream(&mut self, id: ConnId, why: Ended) {
         let Some(conn) = self.conns.get(id) else { return };
         if conn.header_sent {
             self.send_bytes(id, b"</stream:stream>");
         }
-        self.close(id, Ending::Agreed);
+        self.close(id, Ending::Agreed, why);
     }
 
-    /// Ends the stream with an error (RFC 6120 4.9).
+    /// Ends the stream with an error (RFC 6120 4.9), for the reason that its condition stands for.
     pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
-        self.fail_stream_with(id, condition, text, None);
+        self.fail_stream_with(id, Ended::of(condition), condition, text, None);
     }
 
-    /// Ends the stream with an error that carries an application's condition (RFC 6120 4.9.4).
+    /// Ends the stream with an error, for a reason of its own, or one that carries an application's condition (RFC 6120
+    /// 4.9.4).
     pub(super) fn fail_stream_with(
         &mut self,
         id: ConnId,
+        why: Ended,
         condition: StreamCondition,
         text: Option<&str>,
         app: Option<AppCondition<'_>>,
     ) {
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing { .. } | ConnState::Departing) {
+        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
-        self.end_by_error(id, condition, text, app);
+        self.end_by_error(id, why, condition, text, app);
     }
 
     /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
     pub(super) fn stayed(&mut self, id: ConnId) {
-        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state, ConnState::Departing)) {
-            self.end_by_error(id, StreamCondition::ResourceConstraint, Some("no room for this session"), None);
+        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
+            let condition = StreamCondition::ResourceConstraint;
+            self.end_by_error(id, Ended::Server, condition, Some("no room for this session"), None);
         }
     }
 
     fn end_by_error(
         &mut self,
         id: ConnId,
+        why: Ended,
         condition: StreamCondition,
         text: Option<&str>,
         app: Option<AppCondition<'_>>,
@@ -289,7 +285,7 @@ impl Shard {
         let mut out = Vec::with_capacity(256);
         // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
         // stream to say anything on.
-        let handshake = matches!(&conn.state, ConnState::Opening(o) if matches!(o.stage, Stage::ExpectHandshake));
+        let handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
         if !handshake {
             if !conn.header_sent {
                 conn.header_sent = true;
@@ -302,22 +298,23 @@ impl Shard {
             out.extend_from_slice(b"</stream:stream>");
             self.send_bytes(id, &out);
         }
-        self.close(id, if handshake { Ending::Cut } else { Ending::Broken });
+        self.close(id, if handshake { Ending::Cut } else { Ending::Broken }, why);
     }
 
     /// Closes the connection. A session behind it ends, or waits to be resumed.
-    pub(super) fn close(&mut self, id: ConnId, ending: Ending) {
+    pub(super) fn close(&mut self, id: ConnId, ending: Ending, why: Ended) {
         let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
         let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state, ConnState::Closing { .. }) {
+        if matches!(conn.state(), ConnState::Closing { .. }) {
             return;
         }
-        let was = std::mem::replace(&mut conn.state, ConnState::Closing { user });
         conn.partial = None;
         let abort = ending == Ending::Cut;
         // Who does not read its last words need not be read from meanwhile, only to throw it away.
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
+        let Some(was) = self.conns.set_state(id, ConnState::Closing { user }) else { return };
+        self.count_ended(why);
         if reads_slowly && self.conns.set_paused(id, true) {
             self.effects.push(Effect::Pause { conn: id });
         }
@@ -347,9 +344,20 @@ impl Shard {
         (unsent, last)
     }
 
+    /// The driver says why the connection ends, before it does.
+    pub(super) fn lost(&mut self, id: ConnId, how: Lost) {
+        if let Some(conn) = self.conns.get(id) {
+            conn.lost.get_or_insert(how);
+        }
+    }
+
     pub(super) fn closed(&mut self, id: ConnId) {
-        let Some(mut conn) = self.conns.remove(id) else { return };
-        let state = std::mem::take(&mut conn.state);
+        let Some((mut conn, state)) = self.conns.remove(id) else { return };
+        match state {
+            ConnState::Departing => self.counters.departed.one(),
+            ConnState::Closing { .. } => {}
+            _ => self.count_ended(Ended::by(conn.lost)),
+        }
         let mut unsent = Vec::new();
         if let Some(mut outbound) = conn.outbound.take() {
             self.levels.outbound_bytes -= outbound.bytes();
@@ -433,6 +441,9 @@ impl Shard {
         if let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) {
             self.counters.bytes_out.add(bytes.len() as u64);
             self.effects.push(Effect::Send { conn: id, bytes });
+            if self.watch.is_some() {
+                self.watch_sending(id);
+            }
         }
     }
 
@@ -473,21 +484,25 @@ impl Shard {
     }
 
     pub(super) fn sent(&mut self, id: ConnId) {
+        if self.watch.is_some() {
+            self.watch_sent(id);
+        }
         let Some(conn) = self.conns.get(id) else { return };
         let Some(outbound) = conn.outbound.as_mut() else { return };
         let before = outbound.bytes();
         let was_behind = outbound.backlog(self.settings.outbound_bytes_soft, usize::MAX) != Backlog::Light;
         let mut ids = std::mem::take(&mut self.sent_ids);
         ids.extend(outbound.sent());
+        self.levels.outbound_bytes -= before - outbound.bytes();
+        let all_sent = outbound.is_empty();
         // Most sends carry no message and hold nothing up: then nobody's mailbox is looked for.
-        let user = match conn.state {
+        let user = match *conn.state() {
             _ if ids.is_empty() && !was_behind => NONE,
             ConnState::Bound(session) => self.sessions.get(session).map_or(NONE, |s| s.user),
             ConnState::Closing { user } => user,
             _ => NONE,
         };
-        self.levels.outbound_bytes -= before - outbound.bytes();
-        if outbound.is_empty() {
+        if all_sent {
             if let Some(outbound) = conn.outbound.take() {
                 self.recycle(outbound);
             }

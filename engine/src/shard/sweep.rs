@@ -4,6 +4,7 @@
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
+use crate::shard::ended::Ended;
 use crate::shard::stream::Ending;
 use crate::wire::error::StreamCondition;
 
@@ -16,6 +17,8 @@ const PERIOD_MS_MIN: u64 = 100;
 const STEP_MS: u64 = 20;
 /// Rows of mailboxes that have moved are written this often, milliseconds.
 const ROWS_MS: u64 = 1_000;
+/// Memory is told this often, milliseconds.
+const MEMORY_MS: u64 = 1_000;
 /// Mailboxes that have moved are written when there are this many.
 const ROWS_MOST: usize = 4_096;
 
@@ -23,8 +26,12 @@ const ROWS_MOST: usize = 4_096;
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     rows_ms: u64,
+    memory_ms: u64,
+    /// Finds for how many seconds the oldest send has been under way.
     conns: Round,
+    /// Finds what stream management keeps, bytes.
     sessions: Round,
+    /// Finds what is loaded of users, bytes.
     users: Round,
     /// Users whose mailbox row may have changed.
     moved: Vec<u32>,
@@ -45,6 +52,9 @@ struct Round {
     last_ms: u64,
     /// The slot looked at last.
     at: u32,
+    /// What this round has found so far, and what the last one has found.
+    found: u64,
+    told: u64,
 }
 
 impl Round {
@@ -63,6 +73,9 @@ impl Round {
     /// The next slot of `slots`.
     fn next(&mut self, slots: u32) -> u32 {
         self.at = (self.at + 1) % slots;
+        if self.at == 0 {
+            self.told = std::mem::take(&mut self.found);
+        }
         self.at
     }
 }
@@ -78,6 +91,10 @@ impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
         self.write_moved_rows();
+        self.tell_memory();
+        if self.watch.is_some() {
+            self.sweep_watch();
+        }
         let (now_ms, settings) = (self.now.mono_ms, &self.settings);
         let often = |timeouts_s: &[u32]| period_ms(timeouts_s, settings.sweep_s_max);
         let conns_ms = often(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
@@ -106,15 +123,19 @@ impl Shard {
         let stalled =
             conn.outbound.as_ref().is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall);
         let quiet = now_s.saturating_sub(conn.last_s);
-        match &conn.state {
+        if let Some(outbound) = conn.outbound.as_ref().filter(|o| o.is_sending()) {
+            let age_s = u64::from(now_s.saturating_sub(outbound.since_s()));
+            self.sweeper.conns.found = self.sweeper.conns.found.max(age_s);
+        }
+        match conn.state() {
             ConnState::Opening(opening) if now_s.saturating_sub(opening.accepted_s) > preauth => {
-                let handshake = matches!(opening.stage, Stage::ExpectHandshake);
+                let handshake = matches!(opening.stage(), Stage::ExpectHandshake);
                 let text = Some("no resource was bound in time");
                 self.fail_stream(id, StreamCondition::ConnectionTimeout, text);
                 debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) if stalled => self.close(id, Ending::Cut),
+            ConnState::Bound(_) if stalled => self.close(id, Ending::Cut, Ended::Unread),
             ConnState::Bound(session) if idle > 0 && quiet > idle => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
@@ -134,7 +155,7 @@ impl Shard {
         crate::wire::error::write_stream_error(&mut out, StreamCondition::ConnectionTimeout, None, None);
         out.extend_from_slice(b"</stream:stream>");
         self.send_bytes(id, &out);
-        self.close(id, Ending::Unheard);
+        self.close(id, Ending::Unheard, Ended::Timeout);
     }
 
     /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by a ping (XEP-0199 4.1).
@@ -157,6 +178,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get(id) else { return };
         let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
+        self.sweeper.sessions.found += session.managed.as_ref().map_or(0, |m| m.memory_bytes()) as u64;
         if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
             self.end_session(id, Vec::new());
@@ -167,6 +189,7 @@ impl Shard {
         let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
         let crowded = self.users.len() > self.settings.cached_users_max;
         let entry = self.users.get_mut(user);
+        self.sweeper.users.found += entry.state.as_ref().map_or(0, |s| s.memory_bytes()) as u64;
         let idle = entry.state.as_ref().is_some_and(|s| {
             s.is_settled() && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
         });
@@ -181,6 +204,21 @@ impl Shard {
         if self.users.get(user).state.is_none() {
             self.users.forget_if_idle(user);
         }
+    }
+
+    /// How much memory tables take, and what the last rounds have found.
+    fn tell_memory(&mut self) {
+        if self.now.mono_ms.saturating_sub(self.sweeper.memory_ms) < MEMORY_MS {
+            return;
+        }
+        self.sweeper.memory_ms = self.now.mono_ms;
+        let (c, sweeper) = (&self.counters, &self.sweeper);
+        c.outbound_oldest_s.set(sweeper.conns.told.max(sweeper.conns.found));
+        c.mem_connections_bytes.set(self.conns.memory_bytes() as u64);
+        c.mem_sessions_bytes.set(self.sessions.memory_bytes() as u64 + sweeper.sessions.told);
+        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told);
+        let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
+        c.mem_outbound_bytes.set((self.levels.outbound_bytes + pool) as u64);
     }
 
     fn write_moved_rows(&mut self) {

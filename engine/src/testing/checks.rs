@@ -6,7 +6,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::counters::Counted;
+use crate::shard::Shard;
 use crate::testing::client::Received;
+
+/// The counters of a shard at the end of a turn: parts make their sum, levels are what a look inside finds, and every connection
+/// that came is here, or has left or ended for one of the reasons.
+///
+/// # Errors
+/// What does not add up.
+pub fn counters(shard: &Shard) -> Result<(), String> {
+    let list = shard.counters().list();
+    let value = |name: &str| list.iter().find(|row| row.0 == name).map_or(u64::MAX, |row| row.3);
+    let sum = |prefix: &str| list.iter().filter(|row| row.0.starts_with(prefix)).map(|row| row.3).sum::<u64>();
+    let phases = shard.inspect().phases;
+    let parts = [
+        ("connections by phase", sum("conns_"), value("connections")),
+        ("connections that opened", value("conns_opening"), phases[0]),
+        ("connections in TLS handshakes", value("conns_securing"), phases[1]),
+        ("connections that authenticate", value("conns_authenticating"), phases[2]),
+        ("authenticated connections", value("conns_authenticated"), phases[3]),
+        ("bound connections", value("conns_bound"), phases[4]),
+        ("closing connections", value("conns_closing"), phases[5]),
+        ("departing connections", value("conns_departing"), phases[6]),
+        ("connected sessions", value("sessions") - value("sessions_detached"), value("conns_bound")),
+        ("stanzas in", value("messages_in") + value("presences_in") + value("iqs_in"), value("stanzas_in")),
+        ("stanzas out", value("messages_out") + value("presences_out") + value("iqs_out"), value("stanzas_out")),
+        ("ends by reason", sum("closed_"), value("streams_closed")),
+        (
+            "connections that came",
+            value("departed") + value("streams_closed") + value("connections") - value("conns_closing"),
+            value("accepted") + value("arrived"),
+        ),
+    ];
+    let wrong = parts.into_iter().find(|(_, is, should)| is != should);
+    wrong.map_or(Ok(()), |(what, is, should)| Err(format!("{what} on shard {}: {is}, not {should}", shard.id())))
+}
 
 /// A message that was sent.
 #[derive(Debug)]

@@ -269,6 +269,7 @@ impl Run {
         let next = self.random.range(100_000, 1_000_000);
         self.world.timer(next, FATE);
         self.retain();
+        self.watch();
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
@@ -294,6 +295,16 @@ impl Run {
         let home = self.world.shard(ShardId(0)).home_of(local);
         let users = vec![format!("{local}@localhost").into()];
         self.world.command(home, 0, Command::Retain { users });
+    }
+
+    /// An operator looks: nothing of it may be felt.
+    fn watch(&mut self) {
+        let local = &self.users[self.aging.below(self.users.len() as u64) as usize];
+        let (home, jid) = (self.world.shard(ShardId(0)).home_of(local), format!("{local}@localhost").into());
+        let id = self.aging.below(8);
+        self.world.command(home, 0, Command::FetchTrace { id });
+        self.world.command(home, 0, Command::Trace { id, jid, bodies: id.is_multiple_of(2), ms: 20_000 });
+        self.world.command(home, 0, Command::Busiest { most: 10 });
     }
 
     fn crash(&mut self) {

@@ -25,7 +25,7 @@ impl Run {
                 return Err(format!("{what} on shard {shard}: {is} of {most}"));
             }
         }
-        Ok(())
+        crate::testing::checks::counters(self.world.shard(shard))
     }
 
     pub(super) fn balance(&self) -> Result<(), String> {

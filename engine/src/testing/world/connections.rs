@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::machine::{Envelope, Feed};
 use super::{Event, Occurrence, Plant, World};
 use crate::id::{ConnId, ShardId};
+use crate::io::Lost;
 use crate::testing::net::{ClientEnd, SocketId, Then};
 
 impl World {
@@ -68,6 +69,8 @@ impl World {
         if s.up.is_empty() {
             // The peer has ended its direction: the server's end closes once all is sent.
             if s.client == ClientEnd::Finished && s.then.is_none() {
+                let shard = s.shard;
+                self.feed(shard, Feed::Lost(conn, Lost::Finished));
                 self.send_to(index, Vec::new(), false, Some(Then::Close));
             }
             return;
@@ -208,7 +211,9 @@ impl World {
 
     /// The server learns that the client is gone.
     pub(super) fn detect(&mut self, index: usize) {
-        if !self.sockets[index].over && self.sockets[index].conn.is_some() {
+        let s = &self.sockets[index];
+        if let (false, Some(conn)) = (s.over, s.conn) {
+            self.feed(s.shard, Feed::Lost(conn, Lost::Broken));
             self.close_now(index);
         }
     }

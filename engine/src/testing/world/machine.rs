@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::{Event, Occurrence, Plant, World};
 use crate::gate::GateQueue;
 use crate::id::{ConnId, Gate, ShardId};
-use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, StorageState, TlsFacts};
+use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
 use crate::mail::MailBatch;
 use crate::session::moved::Moved;
 use crate::shard::Shard;
@@ -24,6 +24,7 @@ pub(super) enum Feed {
     Secured(ConnId),
     Received(ConnId, Vec<u8>),
     Sent(ConnId),
+    Lost(ConnId, Lost),
     Closed(ConnId),
     Arrived(ConnId, Box<Moved>),
     Mail(MailBatch),
@@ -104,6 +105,7 @@ impl World {
                 }
                 Feed::Received(conn, bytes) => Input::Received { conn: *conn, bytes },
                 Feed::Sent(conn) => Input::Sent { conn: *conn },
+                Feed::Lost(conn, how) => Input::Lost { conn: *conn, how: *how },
                 Feed::Closed(conn) => Input::Closed { conn: *conn },
                 Feed::Mail(batch) => {
                     thread.gate.rests_on(batch.after);

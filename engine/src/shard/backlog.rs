@@ -1,0 +1,53 @@
+//! Connections and mailboxes in which much waits, for the watch over queues: their owners. A look is bounded, whatever the
+//! shard holds, so that it never makes a turn long.
+
+use std::cmp::Reverse;
+
+use crate::io::{BacklogRow, Reply, SLOTS_A_LOOK};
+use crate::session::conn::ConnState;
+use crate::shard::Shard;
+use crate::store::mailbox::Phase;
+
+impl Shard {
+    pub(super) fn backlogs(&self, from_slot: u32, bytes_min: usize, most: u32) -> Reply {
+        let until = from_slot.saturating_add(SLOTS_A_LOOK);
+        let outbound = (from_slot..until.min(self.conns.slots())).filter_map(|slot| self.outbound_of(slot, bytes_min));
+        let replays = (from_slot..until.min(self.users.slots())).filter_map(|user| self.replay_of(user));
+        let mut rows: Vec<BacklogRow> = outbound.chain(replays).collect();
+        // Bytes and messages do not compare: of each sort the longest.
+        rows.sort_by_key(|row| match row {
+            BacklogRow::Outbound { bytes, .. } => (false, Reverse(*bytes)),
+            BacklogRow::Replay { messages, .. } => (true, Reverse(*messages as usize)),
+        });
+        let connections = rows.partition_point(|row| matches!(row, BacklogRow::Outbound { .. }));
+        let mut replays = rows.split_off(connections);
+        rows.truncate(most as usize);
+        replays.truncate(most as usize);
+        rows.append(&mut replays);
+        let more = until < self.conns.slots().max(self.users.slots());
+        Reply::Backlogs { rows, next: more.then_some(until) }
+    }
+
+    fn outbound_of(&self, slot: u32, bytes_min: usize) -> Option<BacklogRow> {
+        let conn = self.conns.look(slot)?;
+        let outbound = conn.outbound.as_ref().filter(|outbound| outbound.bytes() >= bytes_min)?;
+        let ConnState::Bound(session) = *conn.state() else { return None };
+        self.sessions.get(session)?;
+        let stalled_s = if outbound.is_sending() { self.now.mono_s().saturating_sub(outbound.since_s()) } else { 0 };
+        Some(BacklogRow::Outbound {
+            jid: self.full_jid(session),
+            conn: self.conns.id(slot),
+            bytes: outbound.bytes(),
+            sent_bytes: outbound.sent_bytes(),
+            stalled_s,
+        })
+    }
+
+    fn replay_of(&self, user: u32) -> Option<BacklogRow> {
+        let entry = self.users.get(user);
+        let mailbox = entry.state.as_ref()?.mailbox.as_ref()?;
+        let (messages, _) = mailbox.waiting();
+        let under_way = matches!(mailbox.phase, Phase::Replaying { .. }) && messages > 0;
+        under_way.then(|| BacklogRow::Replay { jid: self.bare_of_user(user), messages })
+    }
+}

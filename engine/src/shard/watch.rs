@@ -1,0 +1,203 @@
+//! What an operator looks at: stanzas of one user, and who is busiest.
+//!
+//! While nobody looks, `watch` is none, and each stanza costs one look at that. All of this stands beside the way of a message,
+//! and changes nothing on it.
+
+use crate::id::{ConnId, SessionId};
+use crate::io::{BusyRow, Reply};
+use crate::session::conn::ConnState;
+use crate::shard::Shard;
+use crate::shard::mail::Incoming;
+use crate::shard::stanza::local_of;
+use crate::watch::TRACES_MAX;
+use crate::watch::busiest::Busiest;
+use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
+use crate::wire::error::StanzaCondition;
+use crate::wire::{Element, Expect, Scanner, StreamScope};
+
+impl Shard {
+    /// Begins a trace of a user's sessions, or of one; how many there are now.
+    pub(super) fn trace(&mut self, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
+        let watch = self.watch.get_or_insert_default();
+        if watch.traces.len() >= TRACES_MAX {
+            return Reply::Busy;
+        }
+        let resource = jid.split_once('/').map(|(_, resource)| resource);
+        watch.traces.push(Trace::new(id, local_of(jid), resource, bodies, self.now.mono_ms, ms));
+        Reply::Done(self.sessions_of(jid).len() as u32)
+    }
+
+    pub(super) fn fetch_trace(&mut self, id: u64) -> Reply {
+        let now = self.now;
+        let trace = self.watch.as_mut().and_then(|watch| watch.traces.iter_mut().find(|trace| trace.id == id));
+        trace.map_or(Reply::NotFound, |trace| Reply::Traced(Box::new(trace.fetch(now))))
+    }
+
+    pub(super) fn end_trace(&mut self, id: u64) -> Reply {
+        let Some(watch) = self.watch.as_mut() else { return Reply::NotFound };
+        let before = watch.traces.len();
+        watch.traces.retain(|trace| trace.id != id);
+        if watch.traces.len() == before { Reply::NotFound } else { Reply::Done(1) }
+    }
+
+    /// Who is busiest; from now on sessions are counted, until nobody asks any more.
+    pub(super) fn busiest(&mut self, most: u32) -> Reply {
+        let now_ms = self.now.mono_ms;
+        let watch = self.watch.get_or_insert_default();
+        let (window_ms, counted) = watch.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
+        let counted = counted.to_vec();
+        let there = counted.into_iter().filter(|counted| self.sessions.get(counted.session).is_some());
+        let row = |counted: crate::watch::busiest::Counted| {
+            let conn = self.sessions.slot(counted.session.slot).conn;
+            BusyRow {
+                jid: self.full_jid(counted.session),
+                stanzas_in: counted.stanzas_in,
+                stanzas_out: counted.stanzas_out,
+                bytes_in: counted.bytes_in,
+                bytes_out: counted.bytes_out,
+                outbound_bytes: conn.map_or(0, |conn| self.conns.outbound_bytes(conn)),
+            }
+        };
+        Reply::Busiest { window_ms, rows: there.take(most as usize).map(row).collect() }
+    }
+
+    /// Ends what nobody looks at any more.
+    pub(super) fn sweep_watch(&mut self) {
+        let now_ms = self.now.mono_ms;
+        self.watch.take_if(|watch| !watch.keep(now_ms));
+    }
+
+    /// The user of a session, if somebody traces it.
+    fn traced(&self, session: SessionId) -> bool {
+        let (Some(watch), Some(session)) = (&self.watch, self.sessions.get(session)) else { return false };
+        watch.traces_user(&self.users.get(session.user).local)
+    }
+
+    /// Does this with each trace that takes a session.
+    fn with_traces(&mut self, session: SessionId, mut with: impl FnMut(&mut Trace)) {
+        let (Some(watch), Some(state)) = (self.watch.as_deref_mut(), self.sessions.get(session)) else { return };
+        let local = &self.users.get(state.user).local;
+        watch.traces.iter_mut().filter(|trace| trace.takes(local, Some(&state.resource))).for_each(&mut with);
+    }
+
+    /// A stanza has come from a session; [`Shard::watch_taken`] follows.
+    #[cold]
+    pub(super) fn watch_came(&mut self, session: SessionId, element: &Element<'_>) {
+        let now = self.now;
+        if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
+            busiest.count(now.mono_ms, session, true, element.bytes().len());
+        }
+        if !self.traced(session) {
+            return;
+        }
+        let full = self.full_jid(session);
+        self.with_traces(session, |trace| {
+            trace.came(now, Stanza::of(element, Some(&full), Way::In, Fate::Taken, trace.bodies));
+        });
+    }
+
+    /// A stanza that has just come is answered with an error.
+    #[cold]
+    pub(super) fn watch_refused(&mut self, session: SessionId, condition: StanzaCondition) {
+        self.with_traces(session, |trace| trace.refused(condition.name()));
+    }
+
+    /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
+    #[cold]
+    pub(super) fn watch_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
+        let under_way = self.sessions.get(session).is_some_and(|state| state.in_flight > in_flight).then_some(seq);
+        self.with_traces(session, |trace| trace.taken(session, under_way));
+    }
+
+    /// The stanza with this number is in safe hands.
+    #[cold]
+    pub(super) fn watch_safe(&mut self, session: SessionId, seq: u32) {
+        let now = self.now;
+        self.with_traces(session, |trace| trace.safe(now, session, seq));
+    }
+
+    /// A stanza is about to go to a session.
+    #[cold]
+    pub(super) fn watch_goes(&mut self, session: SessionId, xml: &[u8]) {
+        self.watch_goes_ahead(session, xml, 0);
+    }
+
+    /// The same of one that goes ahead of so many that are counted.
+    #[cold]
+    pub(super) fn watch_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
+        let now = self.now;
+        if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
+            busiest.count(now.mono_ms, session, false, xml.len());
+        }
+        let Some(state) = self.sessions.get(session).filter(|_| self.traced(session)) else { return };
+        let fate = state.conn.map_or(Fate::Held, |conn| Fate::Queued(self.conns.outbound_bytes(conn)));
+        let next = state.managed.as_ref().map(|managed| managed.sent().wrapping_add(1));
+        let counted = next.map(|next| next.wrapping_sub(overtaken as u32));
+        let full = self.full_jid(session);
+        with_element(xml, |element| {
+            self.with_traces(session, |trace| {
+                if let Some(counted) = counted.filter(|_| overtaken > 0) {
+                    trace.overtakes(session, counted);
+                }
+                trace.goes(now, session, Stanza::of(element, Some(&full), Way::Out, fate, trace.bodies), counted);
+            });
+        });
+    }
+
+    /// All that waits for a connection is in the send that is made now.
+    #[cold]
+    pub(super) fn watch_sending(&mut self, conn: ConnId) {
+        let now = self.now;
+        if let Some(session) = self.session_of(conn) {
+            self.with_traces(session, |trace| trace.sending(now, session));
+        }
+    }
+
+    /// A send is with the kernel.
+    #[cold]
+    pub(super) fn watch_sent(&mut self, conn: ConnId) {
+        let now = self.now;
+        if let Some(ConnState::Bound(session)) = self.conns.get(conn).map(|conn| conn.state()) {
+            let session = *session;
+            self.with_traces(session, |trace| trace.sent(now, session));
+        }
+    }
+
+    /// The client has acknowledged what it got up to this number.
+    #[cold]
+    pub(super) fn watch_acknowledged(&mut self, session: SessionId, h: u32) {
+        let now = self.now;
+        self.with_traces(session, |trace| trace.acknowledged(now, session, h));
+    }
+
+    /// A stanza for a user of this home goes to no session now.
+    #[cold]
+    pub(super) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
+        let (now, local) = (self.now, local_of(stanza.to));
+        let resource = stanza.to.split_once('/').map(|(_, resource)| resource);
+        let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
+        let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(local)) else { return };
+        with_element(stanza.xml, |element| {
+            for trace in watch.traces.iter_mut().filter(|trace| trace.takes(local, resource)) {
+                trace.aside(now, Stanza::of(element, None, Way::Aside, fate, trace.bodies));
+            }
+        });
+    }
+
+    /// News of a session.
+    #[cold]
+    pub(super) fn watch_news(&mut self, session: SessionId, news: News) {
+        if self.traced(session) {
+            let (now, full) = (self.now, self.full_jid(session));
+            self.with_traces(session, |trace| trace.news(now, session, &full, news));
+        }
+    }
+}
+
+/// Looks at a stanza that this server wrote.
+fn with_element(xml: &[u8], with: impl FnOnce(&Element<'_>)) {
+    let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+    if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_ok() {
+        with(&scanner.element(&scope, xml));
+    }
+}
