@@ -2,12 +2,13 @@
 //!
 //! Logins wait here, not messages: a plain queue with a lock does.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use throng_engine::io::{Job, JobDone};
 
 use crate::disk::Wake;
+use crate::waits::{self, Place};
 
 /// Jobs that may wait for a thread; shards keep what is beyond.
 const QUEUE_JOBS_MAX: usize = 1024;
@@ -59,6 +60,12 @@ impl JobPort {
     }
 }
 
+/// Waits for a job, behind the threads that waited before: all of them rest.
+fn next(queue: &Mutex<Receiver<Order>>) -> Result<Order, RecvError> {
+    let _at = waits::at(Place::Jobs);
+    queue.lock().unwrap_or_else(PoisonError::into_inner).recv()
+}
+
 /// Starts `threads` threads; they end when the last port is dropped.
 ///
 /// # Errors
@@ -76,10 +83,9 @@ pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<Job
     }
     for _ in 0..threads.max(1) {
         let (queue, answers, wakes) = (queue.clone(), answers.clone(), wakes.to_vec());
-        std::thread::Builder::new().name("throng-job".into()).spawn(move || {
+        waits::spawn("throng-job", move || {
             loop {
-                let order = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-                let Ok(Order { shard, token, job }) = order else { return };
+                let Ok(Order { shard, token, job }) = next(&queue) else { return };
                 let done = job.run();
                 if answers[shard].send((token, done)).is_ok() {
                     wakes[shard].wake();

@@ -68,12 +68,15 @@ pub struct Links {
     /// Closing connections and when their patience ends; bounded by the slots and their turnover in `LAST_WORDS`.
     closing: VecDeque<(Instant, ConnId)>,
     scratch: Vec<u8>,
+    /// Connections that speak TLS.
+    encrypted: usize,
 }
 
 impl Links {
     /// A connection was accepted or has arrived.
     pub fn open(&mut self, conn: ConnId, tls: Option<Box<TlsConnection>>) {
         let index = conn.slot as usize;
+        self.encrypted += usize::from(tls.is_some());
         self.links.reach(index, Link::default);
         self.links[index] = Link { generation: conn.generation, open: true, tls, ..Link::default() };
     }
@@ -87,7 +90,15 @@ impl Links {
         let link = self.get(conn)?;
         link.open = false;
         link.busy = None;
-        link.tls.take()
+        let tls = link.tls.take();
+        self.encrypted -= usize::from(tls.is_some());
+        tls
+    }
+
+    /// Memory of the table, bytes, with what an idle connection keeps of TLS, and without what is being sent.
+    pub fn memory_bytes(&self) -> usize {
+        let closing = self.closing.capacity() * size_of::<(Instant, ConnId)>();
+        self.links.memory_bytes() + closing + self.scratch.capacity() + self.encrypted * size_of::<TlsConnection>()
     }
 
     /// The TLS of a connection.
@@ -99,7 +110,8 @@ impl Links {
     pub fn start_tls(&mut self, driver: &mut dyn Driver, conn: ConnId, last: Vec<u8>, config: &TlsConfig) {
         self.raw(driver, conn, last, false);
         if let Some(link) = self.get(conn) {
-            link.tls = Some(Box::new(TlsConnection::accept(config)));
+            let before = link.tls.replace(Box::new(TlsConnection::accept(config)));
+            self.encrypted += usize::from(before.is_none());
         }
     }
 

@@ -5,7 +5,9 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use throng_engine::counters::Counter;
 use throng_engine::id::{Gate, ShardId};
 use throng_engine::mail::MailBatch;
 use throng_engine::session::moved::Moved;
@@ -36,8 +38,32 @@ pub struct MovedLink {
     pub bytes: Vec<u8>,
 }
 
+/// How many letters shards have sent each other: the sender counts, anybody reads.
+#[derive(Debug)]
+pub struct Traffic {
+    /// By sender, then by receiver; one sender's stand apart from the others'.
+    sent: Vec<Vec<Counter>>,
+}
+
+/// Counters of one sender at least: so that two of them do not write to one line of the cache.
+const ROW_MIN: usize = 16;
+
+impl Traffic {
+    fn new(shards: usize) -> Traffic {
+        let row = || (0..shards.max(ROW_MIN)).map(|_| Counter::default()).collect();
+        Traffic { sent: (0..shards).map(|_| row()).collect() }
+    }
+
+    /// Letters that other shards have sent to this one, also such as still wait for room in its rings.
+    pub fn to(&self, shard: ShardId) -> u64 {
+        self.sent.iter().map(|row| row[shard.index()].get()).sum()
+    }
+}
+
 /// All of a shard's ends.
 pub struct Mailbox {
+    own: usize,
+    traffic: Arc<Traffic>,
     incoming: Vec<rtrb::Consumer<Envelope>>,
     outgoing: Vec<Outgoing>,
 }
@@ -51,7 +77,9 @@ struct Outgoing {
 /// Makes the rings of `shards` shards, each of `slots` batches.
 pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
     let count = usize::from(shards);
-    let mut boxes: Vec<Mailbox> = (0..count).map(|_| Mailbox { incoming: Vec::new(), outgoing: Vec::new() }).collect();
+    let traffic = Arc::new(Traffic::new(count));
+    let empty = |own| Mailbox { own, traffic: traffic.clone(), incoming: Vec::new(), outgoing: Vec::new() };
+    let mut boxes: Vec<Mailbox> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
             // A shard's mail to itself stays inside of it, but the ring keeps the indices plain.
@@ -66,6 +94,9 @@ pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
 impl Mailbox {
     /// Sends, or keeps what does not fit.
     pub fn send(&mut self, to: ShardId, envelope: Envelope) {
+        if let Envelope::Batch(batch) = &envelope {
+            self.traffic.sent[self.own][to.index()].add(batch.len() as u64);
+        }
         let outgoing = &mut self.outgoing[to.index()];
         if !outgoing.kept.is_empty() {
             return outgoing.kept.push_back(envelope);
@@ -110,6 +141,18 @@ impl Mailbox {
         more
     }
 
+    /// How many letters all shards have sent.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
+    /// Memory of the rings in which mail comes and of what is kept for others, bytes, without what the mail says.
+    pub fn memory_bytes(&self) -> usize {
+        let rings = self.incoming.iter().map(|ring| ring.buffer().capacity());
+        let kept = self.outgoing.iter().map(|outgoing| outgoing.kept.capacity());
+        rings.chain(kept).sum::<usize>() * size_of::<Envelope>()
+    }
+
     /// Whether something waits to be received.
     pub fn has_mail(&self) -> bool {
         self.incoming.iter().any(|ring| !ring.is_empty())
@@ -124,6 +167,7 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throng_engine::mail::Letter;
 
     #[test]
     fn order_is_kept_when_a_ring_is_full() {
@@ -149,5 +193,18 @@ mod tests {
         }
         assert_eq!(seen, [0, 1, 2, 3, 4]);
         assert_eq!(sender.kept(), 0);
+    }
+
+    #[test]
+    fn letters_are_counted_by_their_receiver() {
+        let mut boxes = mailboxes(3, 2);
+        let letter = || Letter::LoginFailed { address: [127, 0, 0, 1].into() };
+        for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
+            let mut batch = MailBatch::new(ShardId(from));
+            (0..letters).for_each(|_| batch.push(letter()));
+            boxes[usize::from(from)].send(ShardId(to), Envelope::Batch(batch));
+        }
+        let traffic = boxes[0].traffic().clone();
+        assert_eq!([0, 1, 2].map(|to| traffic.to(ShardId(to))), [4, 10, 0]);
     }
 }

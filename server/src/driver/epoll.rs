@@ -8,18 +8,18 @@ use super::alarms::Alarms;
 use super::peer::{Door, arrivals, take_room};
 use super::sends::{NONE, Sends};
 use super::{
-    Cause, Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer,
-    Settings,
+    Cause, Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use throng_engine::slots::Slots;
 use throng_ring::sys;
+
+use crate::waits::{self, Mutex, Place};
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -103,13 +103,13 @@ impl Epoll {
         let epoll = sys::epoll_create()?;
         let slots = u64::from(settings.slots.min(settings.descriptors)).min(sys::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
-        let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::default() })?;
+        let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::new(Place::LockArrivals, Vec::new()) })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
         sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
-        Ok(Epoll {
+        let mut driver = Epoll {
             epoll,
-            events: Vec::with_capacity(EVENTS_PER_WAIT),
-            buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
+            events: Vec::new(),
+            buffer: Box::default(),
             slots: Slots::default(),
             free: Vec::new(),
             room_again: slots as i64 / 64,
@@ -120,7 +120,9 @@ impl Epoll {
             notices: VecDeque::new(),
             linger: settings.linger,
             peer,
-        })
+        };
+        driver.tune(&Tuning::default());
+        Ok(driver)
     }
 
     fn room(&self) -> &AtomicI64 {
@@ -232,11 +234,21 @@ impl Epoll {
     }
 
     /// Waits until something happens.
-    fn idle(&mut self, timeout: Option<Duration>, events: &mut Vec<libc::epoll_event>) -> io::Result<()> {
+    fn idle(
+        &mut self,
+        timeout: Option<Duration>,
+        events: &mut Vec<libc::epoll_event>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> io::Result<()> {
         if !self.peer.falls_asleep() {
             return sys::epoll_wait(&self.epoll, events, 0);
         }
-        sys::epoll_wait(&self.epoll, events, milliseconds(timeout))
+        let waited = {
+            let _at = waits::at(Place::Network);
+            sys::epoll_wait(&self.epoll, events, milliseconds(timeout))
+        };
+        on_event(Event::Slept);
+        waited
     }
 
     /// What comes after the last byte of a send.
@@ -510,7 +522,7 @@ impl Driver for Epoll {
         let waited = if busy {
             sys::epoll_wait(&self.epoll, &mut events, 0)
         } else {
-            self.idle(next.into_iter().chain(timeout).min(), &mut events)
+            self.idle(next.into_iter().chain(timeout).min(), &mut events, on_event)
         };
         let woken = self.peer.wakes_up();
         for event in &events {
@@ -631,9 +643,16 @@ impl Driver for Epoll {
         (self.slots.len() - self.free.len()) as u32
     }
 
-    fn tune(&mut self, events: usize) {
+    fn memory_bytes(&self) -> usize {
+        let events = self.events.capacity() * size_of::<libc::epoll_event>();
+        self.buffer.len() + events + self.slots.memory_bytes() + self.free.capacity() * 4 + self.sends.memory_bytes()
+    }
+
+    fn tune(&mut self, tuning: &Tuning) {
+        let tuning = tuning.bounded();
         // The kernel fills it to its capacity.
-        self.events = Vec::with_capacity(events.max(8));
+        self.events = Vec::with_capacity(tuning.events);
+        tuning.buffer(&mut self.buffer);
     }
 }
 

@@ -53,11 +53,11 @@ mod sends;
 mod tests;
 mod uring;
 
-pub use allocator::{give_back_memory, keep_no_free_pages};
+pub use allocator::{Allocator, committed_memory, give_back_memory, keep_no_free_pages};
 pub use choose::{Choice, Preference, choose};
 pub use listen::{shared_listener, shared_listeners};
 pub use peer::Peer;
-pub use sampler::{Registers, Sample, Sampler};
+pub use sampler::{HeapSampler, Kept, Registers, Sample, TimeSampler};
 pub use throng_engine::id::ConnId;
 pub use throng_ring::KEY_MAX;
 
@@ -115,7 +115,7 @@ pub enum Event<'a> {
     Received {
         /// From whom.
         conn: ConnId,
-        /// At most [`Settings::receive_buffer_bytes`].
+        /// At most [`Tuning::receive_buffer_bytes`].
         bytes: &'a mut [u8],
     },
     /// The kernel has taken all bytes of the send in flight: the next may go.
@@ -170,6 +170,8 @@ pub enum Event<'a> {
     },
     /// [`Peer::wake`] was called since the last `wait`; the last event of a `wait`.
     Woken,
+    /// The thread has slept in this `wait`, and is awake again: the first event of those that the sleep was for.
+    Slept,
 }
 
 /// Bounds of one driver.
@@ -183,20 +185,50 @@ pub struct Settings {
     /// Descriptors of the process that connections may take at most, where each takes one (epoll). What else the process
     /// opens needs some, too.
     pub descriptors: u32,
-    /// The thread's shared buffer for received bytes, in bytes; at least 64 KiB.
-    pub receive_buffer_bytes: usize,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
     pub linger: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            slots: 19_900,
-            table_slots: u32::MAX,
-            descriptors: u32::MAX,
-            receive_buffer_bytes: 256 << 10,
-            linger: Duration::from_secs(3),
+        Settings { slots: 19_900, table_slots: u32::MAX, descriptors: u32::MAX, linger: Duration::from_secs(3) }
+    }
+}
+
+/// What may change between two waits, for [`Driver::tune`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Events handed over by one `wait` at most, roughly, because a turn must end for the rest of the thread's work. At least 8, so
+    /// that there is room for connections of both sorts.
+    pub events: usize,
+    /// Of these, events of connections that are not favoured ([`Driver::favour`]) at most, roughly; at least 1. A storm of logins or
+    /// of ends makes no long turns for those who are there. Of no effect over epoll.
+    pub others: usize,
+    /// The thread's one buffer for received bytes; at least 64 KiB. One receive takes it all over epoll, and a share of it over
+    /// io_uring, where those of a batch stand side by side.
+    pub receive_buffer_bytes: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { events: 256, others: 32, receive_buffer_bytes: 256 << 10 }
+    }
+}
+
+impl Tuning {
+    /// Within its bounds.
+    fn bounded(self) -> Tuning {
+        Tuning {
+            events: self.events.max(8),
+            others: self.others.max(1),
+            receive_buffer_bytes: self.receive_buffer_bytes.max(64 << 10),
+        }
+    }
+
+    /// A buffer as large as it says, the old one if it is.
+    fn buffer(&self, old: &mut Box<[u8]>) {
+        if old.len() != self.receive_buffer_bytes {
+            *old = vec![0; self.receive_buffer_bytes].into_boxed_slice();
         }
     }
 }
@@ -275,8 +307,13 @@ pub trait Driver {
     /// Slots taken now.
     fn connections(&self) -> u32;
 
-    /// Hands over so many events a `wait` from now on, roughly; at least 8, so that there is room for connections of both sorts.
-    fn tune(&mut self, events: usize);
+    /// Memory of its tables and buffers, bytes, without what is being sent.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
+    /// Goes by these from the next `wait` on.
+    fn tune(&mut self, tuning: &Tuning);
 }
 
 impl Cause {
@@ -290,10 +327,6 @@ impl Cause {
 
 /// How long accepting rests after the process ran out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// Events handed over by one `wait` at most, roughly, until [`Driver::tune`] says otherwise: a turn must end for the rest of the
-/// thread's work.
-pub(crate) const EVENTS_PER_WAIT: usize = 256;
 
 /// Listeners of one driver at most.
 const LISTENERS_MAX: usize = 256;

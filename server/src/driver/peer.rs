@@ -2,9 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
 use throng_ring::sys;
+
+use crate::waits::{Mutex, MutexGuard};
 
 /// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
 #[derive(Clone)]
@@ -98,7 +101,7 @@ pub(super) fn take_room(room: &AtomicI64) -> bool {
     room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| (left > 0).then(|| left - 1)).is_ok()
 }
 
-/// The queue of arrivals; a thread that panicked holding it left it whole.
-pub(super) fn arrivals(queue: &Mutex<Vec<(u64, OwnedFd)>>) -> std::sync::MutexGuard<'_, Vec<(u64, OwnedFd)>> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
+/// The queue of arrivals.
+pub(super) fn arrivals(queue: &Mutex<Vec<(u64, OwnedFd)>>) -> MutexGuard<'_, Vec<(u64, OwnedFd)>> {
+    queue.lock()
 }

@@ -24,6 +24,11 @@ pub(super) struct Sends {
 }
 
 impl Sends {
+    /// Memory of the slab, bytes, without what is being sent.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Option<Sending>>() + self.free.capacity() * size_of::<u32>()
+    }
+
     /// Takes a send in, `done` bytes of which are with the kernel already.
     pub(super) fn insert(&mut self, bytes: Vec<u8>, done: usize) -> u32 {
         let sending = Some(Sending { bytes, done });

@@ -45,8 +45,9 @@ enum Seen {
     Woken,
 }
 
-fn keep(event: Event<'_>) -> Seen {
-    match event {
+/// None of what happens to no connection and to nobody's wish.
+fn keep(event: Event<'_>) -> Option<Seen> {
+    let seen = match event {
         Event::Accepted { conn, tag, peer } => Seen::Accepted(conn, tag, peer),
         Event::Received { conn, bytes } => Seen::Received(conn, bytes.to_vec()),
         Event::Sent { conn, buffer } => {
@@ -60,7 +61,9 @@ fn keep(event: Event<'_>) -> Seen {
         Event::DepartureFailed { conn, key, .. } => Seen::DepartureFailed(conn, key),
         Event::AcceptPaused { cause, .. } => Seen::AcceptPaused(cause),
         Event::Woken => Seen::Woken,
-    }
+        Event::Slept => return None,
+    };
+    Some(seen)
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -96,7 +99,7 @@ impl World {
 
     fn turn(&mut self, timeout: Duration) {
         let seen = &mut self.seen;
-        self.driver.wait(Some(timeout), &mut |event| seen.push(keep(event))).unwrap();
+        self.driver.wait(Some(timeout), &mut |event| seen.extend(keep(event))).unwrap();
     }
 
     /// Turns until `what` finds what it looks for among all events so far.

@@ -27,7 +27,7 @@ impl Other {
             let mut ended = Vec::new();
             while !stopped.load(Ordering::Acquire) {
                 let from = seen.len();
-                driver.wait(None, &mut |event| seen.push(keep(event))).unwrap();
+                driver.wait(None, &mut |event| seen.extend(keep(event))).unwrap();
                 for event in &seen[from..] {
                     match event {
                         Seen::Received(conn, bytes) => match waiting.get_mut(conn) {

@@ -29,6 +29,30 @@ fn echo(kind: On) {
     assert_eq!(world.driver.connections(), 1);
 }
 
+fn a_sleep_is_told_first_and_only_if_there_was_one(kind: On) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    world.quiet(20);
+    let wait = |world: &mut World, timeout_ms| {
+        let mut kinds = Vec::new();
+        let on_event = &mut |event: Event<'_>| kinds.push(matches!(event, Event::Slept));
+        world.driver.wait(Some(Duration::from_millis(timeout_ms)), on_event).unwrap();
+        kinds
+    };
+    assert!(wait(&mut world, 0).is_empty(), "it looked and did not sleep");
+    assert_eq!(wait(&mut world, 5), [true], "nothing else happened");
+    client.write_all(b"hello").unwrap();
+    let start = Instant::now();
+    let woken_by_bytes = loop {
+        let kinds = wait(&mut world, 20);
+        if kinds.len() > 1 {
+            break kinds;
+        }
+        assert!(start.elapsed() < PATIENCE, "no bytes from {conn:?}");
+    };
+    assert_eq!(woken_by_bytes, [true, false]);
+}
+
 fn an_empty_send_completes(kind: On) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
@@ -78,7 +102,7 @@ fn a_wait_hands_over_as_many_events_as_the_operator_wants(kind: On) {
     let mut world = World::new(kind);
     let mut all: Vec<(ConnId, TcpStream)> = (0..COUNT).map(|_| world.connect()).collect();
     let mut waits_for_all = |events: usize| {
-        world.driver.tune(events);
+        world.driver.tune(&Tuning { events, ..Tuning::default() });
         all.iter_mut().for_each(|(_, client)| client.write_all(b"hello").unwrap());
         let (mut told, mut waits) = (0, 0);
         while told < COUNT {
@@ -93,6 +117,30 @@ fn a_wait_hands_over_as_many_events_as_the_operator_wants(kind: On) {
     };
     assert!(waits_for_all(8) >= COUNT / 16);
     assert!(waits_for_all(256) < COUNT / 8, "and more again");
+}
+
+fn the_operator_changes_the_buffer_while_bytes_come(kind: On) {
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    let large = pattern(8 << 20);
+    let copy = large.clone();
+    let writer = std::thread::spawn(move || client.write_all(&copy).map(|()| client));
+    let (mut got, mut sizes) = (Vec::new(), [64 << 10, 1 << 20, 0, 200_000].into_iter().cycle());
+    while got.len() < large.len() {
+        let receive_buffer_bytes: usize = sizes.next().expect("without end");
+        world.driver.tune(&Tuning { receive_buffer_bytes, ..Tuning::default() });
+        world.seen.clear();
+        world.turn(PATIENCE);
+        for event in world.seen.drain(..) {
+            if let Seen::Received(from, bytes) = event {
+                assert_eq!(from, conn);
+                assert!(bytes.len() <= receive_buffer_bytes.max(64 << 10), "{} of {receive_buffer_bytes}", bytes.len());
+                got.extend(bytes);
+            }
+        }
+    }
+    assert!(got == large, "every byte in its place");
+    drop(writer.join().unwrap().unwrap());
 }
 
 fn split_and_large_reads(kind: On) {
@@ -265,7 +313,8 @@ fn a_time_out_is_kept(kind: On) {
 
 on_both! {
     a_wait_hands_over_as_many_events_as_the_operator_wants
+    the_operator_changes_the_buffer_while_bytes_come
     echo an_empty_send_completes a_second_send_in_flight_is_the_callers_error many_connections split_and_large_reads
     received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_reset_during_a_send_fails_it
-    pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
+    a_sleep_is_told_first_and_only_if_there_was_one pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
 }

@@ -217,7 +217,7 @@ impl Uring {
     pub(super) fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 64 << 10;
-        let room = (self.buffer.len() / LEAST).min(self.events_per_wait);
+        let room = (self.buffer.len() / LEAST).min(self.tuning.events);
         let others = self.ready.len().min(others_max).min(room.saturating_sub(self.favoured.len()).max(room / 2));
         let favoured = self.favoured.len().min(room - others);
         let count = favoured + others;

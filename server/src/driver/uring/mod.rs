@@ -23,7 +23,7 @@ use super::alarms::Alarms;
 use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
-    Close, ConnId, Driver, EVENTS_PER_WAIT, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings,
+    Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
 use accept::Listener;
 use conn::{BROKEN, CANCELLING, FAVOURED, Leaving, PAUSED, READABLE, Slot, State};
@@ -36,6 +36,8 @@ use std::time::Duration;
 use throng_engine::slots::Slots;
 use throng_ring::{Done, Op, Ring, Use, Word, sys};
 
+use crate::waits::{self, Place};
+
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
 const WORK_PER_ENTER: usize = 20;
@@ -43,10 +45,6 @@ const WORK_PER_ENTER: usize = 20;
 /// Polls and accepts looked at in one `wait`, about. More than can be received from: who is favoured may be behind many
 /// who are not.
 const FIRED_PER_WAIT: usize = 1024;
-
-/// Of the events of one `wait` at most those of connections that are not favoured, about: a storm of logins or of ends
-/// makes no long turns for those who are there.
-const OTHERS_PER_WAIT: usize = 32;
 
 /// Slots of one driver at most: they have 24 bits, and all tables are made equal.
 const SLOTS_MAX: u32 = 1 << 23;
@@ -83,7 +81,7 @@ pub(super) struct Uring {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
-    events_per_wait: usize,
+    tuning: Tuning,
     peer: Peer,
 }
 
@@ -110,16 +108,17 @@ impl Uring {
             favoured: VecDeque::new(),
             ready: VecDeque::new(),
             again: Vec::new(),
-            buffer: vec![0; settings.receive_buffer_bytes.max(64 << 10)].into_boxed_slice(),
+            buffer: Box::default(),
             chunk: 0,
             receiving: 0,
             departing: HashMap::new(),
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
-            events_per_wait: EVENTS_PER_WAIT,
+            tuning: Tuning::default(),
             peer,
         };
+        driver.tune(&Tuning::default());
         driver.watch_peer();
         Ok(driver)
     }
@@ -167,12 +166,12 @@ impl Uring {
     /// Receives from all that have something, and accepts all that wait.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let (mut handed, mut others) = (0, 0);
-        while handed < self.events_per_wait
-            && (!self.favoured.is_empty()
-                || others < OTHERS_PER_WAIT && (!self.ready.is_empty() || self.more_to_accept))
+        let others_max = self.tuning.others;
+        while handed < self.tuning.events
+            && (!self.favoured.is_empty() || others < others_max && (!self.ready.is_empty() || self.more_to_accept))
         {
             others += usize::from(std::mem::take(&mut self.more_to_accept));
-            others += self.queue_receives(OTHERS_PER_WAIT.saturating_sub(others));
+            others += self.queue_receives(others_max.saturating_sub(others));
             handed += self.receiving.max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
@@ -223,11 +222,16 @@ impl Uring {
     }
 
     /// Waits until something happens.
-    fn idle(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    fn idle(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         if !self.peer.falls_asleep() {
             return self.ring.poll();
         }
-        self.ring.sleep(timeout)
+        let slept = {
+            let _at = waits::at(Place::Network);
+            self.ring.sleep(timeout)
+        };
+        on_event(Event::Slept);
+        slept
     }
 
     /// An open connection.
@@ -263,7 +267,7 @@ impl Driver for Uring {
         if busy {
             self.ring.poll()?;
         } else {
-            self.idle(next.into_iter().chain(timeout).min())?;
+            self.idle(next.into_iter().chain(timeout).min(), on_event)?;
         }
         let woken = self.peer.wakes_up();
         self.reap(on_event);
@@ -351,8 +355,19 @@ impl Driver for Uring {
         self.used
     }
 
-    fn tune(&mut self, events: usize) {
-        self.events_per_wait = events.max(8);
+    fn memory_bytes(&self) -> usize {
+        let queues = self.favoured.capacity() + self.ready.capacity() + self.again.capacity();
+        self.buffer.len()
+            + self.slots.memory_bytes()
+            + self.sends.memory_bytes()
+            + queues * size_of::<ConnId>()
+            + self.done.capacity() * size_of::<Done>()
+    }
+
+    fn tune(&mut self, tuning: &Tuning) {
+        self.tuning = tuning.bounded();
+        // No receive is pending between two waits: the buffer is nobody's.
+        self.tuning.buffer(&mut self.buffer);
     }
 }
 

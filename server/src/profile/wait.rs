@@ -1,0 +1,276 @@
+//! Where threads wait: waits that the threads themselves tell (`waits`), counted while the profile runs; time on a core and time
+//! without one, from the kernel; and, sampled, what the kernel says of threads that tell nothing.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::Watch;
+use crate::waits::kernel::{Task, tasks};
+use crate::waits::{self, Count, Counting, Look, Pattern, Place, Stuck, Tally};
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Threads that are asked of the kernel in one look, at the most: each takes some ten microseconds.
+const ASKED_MAX: usize = 256;
+
+/// Rows at the most: the longest stay. An answer on the control socket has room for as many.
+const ROWS_MAX: usize = 2_000;
+
+/// Of all threads with a name, the waits at a place.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// Name of the thread, or of several.
+    pub thread: String,
+    /// How many have this name.
+    pub threads: u64,
+    /// The place; a function of the kernel when `sort` is `kernel`.
+    pub place: String,
+    /// `lock`, `rest`, `channel`, `sleep`, `sync`, `write`, `read`; `core` for time on a core or without one; `kernel` for what was
+    /// sampled.
+    pub sort: String,
+    /// Waits that ended, slices on a core, or samples.
+    pub count: u64,
+    /// Milliseconds, all together; what is under way at the end as well.
+    pub total_ms: f64,
+    /// Of the time of all threads of this name, 0 to 1.
+    pub share: f64,
+    /// Microseconds, mean of those that ended.
+    pub mean_us: f64,
+    /// Of a hundred waits 99 were no longer, microseconds, to a factor of four.
+    pub p99_us: Option<f64>,
+    /// The longest, microseconds.
+    pub worst_us: Option<f64>,
+    /// Seconds that one has been there at the end, at least; none if nobody is there.
+    pub now_s: Option<f64>,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WaitPage {
+    /// Seconds that were looked at.
+    pub seconds: f64,
+    /// What stands still at the end, the longest first.
+    pub stuck: Vec<Stuck>,
+    /// By thread, then the longest total first.
+    pub rows: Vec<Row>,
+    /// Rows that had no room.
+    pub left_out: u64,
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Rows under way, by thread's name and place.
+struct Rows {
+    rows: HashMap<(String, String), Row>,
+    /// How many threads there are of a name.
+    threads: HashMap<String, u64>,
+    pattern: Pattern,
+}
+
+impl Rows {
+    /// The row, if it is meant.
+    fn row(&mut self, thread: &str, place: &str, sort: &str) -> Option<&mut Row> {
+        if !self.pattern.fits(thread) && !self.pattern.fits(place) {
+            return None;
+        }
+        let new = || Row { thread: thread.into(), place: place.into(), sort: sort.into(), ..Row::default() };
+        Some(self.rows.entry((thread.to_owned(), place.to_owned())).or_insert_with(new))
+    }
+
+    fn counted(&mut self, thread: &str, place: Place, all: &Count) {
+        if all.count == 0 {
+            return;
+        }
+        let Some(row) = self.row(thread, place.name(), place.sort().name()) else { return };
+        row.count = all.count;
+        row.total_ms = millis(all.total);
+        row.mean_us = micros(all.total) / all.count as f64;
+        row.p99_us = all.p99().map(micros);
+        row.worst_us = Some(micros(all.worst));
+    }
+
+    /// Who is at a place at the end: waits that have not ended are in the total as far as they were seen.
+    fn now(&mut self, look: &Look, elapsed: Duration) {
+        for standing in &look.threads {
+            let Some(place) = standing.place else { continue };
+            let Some(row) = self.row(&standing.thread, place.name(), place.sort().name()) else { continue };
+            let longest = row.now_s.unwrap_or(0.0).max(standing.since.as_secs_f64());
+            row.now_s = Some(longest);
+            row.total_ms += millis(standing.since.min(elapsed));
+        }
+    }
+
+    /// Time on a core and time without one.
+    fn cores(&mut self, thread: &str, before: &Task, after: &Task) {
+        let slices = after.slices.saturating_sub(before.slices);
+        let of_time = [("on a core", after.ran, before.ran), ("wants a core", after.waited, before.waited)];
+        for (place, now, then) in of_time {
+            let spent = now.saturating_sub(then);
+            if spent.is_zero() {
+                continue;
+            }
+            let Some(row) = self.row(thread, place, "core") else { continue };
+            row.count += slices;
+            row.total_ms += millis(spent);
+        }
+    }
+
+    /// Samples of a thread that tells nothing.
+    fn sampled(&mut self, thread: &str, place: &str, samples: u64, every: Duration) {
+        let Some(row) = self.row(thread, place, "kernel") else { return };
+        row.count += samples;
+        row.total_ms += millis(every) * samples as f64;
+    }
+
+    /// Shares and means, in order.
+    fn finish(self, elapsed: Duration) -> (Vec<Row>, u64) {
+        let mut rows: Vec<Row> = self.rows.into_values().filter(|row| row.count > 0 || row.now_s.is_some()).collect();
+        for row in &mut rows {
+            row.threads = self.threads.get(&row.thread).copied().unwrap_or(1);
+            row.share = (row.total_ms / millis(elapsed) / row.threads as f64).min(1.0);
+            if row.mean_us == 0.0 && row.count > 0 {
+                row.mean_us = row.total_ms * 1e3 / row.count as f64;
+            }
+        }
+        rows.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
+        let left_out = rows.len().saturating_sub(ROWS_MAX) as u64;
+        rows.truncate(ROWS_MAX);
+        rows.sort_by(|a, b| a.thread.cmp(&b.thread).then(b.total_ms.total_cmp(&a.total_ms)));
+        (rows, left_out)
+    }
+}
+
+/// What the kernel said, look by look.
+#[derive(Default)]
+struct Sampled {
+    /// By thread's number and what it did.
+    samples: HashMap<(i32, String), u64>,
+    names: HashMap<i32, String>,
+    /// What was told of each when it was seen first.
+    first: HashMap<i32, Task>,
+    looks: u64,
+}
+
+impl Sampled {
+    /// Asks of threads that are at no place.
+    fn look(&mut self, look: &Look, own: i32) {
+        self.looks += 1;
+        let told = |tid: &i32| look.threads.iter().any(|standing| standing.tid == *tid && standing.place.is_some());
+        for tid in tasks().into_iter().filter(|tid| *tid != own && !told(tid)).take(ASKED_MAX) {
+            let Some(task) = Task::of(tid) else { continue };
+            let doing = match (task.state, &task.channel) {
+                ('R', _) => None,
+                ('S' | 'D' | 'I', Some(channel)) => Some(channel.clone()),
+                ('S' | 'I', None) => Some("asleep".to_owned()),
+                _ => Some(task.doing()),
+            };
+            if let Some(doing) = doing {
+                *self.samples.entry((tid, doing)).or_default() += 1;
+            }
+            self.names.insert(tid, task.name);
+        }
+    }
+}
+
+/// Looks at all threads but this one until the watch says so.
+pub(super) fn run(watch: &Watch, only: &str) -> WaitPage {
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let began = Instant::now();
+    let counting = Counting::start(Pattern::new(only));
+    let before: HashMap<i32, Tally> = waits::tallies().into_iter().map(|tally| (tally.tid, tally)).collect();
+    let mut sampled = Sampled::default();
+    for tid in tasks() {
+        sampled.first.extend(Task::of(tid).map(|task| (tid, task)));
+    }
+    while !watch.is_over() {
+        std::thread::sleep(LOOK_EVERY.min(watch.left()));
+        sampled.look(&waits::look(), own);
+        watch.note(sampled.looks, 0);
+    }
+    // In this order, so that no wait is both among those that ended and among those under way.
+    let (after, look) = (waits::tallies(), waits::look());
+    drop(counting);
+    let elapsed = began.elapsed();
+    let rows = found(&look, &before, &after, &sampled, elapsed, only, own);
+    let (rows, left_out) = rows.finish(elapsed);
+    WaitPage { seconds: elapsed.as_secs_f64(), stuck: waits::stuck(&look), rows, left_out }
+}
+
+/// Puts together what was counted, what the kernel says of all, and what was sampled.
+fn found(
+    look: &Look,
+    before: &HashMap<i32, Tally>,
+    after: &[Tally],
+    sampled: &Sampled,
+    elapsed: Duration,
+    only: &str,
+    own: i32,
+) -> Rows {
+    let mut rows = Rows { rows: HashMap::new(), threads: HashMap::new(), pattern: Pattern::new(only) };
+    let mut counts: HashMap<(&str, usize), Count> = HashMap::new();
+    for tally in after.iter().filter(|tally| tally.tid != own) {
+        for (place, count) in tally.counts.iter().enumerate() {
+            let new = before.get(&tally.tid).map_or(*count, |before| count.since(&before.counts[place]));
+            counts.entry((&*tally.thread, place)).or_default().add(&new);
+        }
+    }
+    for ((thread, place), count) in &counts {
+        rows.counted(thread, Place::ALL[*place], count);
+    }
+    rows.now(look, elapsed);
+    let listed = |tid: i32| look.threads.iter().find(|standing| standing.tid == tid).map(|s| s.thread.to_string());
+    for tid in tasks().into_iter().filter(|tid| *tid != own) {
+        let Some(task) = Task::of(tid) else { continue };
+        let name = listed(tid).unwrap_or_else(|| task.name.clone());
+        *rows.threads.entry(name.clone()).or_default() += 1;
+        // Of one that has begun meanwhile all counts.
+        let none = Task::default();
+        rows.cores(&name, sampled.first.get(&tid).unwrap_or(&none), &task);
+    }
+    let every = elapsed / u32::try_from(sampled.looks.max(1)).unwrap_or(u32::MAX);
+    for ((tid, doing), samples) in &sampled.samples {
+        let name = listed(*tid).or_else(|| sampled.names.get(tid).cloned()).unwrap_or_default();
+        rows.sampled(&name, doing, *samples, every);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    #[test]
+    fn what_threads_tell_and_what_the_kernel_knows_stand_side_by_side() {
+        let (end, ended) = sync_channel::<()>(0);
+        let told = waits::spawn("test-profile-1", move || {
+            while ended.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                let _at = waits::at(Place::TableRoom);
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        let (silent_end, silent_ended) = sync_channel::<()>(0);
+        let silent = std::thread::Builder::new().name("test-silent".into()).spawn(move || silent_ended.recv());
+        let page = run(&Watch::new(1), "test-*");
+        drop((end, silent_end));
+        told.expect("a thread").join().expect("it ends");
+        assert!(silent.expect("a thread").join().expect("it ends").is_err());
+        let row = |thread: &str, sort: &str| page.rows.iter().find(|row| row.thread == thread && row.sort == sort);
+        let waited = row("test-profile-1", "sleep").expect("it tells");
+        assert_eq!((&*waited.place, waited.threads), ("table room", 1));
+        assert!(waited.count > 5 && waited.share > 0.5 && waited.share <= 1.0, "{waited:?}");
+        assert!(waited.mean_us >= 3_000.0 && waited.worst_us >= waited.p99_us, "{waited:?}");
+        let slept = row("test-silent", "kernel").expect("the kernel knows");
+        assert!(slept.share > 0.5, "{slept:?}");
+        assert!(page.rows.iter().all(|row| row.thread.starts_with("test-")), "{:?}", page.rows);
+    }
+}

@@ -1,0 +1,166 @@
+//! The places where threads of the server wait: one table, from which the profile, the dashboard and the log have their names.
+
+/// What sort of a wait it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sort {
+    /// It is to be had by one at a time.
+    Lock,
+    /// Until there is something to do: no wait that anybody suffers from.
+    Rest,
+    /// For room in a queue, or an answer from one.
+    Channel,
+    /// For a time to pass.
+    Sleep,
+    /// For a device to have what was written.
+    Sync,
+    /// For a file to take what is written.
+    Write,
+    /// For a file.
+    Read,
+}
+
+impl Sort {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sort::Lock => "lock",
+            Sort::Rest => "rest",
+            Sort::Channel => "channel",
+            Sort::Sleep => "sleep",
+            Sort::Sync => "sync",
+            Sort::Write => "write",
+            Sort::Read => "read",
+        }
+    }
+}
+
+/// A thread that rests may do so for ever.
+const EVER: u64 = u64::MAX;
+
+/// Declares [`Place`] and what is said of each: name, sort, milliseconds after which a thread that has not left it is worth a
+/// word, and a sentence that goes on behind "it waits".
+macro_rules! places {
+    ($($place:ident, $name:literal, $sort:ident, $patience_ms:expr, $help:literal;)*) => {
+        /// Where a thread waits.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum Place {
+            $(#[doc = concat!("It waits ", $help, ".")] $place,)*
+        }
+
+        impl Place {
+            /// All of them, locks first.
+            pub const ALL: &[Place] = &[$(Place::$place,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Place::$place => $name,)* }
+            }
+
+            /// Its sort.
+            pub fn sort(self) -> Sort {
+                match self { $(Place::$place => Sort::$sort,)* }
+            }
+
+            /// Milliseconds after which a thread that has not left it is worth a word.
+            pub(super) fn patience_ms(self) -> u64 {
+                match self { $(Place::$place => $patience_ms,)* }
+            }
+
+            /// What it is, behind "it waits".
+            pub fn help(self) -> &'static str {
+                match self { $(Place::$place => $help,)* }
+            }
+        }
+    };
+}
+
+places! {
+    // Locks: held for a moment, so that a second is long.
+    LockKnobs, "lock knobs", Lock, 1_000, "to read or set the knobs";
+    LockTurning, "lock turning", Lock, 1_000, "until a change of knobs before its own is with all shards";
+    LockBackup, "lock backup", Lock, 1_000, "to see how far a backup is";
+    LockProfile, "lock profile", Lock, 1_000, "to see how far a profile is";
+    LockTraces, "lock traces", Lock, 1_000, "to see which users' stanzas are traced";
+    LockEvents, "lock events", Lock, 1_000, "to note or list what operators did";
+    LockTurns, "lock turns", Lock, 1_000, "to see which shards turn";
+    LockLsm, "lock lsm", Lock, 1_000, "to write to the store while another thread does";
+    LockRows, "lock rows", Lock, 1_000, "for the rows in memory while they are copied or added to";
+    LockSpare, "lock spare", Lock, 1_000, "for the memory of the next memory table";
+    LockFilters, "lock filters", Lock, 1_000, "for the filters of tables";
+    LockTables, "lock tables", Lock, 1_000, "until tables are listed";
+    LockWorker, "lock worker", Lock, 1_000, "to give work to a thread of the store or to take it";
+    LockArrivals, "lock arrivals", Lock, 1_000, "to hand a socket over to another shard or to take it";
+
+    // Shards.
+    Network, "network", Rest, 1_000, "for its clients, mail, or the next sweep";
+    Congested, "congested", Sleep, 1_000, "until another shard, the committer or the disk has room for what it has";
+    CommitRoom, "commit queue", Channel, 1_000, "for room in its queue to the committer";
+
+    // The store.
+    Batches, "batches", Rest, EVER, "for writes to commit";
+    JournalWrite, "journal write", Write, 1_000, "until the journal's file has taken a group of writes";
+    JournalSync, "journal sync", Sync, 1_000, "until the device has a group of writes: nothing of these turns is answered before";
+    SegmentSync, "segment sync", Sync, 1_000, "until a segment of the journal has begun or ended";
+    DiskSpace, "disk space", Sleep, 10_000, "for space on the device";
+    MergePace, "merge pace", Sleep, 1_000, "because tables are merged more slowly than rows come";
+    TableRoom, "table room", Sleep, 1_000, "for rows in memory to become a table";
+    TableWrite, "table write", Write, 60_000, "until a table has been written";
+    TableMerge, "table merge", Write, 600_000, "until tables have been merged";
+    Requests, "read requests", Rest, EVER, "for reads of the store that shards ask for";
+    TableRead, "table read", Read, 1_000, "for rows of the store";
+    TableWork, "table work", Rest, EVER, "for tables to write or to merge";
+
+    // Around them.
+    Jobs, "jobs", Rest, EVER, "for passwords to check";
+    Clients, "control clients", Rest, EVER, "for somebody at the control socket";
+    ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to a question of the operator's";
+    Wishes, "wishes", Rest, EVER, "for a signal, an order, or a knob to put back";
+    Interval, "interval", Rest, EVER, "for its next look";
+}
+
+impl Place {
+    /// The place with this number.
+    pub(super) fn from_number(number: u8) -> Option<Place> {
+        Place::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Places that are locks, the first of all.
+pub(super) const LOCKS: usize = Place::LockArrivals as usize + 1;
+
+/// All places.
+pub(super) const PLACES: usize = Place::ALL.len();
+
+/// Places that are always counted: a sync takes some thousand times as long as to count it, and the dashboard goes by them.
+pub(super) const ALWAYS: u64 = {
+    let mut mask = 0;
+    let mut at = 0;
+    while at < PLACES {
+        if matches!(Place::ALL[at], Place::JournalSync) {
+            mask |= 1 << at;
+        }
+        at += 1;
+    }
+    mask
+};
+
+// A mask of places has 64 bits.
+const _: () = assert!(PLACES <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_has_a_name_of_its_own_and_locks_come_first() {
+        let names: std::collections::BTreeSet<_> = Place::ALL.iter().map(|place| place.name()).collect();
+        assert_eq!(names.len(), PLACES);
+        for (number, place) in Place::ALL.iter().enumerate() {
+            assert_eq!(Place::from_number(number as u8), Some(*place));
+            assert_eq!(place.sort() == Sort::Lock, number < LOCKS, "{place:?}");
+            assert_eq!(place.name().starts_with("lock "), number < LOCKS, "{place:?}");
+        }
+        assert_eq!(Place::from_number(u8::MAX), None);
+    }
+}
