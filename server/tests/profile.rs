@@ -1,6 +1,8 @@
 //! `throng ctl profile` against `throng serve` under load, as processes, on both drivers.
 
 mod support;
+#[path = "support/uring.rs"]
+mod uring;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -8,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::support::{Server, THRONG, good, read, throng};
+use crate::uring::has_uring;
 
 fn folder(server: &Server) -> String {
     server.data.path().join("data").to_str().expect("a plain path").to_owned()
@@ -22,8 +25,12 @@ fn load(server: &Server) -> (Child, std::path::PathBuf) {
     (load.expect("throng load starts"), out)
 }
 
+fn profile_of(what: &str, server: &Server, further: &[&str]) -> std::process::Output {
+    throng(&[&["ctl", "profile", what, "--data", &folder(server)], further].concat())
+}
+
 fn profile(server: &Server, further: &[&str]) -> std::process::Output {
-    throng(&[&["ctl", "profile", "cpu", "--data", &folder(server)], further].concat())
+    profile_of("cpu", server, further)
 }
 
 /// Samples by thread of folded stacks.
@@ -64,6 +71,86 @@ fn signals_break_nothing_and_name_who_works(driver: &str) {
     assert!(folded.contains("throng_engine::shard"), "{folded}");
 }
 
+/// Logins make what stays as long as they do, and what is freed at once.
+fn memory_is_told_by_who_asked_for_it(driver: &str) {
+    let server = Server::start_with(&["--driver", driver]);
+    let (mut load, result) = load(&server);
+    let output = profile_of("alloc", &server, &["--seconds", "4", "--step-bytes", "4096", "--json"]);
+    good(&output);
+    assert!(load.wait().expect("it ends").success(), "{}", read(&result));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let stacks = answer["stacks"].as_array().expect("stacks");
+    let sum = |of: &str| stacks.iter().map(|stack| stack[of].as_u64().unwrap_or(0)).sum::<u64>();
+    let (count, kept) = (sum("count"), sum("kept"));
+    assert!(count > 1 << 20 && kept > 0 && kept < count, "{count} and of that {kept}");
+    let of_shards = |stack: &&Value| stack["thread"].as_str().is_some_and(|name| name.starts_with("shard-"));
+    let shards: Vec<&Value> = stacks.iter().filter(of_shards).collect();
+    let text = serde_json::to_string(&shards).expect("JSON");
+    assert!(text.contains("throng_engine::shard"), "{text:.2000}");
+    assert!(
+        !text.contains("sampler::heap") && !text.contains("__rust_alloc"),
+        "the allocator's own frames are left out"
+    );
+    assert!(!stacks.iter().any(|stack| stack["thread"] == "profile"), "the sampler leaves itself out");
+}
+
+#[test]
+fn memory_is_told_by_who_asked_for_it_on_epoll() {
+    memory_is_told_by_who_asked_for_it("epoll");
+}
+
+#[test]
+fn memory_is_told_by_who_asked_for_it_on_io_uring() {
+    if has_uring() {
+        memory_is_told_by_who_asked_for_it("uring");
+    }
+}
+
+#[test]
+fn memory_is_drawn_and_a_wrong_step_is_refused() {
+    let server = Server::start_with(&[]);
+    let svg = server.data.path().join("alloc.svg");
+    let (mut load, _) = load(&server);
+    let out = ["--seconds", "3", "--step-bytes", "8192", "--kept", "--out", svg.to_str().expect("a plain path")];
+    good(&profile_of("alloc", &server, &out));
+    assert!(load.wait().expect("it ends").success());
+    let picture = read(&svg);
+    assert!(picture.contains("<svg") && picture.contains("memory kept, by thread"), "{picture:.300}");
+    assert!(picture.contains("bytes"), "{picture:.300}");
+    for wrong in ["0", "1023", "2000000000"] {
+        assert_eq!(profile_of("alloc", &server, &["--step-bytes", wrong]).status.code(), Some(2), "{wrong}");
+    }
+}
+
+/// Wherever it runs: what the machine has is counted of each thread, and what it has not is named with a reason.
+#[test]
+fn what_the_processor_counts_is_told_or_why_it_is_not() {
+    let server = Server::start_with(&[]);
+    let (mut load, _) = load(&server);
+    let output = profile_of("counters", &server, &["--seconds", "2", "--json"]);
+    good(&output);
+    assert!(load.wait().expect("it ends").success());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (threads, missing) = (&answer["threads"], answer["missing"].as_object().expect("reasons"));
+    for event in ["task-clock", "context-switches", "page-faults", "cycles", "instructions", "cache-misses", "branches"]
+    {
+        let counted = threads["shard-0"][event].as_u64();
+        match missing.get(event).and_then(Value::as_str) {
+            Some(why) => assert!(counted.is_none() && why.len() > 20, "{event}: {why}, {counted:?}"),
+            None => assert!(counted.is_some(), "{event}: {answer}"),
+        }
+    }
+    if !missing.contains_key("task-clock") {
+        let nanoseconds = threads["shard-0"]["task-clock"].as_u64().expect("counted");
+        assert!((1_000_000..2_500_000_000).contains(&nanoseconds), "{nanoseconds}");
+    }
+    let table = profile_of("counters", &server, &["--seconds", "1"]);
+    good(&table);
+    assert!(String::from_utf8_lossy(&table.stdout).starts_with("THREAD"), "{table:?}");
+    let said = String::from_utf8_lossy(&table.stderr).into_owned();
+    assert_eq!(said.contains("not counted: "), !missing.is_empty(), "{said}");
+}
+
 #[test]
 fn signals_break_nothing_and_name_who_works_on_epoll() {
     signals_break_nothing_and_name_who_works("epoll");
@@ -71,15 +158,9 @@ fn signals_break_nothing_and_name_who_works_on_epoll() {
 
 #[test]
 fn signals_break_nothing_and_name_who_works_on_io_uring() {
-    let data = tempfile::tempdir().expect("a folder");
-    let folder = data.path().to_str().expect("a plain path");
-    let none = ["serve", "--data", folder, "--c2s", "192.0.2.1:1", "--c2s-tls", "off", "--driver", "uring"];
-    let said = String::from_utf8_lossy(&throng(&none).stderr).into_owned();
-    if said.contains("io_uring") {
-        println!("not tested: {said}");
-        return;
+    if has_uring() {
+        signals_break_nothing_and_name_who_works("uring");
     }
-    signals_break_nothing_and_name_who_works("uring");
 }
 
 #[test]

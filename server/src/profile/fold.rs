@@ -11,8 +11,15 @@ pub struct Named {
     pub thread: String,
     /// Functions, outermost first.
     pub frames: Vec<String>,
-    /// Samples.
+    /// Samples, or bytes.
     pub count: u64,
+    /// Of the bytes those that were not freed again.
+    #[serde(skip_serializing_if = "is_none")]
+    pub kept: u64,
+}
+
+fn is_none(kept: &u64) -> bool {
+    *kept == 0
 }
 
 /// A line a stack, `thread;outer;inner count`: the form that flame graph tools share. Equal stacks are added up.
@@ -26,14 +33,15 @@ pub fn folded(stacks: &[Named]) -> Vec<String> {
     sums.into_iter().map(|(stack, count)| format!("{stack} {count}")).collect()
 }
 
-/// Draws a flame graph: width is samples, threads stand at the bottom.
+/// Draws a flame graph: width is counts of the unit, threads stand at the bottom.
 ///
 /// # Errors
 /// There is nothing to draw, or `into` cannot be written.
-pub fn draw(stacks: &[Named], title: &str, subtitle: &str, into: impl Write) -> io::Result<()> {
+pub fn draw(stacks: &[Named], unit: &str, title: &str, subtitle: &str, into: impl Write) -> io::Result<()> {
     let mut options = flamegraph::Options::default();
     options.title = title.to_owned();
     options.subtitle = Some(subtitle.to_owned());
+    options.count_name = unit.to_owned();
     options.deterministic = true;
     let lines = folded(stacks);
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), into)

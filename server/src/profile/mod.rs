@@ -2,32 +2,52 @@
 //!
 //! ```text
 //! throng ctl profile --> admin --> Profiles (one at a time) --> thread "profile" (nice 19) --> cpu   driver's sampler -> unwind
-//!        symbols, fold <-- stacks of addresses                                                 wait  /proc, marks
+//!        symbols, fold <-- stacks of addresses                                                 alloc          "
+//!                    tables                                                                    counters  perf_event_open(2)
+//!                                                                                              wait  waits, /proc
 //! ```
 //!
 //! The server takes samples and adds up equal ones; what addresses are called is found out by the command, in its own process.
 //! While nobody profiles, nothing of this runs and no memory is held. The room knows threads and places; it never learns who
 //! asked, and touches no shard.
 
-pub mod cpu;
+mod alloc;
+pub mod counters;
+mod cpu;
 pub mod fold;
+pub mod stacks;
 pub mod symbols;
-mod unwind;
+pub mod unwind;
+pub mod wait;
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use cpu::CpuPage;
+use counters::Counted;
+use stacks::{Found, Page};
+use wait::WaitPage;
+
+use crate::waits::{self, Mutex, Place, Stuck};
 
 /// Longest profile, seconds.
 pub const SECONDS_MAX: u64 = 300;
 
 /// Most samples a second of CPU time of a thread.
 pub const HZ_MAX: u32 = 1_000;
+
+/// Least and most bytes between two samples of [`Plan::Alloc`].
+pub const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 30;
+
+/// Longest pattern of names, bytes.
+pub const PATTERN_BYTES_MAX: usize = 256;
+
+/// How often samples are taken out: the ring holds those of 64 busy threads at 99 Hz for four times as long.
+const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
 /// A profile that nobody has asked about for so long ends.
 const ABANDONED_AFTER: Duration = Duration::from_secs(10);
@@ -43,6 +63,75 @@ pub enum Plan {
         /// Samples a second of CPU time of each thread, 1 to [`HZ_MAX`].
         hz: u32,
     },
+    /// What allocates memory.
+    Alloc {
+        /// 1 to [`SECONDS_MAX`].
+        seconds: u64,
+        /// Mean bytes between two samples of a thread, in [`STEP_BYTES`].
+        step: u64,
+    },
+    /// What the processor counts of each thread.
+    Counters {
+        /// 1 to [`SECONDS_MAX`].
+        seconds: u64,
+    },
+    /// Where threads wait.
+    Wait {
+        /// 1 to [`SECONDS_MAX`].
+        seconds: u64,
+        /// Threads and places whose names contain this, or are of this form (`*`, `?`); all if it is empty. At most
+        /// [`PATTERN_BYTES_MAX`].
+        only: String,
+    },
+}
+
+impl Plan {
+    fn seconds(&self) -> u64 {
+        match self {
+            Plan::Cpu { seconds, .. }
+            | Plan::Alloc { seconds, .. }
+            | Plan::Counters { seconds }
+            | Plan::Wait { seconds, .. } => *seconds,
+        }
+    }
+
+    /// What is wrong with it.
+    fn fault(&self) -> Option<String> {
+        if !(1..=SECONDS_MAX).contains(&self.seconds()) {
+            return Some(format!("a profile takes 1 to {SECONDS_MAX} seconds"));
+        }
+        match self {
+            Plan::Cpu { hz, .. } if !(1..=HZ_MAX).contains(hz) => Some(format!("1 to {HZ_MAX} samples a second")),
+            Plan::Alloc { step, .. } if !STEP_BYTES.contains(step) => {
+                Some(format!("a sample every {} to {} bytes", STEP_BYTES.start(), STEP_BYTES.end()))
+            }
+            Plan::Wait { only, .. } if only.len() > PATTERN_BYTES_MAX => {
+                Some(format!("a pattern has at most {PATTERN_BYTES_MAX} bytes"))
+            }
+            _ => None,
+        }
+    }
+
+    fn run(&self, watch: &Watch, others: &Others) -> io::Result<Outcome> {
+        match self {
+            Plan::Cpu { hz, .. } => cpu::run(watch, *hz).map(Outcome::Stacks),
+            Plan::Alloc { step, .. } => alloc::run(watch, *step).map(Outcome::Stacks),
+            Plan::Counters { .. } => counters::run(watch).map(Outcome::Counted),
+            Plan::Wait { only, .. } => {
+                let mut page = wait::run(watch, only);
+                page.stuck.extend((others.0)());
+                Ok(Outcome::Waits(page))
+            }
+        }
+    }
+}
+
+/// What a profile has found.
+#[derive(Debug)]
+enum Outcome {
+    Stacks(Found),
+    Counted(Counted),
+    Waits(WaitPage),
 }
 
 /// What can be asked of [`Profiles`].
@@ -53,9 +142,9 @@ pub enum Ask {
     Begin(Plan),
     /// How far it is. Whoever began one asks at least every ten seconds; otherwise it ends.
     Progress {},
-    /// The stacks of one that has ended, a page from the one numbered `from` on. The last page ends the profile.
-    Stacks {
-        /// 0, or [`CpuPage::next`].
+    /// What one that has ended has found: of stacks a page from the one numbered `from` on. The last page ends the profile.
+    Found {
+        /// 0, or [`Page::next`].
         from: usize,
     },
 }
@@ -67,7 +156,11 @@ pub enum Told {
     /// How far it is.
     Progress(Progress),
     /// Stacks.
-    Stacks(CpuPage),
+    Stacks(Page),
+    /// What the processor has counted.
+    Counted(Counted),
+    /// Waits.
+    Waits(WaitPage),
 }
 
 /// How far a profile is.
@@ -129,6 +222,11 @@ impl Watch {
         self.dropped.store(dropped, Ordering::Relaxed);
     }
 
+    /// Time until it is over, if somebody waits for it until then.
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_sub(self.started.elapsed())
+    }
+
     fn progress(&self) -> Progress {
         let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.asked_ms.store(elapsed_ms, Ordering::Relaxed);
@@ -141,12 +239,10 @@ impl Watch {
     }
 }
 
-type Outcome = Result<cpu::Found, String>;
-
 #[derive(Debug)]
 struct Job {
     watch: Arc<Watch>,
-    outcome: Arc<Mutex<Option<Outcome>>>,
+    outcome: Arc<Mutex<Option<Result<Outcome, String>>>>,
 }
 
 impl Job {
@@ -162,52 +258,76 @@ impl Job {
 }
 
 /// The profiles of a process: none or one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Profiles {
     job: Mutex<Option<Job>>,
+    others: Others,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// What stands still beside threads and locks, as others know it.
+#[derive(Clone)]
+struct Others(Arc<dyn Fn() -> Vec<Stuck> + Send + Sync>);
+
+impl std::fmt::Debug for Others {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Others")
+    }
+}
+
+impl Default for Profiles {
+    fn default() -> Profiles {
+        Profiles::new(Vec::new)
+    }
 }
 
 impl Profiles {
+    /// With somebody who tells what else stands still: clients that do not read. It must not wait for anybody.
+    pub fn new(others: impl Fn() -> Vec<Stuck> + Send + Sync + 'static) -> Profiles {
+        Profiles { job: Mutex::new(Place::LockProfile, None), others: Others(Arc::new(others)) }
+    }
+
     /// Carries out a request; does not wait for a profile.
     ///
     /// # Errors
     /// See [`Refused`].
     pub fn answer(&self, ask: Ask) -> Result<Told, Refused> {
-        let mut slot = locked(&self.job);
+        let mut slot = self.job.lock();
         match ask {
             Ask::Begin(plan) => {
                 if let Some(job) = slot.as_ref().filter(|job| job.is_wanted()) {
                     let left = job.watch.end.saturating_sub(job.watch.started.elapsed()).as_secs();
                     return Err(Refused::Busy(format!("another profile is under way, for {left} seconds still")));
                 }
-                let job = begin(&plan)?;
+                let job = begin(&plan, &self.others)?;
                 let progress = job.watch.progress();
                 *slot = Some(job);
                 Ok(Told::Progress(progress))
             }
             Ask::Progress {} => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
-                if let Some(Err(why)) = locked(&job.outcome).as_ref() {
+                if let Some(Err(why)) = job.outcome.lock().as_ref() {
                     return Err(Refused::Failed(why.clone()));
                 }
                 Ok(Told::Progress(job.watch.progress()))
             }
-            Ask::Stacks { from } => {
+            Ask::Found { from } => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
                 job.watch.progress();
-                let page = match locked(&job.outcome).as_ref() {
-                    Some(Ok(found)) => found.page(from),
+                let (told, more) = match job.outcome.lock().as_ref() {
+                    Some(Ok(Outcome::Stacks(found))) => {
+                        let page = found.page(from);
+                        let more = page.next.is_some();
+                        (Told::Stacks(page), more)
+                    }
+                    Some(Ok(Outcome::Counted(counted))) => (Told::Counted(counted.clone()), false),
+                    Some(Ok(Outcome::Waits(page))) => (Told::Waits(page.clone()), false),
                     Some(Err(why)) => return Err(Refused::Failed(why.clone())),
                     None => return Err(Refused::Invalid("the profile has not ended yet".into())),
                 };
-                if page.next.is_none() {
+                if !more {
                     *slot = None;
                 }
-                Ok(Told::Stacks(page))
+                Ok(told)
             }
         }
     }
@@ -217,25 +337,24 @@ fn nothing() -> Refused {
     Refused::Invalid("there is no profile; it ends when nobody asks about it for ten seconds".into())
 }
 
-fn begin(plan: &Plan) -> Result<Job, Refused> {
-    let Plan::Cpu { seconds, hz } = *plan;
-    if !(1..=SECONDS_MAX).contains(&seconds) || !(1..=HZ_MAX).contains(&hz) {
-        let text = format!("a profile takes 1 to {SECONDS_MAX} seconds and 1 to {HZ_MAX} samples a second");
-        return Err(Refused::Invalid(text));
+fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {
+    if let Some(fault) = plan.fault() {
+        return Err(Refused::Invalid(fault));
     }
-    let (watch, outcome) = (Arc::new(Watch::new(seconds)), Arc::new(Mutex::new(None)));
+    let watch = Arc::new(Watch::new(plan.seconds()));
+    let outcome = Arc::new(Mutex::new(Place::LockProfile, None));
+    let (plan, others) = (plan.clone(), others.clone());
     let (its_watch, its_outcome) = (watch.clone(), outcome.clone());
     let work = move || {
         // Whatever else wants the CPU goes first. Without the right to step back it runs as the others do.
         let _ = rustix::process::setpriority_process(None, 19);
         // A profile that breaks must not stand in the way of the next.
-        let result = catch_unwind(AssertUnwindSafe(|| cpu::run(&its_watch, hz)))
+        let result = catch_unwind(AssertUnwindSafe(|| plan.run(&its_watch, &others)))
             .map_err(|_| "the profile's thread panicked".to_owned())
             .and_then(|result| result.map_err(|error| error.to_string()));
-        *locked(&its_outcome) = Some(result);
+        *its_outcome.lock() = Some(result);
         its_watch.done.store(true, Ordering::Release);
     };
-    let thread = std::thread::Builder::new().name("profile".into()).spawn(work);
-    thread.map_err(|error| Refused::Failed(error.to_string()))?;
+    waits::spawn("profile", work).map_err(|error| Refused::Failed(error.to_string()))?;
     Ok(Job { watch, outcome })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use addr2line::Loader;
 
-use super::cpu::{Code, Frame, LOST};
+use super::unwind::{Code, Frame, LOST};
 
 /// Names of the frames of one server.
 pub struct Symbols {

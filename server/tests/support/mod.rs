@@ -25,7 +25,11 @@ impl Drop for Server {
 impl Server {
     /// A server with further flags.
     pub(crate) fn start_with(further: &[&str]) -> Server {
-        let data = tempfile::tempdir().expect("a folder");
+        Server::start_in(tempfile::tempdir().expect("a folder"), further)
+    }
+
+    /// The same in a folder with something in it; the server's own is `data` in it.
+    pub(crate) fn start_in(data: tempfile::TempDir, further: &[&str]) -> Server {
         let folder = data.path().join("data");
         let csv = data.path().join("users.csv");
         let csv = csv.to_str().expect("a plain path");

@@ -1,0 +1,166 @@
+//! `throng ctl profile`: profiles of a running server.
+
+mod counters;
+mod stacks;
+mod waits;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::accounts::ask_failure;
+use super::{Failure, Io};
+use crate::admin::client::Client;
+use crate::admin::protocol::{Ask, Done};
+use crate::profile::{self, HZ_MAX, Plan, Progress, SECONDS_MAX, STEP_BYTES, Told};
+
+/// How often it is asked how far a profile is.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+const CPU: &str = "\
+A flame graph: each box is a function, as wide as the share of CPU time spent in it and in what it calls; at the bottom \
+stand the threads (shard-0, throng-commit, ...). Open it in a browser: a click zooms, Ctrl-F searches.
+
+Examples:
+  throng ctl profile cpu --seconds 30 --out cpu.svg
+  throng ctl profile cpu --seconds 10 --collapsed | sort -k2 -n -r | head
+  throng ctl profile cpu --json";
+
+const ALLOC: &str = "\
+A flame graph of memory: each box is a function, as wide as the bytes that it and what it calls asked for; with --kept only those \
+that had not been freed again at the end, which is what a growing server wants to know. Bytes are estimates from samples.
+
+Examples:
+  throng ctl profile alloc --seconds 30 --out alloc.svg
+  throng ctl profile alloc --seconds 60 --kept --collapsed | sort -k2 -n -r | head";
+
+const COUNTERS: &str = "\
+Cycles, instructions, misses of caches and branches, switches and faults of each thread, by perf_event_open(2). What this machine does \
+not count or does not allow is named.
+
+Examples:
+  throng ctl profile counters --seconds 10
+  throng ctl profile counters --json";
+
+/// The commands; `rows` adds the flags that find the server.
+pub fn command(rows: impl Fn(Command) -> Command) -> Command {
+    let seconds = || {
+        Arg::new("seconds")
+            .long("seconds")
+            .value_name("N")
+            .value_parser(value_parser!(u64).range(1..=SECONDS_MAX))
+            .default_value("10")
+            .help("How long")
+    };
+    Command::new("profile")
+        .about("Profile the running server, without a restart")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            rows(Command::new("cpu"))
+                .about("Where its threads spend CPU time, as a flame graph")
+                .after_help(CPU)
+                .arg(seconds())
+                .arg(
+                    Arg::new("hz")
+                        .long("hz")
+                        .value_name("N")
+                        .value_parser(value_parser!(u32).range(1..=i64::from(HZ_MAX)))
+                        .default_value("99")
+                        .help("Samples a second of CPU time of each thread"),
+                )
+                .args(drawn("throng-cpu.svg")),
+        )
+        .subcommand(
+            rows(Command::new("alloc"))
+                .about("What allocates memory, and what of it is not freed, as a flame graph")
+                .after_help(ALLOC)
+                .arg(seconds())
+                .arg(
+                    Arg::new("step")
+                        .long("step-bytes")
+                        .value_name("N")
+                        .value_parser(value_parser!(u64).range(STEP_BYTES))
+                        .default_value("65536")
+                        .help("Bytes that a thread allocates between two samples"),
+                )
+                .arg(
+                    Arg::new("kept")
+                        .long("kept")
+                        .action(ArgAction::SetTrue)
+                        .help("Only what had not been freed at the end"),
+                )
+                .args(drawn("throng-alloc.svg")),
+        )
+        .subcommand(
+            rows(Command::new("counters"))
+                .about("What the processor counts of its threads: cycles, instructions, misses")
+                .after_help(COUNTERS)
+                .arg(seconds()),
+        )
+        .subcommand(waits::command(rows(Command::new("wait")), seconds()))
+}
+
+/// Flags of a profile that is drawn.
+fn drawn(out: &'static str) -> [Arg; 2] {
+    [
+        Arg::new("out")
+            .long("out")
+            .value_name("FILE.svg")
+            .value_parser(value_parser!(PathBuf))
+            .default_value(out)
+            .help("The picture"),
+        Arg::new("collapsed")
+            .long("collapsed")
+            .action(ArgAction::SetTrue)
+            .help("Print a line a stack instead, for other tools"),
+    ]
+}
+
+/// Runs `throng ctl profile NAME`.
+///
+/// # Errors
+/// What the server answers; the picture cannot be written.
+pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("cpu", matches)) => stacks::cpu(client, matches, io),
+        Some(("alloc", matches)) => stacks::alloc(client, matches, io),
+        Some(("wait", matches)) => waits::run(client, matches, io),
+        Some(("counters", matches)) => counters::run(client, matches, io),
+        _ => unreachable!("clap knows these commands only"),
+    }
+}
+
+fn seconds(matches: &ArgMatches) -> u64 {
+    *matches.get_one("seconds").expect("it has a default")
+}
+
+fn ask(client: &mut Client, asked: profile::Ask) -> Result<Told, Failure> {
+    match client.ask(Ask::Profile(asked), drop).map_err(ask_failure)? {
+        Done::Profile(told) => Ok(told),
+        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    }
+}
+
+/// Begins a profile and waits for its end, telling how far it is.
+fn wait(client: &mut Client, plan: Plan, seconds: u64, io: &mut Io) -> Result<Progress, Failure> {
+    ask(client, profile::Ask::Begin(plan))?;
+    let mut told = 0;
+    loop {
+        std::thread::sleep(ASK_EVERY);
+        let Told::Progress(progress) = ask(client, profile::Ask::Progress {})? else {
+            return Err(Failure::failed("an answer of another sort"));
+        };
+        let now = progress.elapsed_ms / 1_000;
+        // A terminal sees each second, a log every tenth.
+        if now.min(seconds) > told && (io.terminal || now % 10 == 0) && !progress.done {
+            told = now;
+            let samples = if progress.samples > 0 { format!(", {} samples", progress.samples) } else { String::new() };
+            io.tell(format!("{now} of {seconds} s{samples}"));
+        }
+        if progress.done {
+            return Ok(progress);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Profiles that are stacks: of CPU time, and of memory.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use indicatif::BinaryBytes;
+use serde_json::{Value, json};
+
+use super::{ask, seconds, wait};
+use crate::admin::client::Client;
+use crate::admin::protocol::{Ask, Done};
+use crate::cli::accounts::ask_failure;
+use crate::cli::{Exit, Failure, Io};
+use crate::profile::fold::{self, Named};
+use crate::profile::stacks::Stack;
+use crate::profile::symbols::Symbols;
+use crate::profile::unwind::Code;
+use crate::profile::{self, Plan, Progress, Told};
+
+/// Where the program ends and its allocator begins: what stands further in says nothing.
+const ALLOCATOR: [&str; 4] =
+    ["__rust_alloc", "__rust_realloc", "throng::driver::allocator::", "throng::driver::sampler::heap::"];
+
+/// What was found, with names.
+struct Profile {
+    progress: Progress,
+    stacks: Vec<Named>,
+}
+
+/// How a profile is told.
+struct Telling<'a> {
+    /// What the picture is of, for its title.
+    what: &'a str,
+    /// What widths are.
+    unit: &'a str,
+    /// What is said of how it was taken.
+    how: String,
+    /// If there is no stack.
+    nothing: &'a str,
+    /// What to do when samples were lost.
+    lost: &'a str,
+    /// What the JSON has besides.
+    facts: Value,
+}
+
+/// Runs `throng ctl profile cpu`.
+pub(super) fn cpu(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    let (seconds, hz) = (seconds(matches), *matches.get_one::<u32>("hz").expect("it has a default"));
+    let telling = Telling {
+        what: "CPU time by thread",
+        unit: "samples",
+        how: format!("{seconds} s, {hz} samples a second of CPU time"),
+        nothing: "no thread used enough CPU time for a sample: the server is idle",
+        lost: "take fewer a second with --hz",
+        facts: json!({"seconds": seconds, "hz": hz}),
+    };
+    profile(client, matches, io, Plan::Cpu { seconds, hz }, telling, |_| {})
+}
+
+/// Runs `throng ctl profile alloc`.
+pub(super) fn alloc(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    let (seconds, step) = (seconds(matches), *matches.get_one::<u64>("step").expect("it has a default"));
+    let kept = matches.get_flag("kept");
+    let telling = Telling {
+        what: if kept { "memory kept, by thread" } else { "memory allocated, by thread" },
+        unit: "bytes",
+        how: format!("{seconds} s, a sample every {}", BinaryBytes(step)),
+        nothing: "nothing that was seen was allocated: the server is idle, or --step-bytes is too large",
+        lost: "take fewer with --step-bytes",
+        facts: json!({"seconds": seconds, "step_bytes": step}),
+    };
+    profile(client, matches, io, Plan::Alloc { seconds, step }, telling, |profile| {
+        for stack in &mut profile.stacks {
+            let end = stack.frames.iter().position(|frame| ALLOCATOR.iter().any(|name| frame.contains(name)));
+            stack.frames.truncate(end.unwrap_or(stack.frames.len()));
+        }
+        if kept {
+            profile.stacks.retain(|stack| stack.kept > 0);
+            profile.stacks.iter_mut().for_each(|stack| stack.count = stack.kept);
+        }
+    })
+}
+
+fn profile(
+    client: &mut Client,
+    matches: &ArgMatches,
+    io: &mut Io,
+    plan: Plan,
+    telling: Telling<'_>,
+    shape: impl FnOnce(&mut Profile),
+) -> Result<(), Failure> {
+    let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
+        return Err(Failure::failed("an answer of another sort"));
+    };
+    let out: &PathBuf = matches.get_one("out").expect("it has a default");
+    // Better now than after the time has passed.
+    let drawn = !io.json && !matches.get_flag("collapsed");
+    let file = drawn.then(|| create(out)).transpose()?;
+    let progress = wait(client, plan, seconds(matches), io)?;
+    let (code, stacks) = fetch(client)?;
+    let mut symbols = Symbols::new(status.pid, code);
+    if !symbols.knows_program() {
+        io.tell(
+            "the server's program cannot be read, so its functions have numbers: run this as the server's user or root",
+        );
+    }
+    let stacks = stacks.into_iter().map(|stack| name(stack, &mut symbols)).collect();
+    let mut profile = Profile { progress, stacks };
+    shape(&mut profile);
+    let Profile { progress, stacks } = profile;
+    if progress.dropped > 0 {
+        io.tell(format!("{} samples more were lost for want of room: {}", progress.dropped, telling.lost));
+    }
+    if io.json {
+        let mut said = telling.facts;
+        said["samples"] = progress.samples.into();
+        said["dropped"] = progress.dropped.into();
+        said["stacks"] = json!(stacks);
+        io.say_json(&said);
+        return Ok(());
+    }
+    let Some(file) = file else {
+        fold::folded(&stacks).into_iter().for_each(|line| io.say(line));
+        return Ok(());
+    };
+    if stacks.is_empty() {
+        let _ = std::fs::remove_file(out);
+        return Err(Failure::failed(telling.nothing));
+    }
+    let title = format!("throng {} ({}), {}", status.version, status.domain, telling.what);
+    let subtitle = format!("{}, {} samples", telling.how, progress.samples);
+    fold::draw(&stacks, telling.unit, &title, &subtitle, BufWriter::new(file)).map_err(|error| written(out, &error))?;
+    io.say(format!("{}: {} samples: {}", out.display(), progress.samples, telling.how));
+    Ok(())
+}
+
+fn create(out: &Path) -> Result<File, Failure> {
+    File::create(out).map_err(|error| written(out, &error))
+}
+
+fn written(out: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("{}: {error}", out.display()))
+}
+
+fn fetch(client: &mut Client) -> Result<(Vec<Code>, Vec<Stack>), Failure> {
+    let (mut code, mut stacks, mut from) = (Vec::new(), Vec::new(), 0);
+    loop {
+        let Told::Stacks(page) = ask(client, profile::Ask::Found { from })? else {
+            return Err(Failure::failed("an answer of another sort"));
+        };
+        code.extend(page.code);
+        stacks.extend(page.stacks);
+        match page.next {
+            Some(next) => from = next,
+            None => return Ok((code, stacks)),
+        }
+    }
+}
+
+fn name(stack: Stack, symbols: &mut Symbols) -> Named {
+    let mut frames: Vec<String> = stack.frames.iter().flat_map(|frame| symbols.names(*frame).to_vec()).collect();
+    // What std does on the way to a thread's own work says nothing.
+    if let Some(at) = frames.iter().rposition(|frame| frame.contains("__rust_begin_short_backtrace")) {
+        frames.drain(..=at);
+    }
+    Named { thread: stack.thread, frames, count: stack.count, kept: stack.kept }
+}

@@ -1,0 +1,44 @@
+//! What allocates memory: samples of the stacks that asked for it, and which of it is still there at the end.
+
+use std::io;
+
+use super::stacks::{Found, Tally};
+use super::unwind::Stacks;
+use super::{DRAIN_EVERY, Watch};
+use crate::driver::{HeapSampler, Kept};
+
+/// Samples of which it is known whether they are freed; those beyond count as dropped. 32 MB.
+const SAMPLES_MAX: usize = 1_000_000;
+
+/// Samples what all threads but this one allocate, a sample about every `step` bytes, until the watch says so.
+pub(super) fn run(watch: &Watch, step: u64) -> io::Result<Found> {
+    let mut stacks = Stacks::of_this_process()?;
+    let mut sampler = HeapSampler::start(step)?;
+    let mut tally = Tally::default();
+    // Number of the stack, bytes, and the piece.
+    let mut followed: Vec<(usize, u64, Kept)> = Vec::new();
+    let (mut samples, mut beyond) = (0, 0);
+    loop {
+        let over = watch.is_over();
+        sampler.drain(|sample| {
+            samples += 1;
+            let (thread, weight, kept) = (sample.thread, sample.weight, sample.kept);
+            let number = tally.add(thread, stacks.frames(sample), weight);
+            match number.filter(|_| kept.is_followed() && followed.len() < SAMPLES_MAX) {
+                Some(number) => followed.push((number, weight, kept)),
+                None => beyond += 1,
+            }
+        });
+        watch.note(samples, sampler.dropped() + beyond);
+        if over {
+            break;
+        }
+        std::thread::sleep(DRAIN_EVERY);
+    }
+    // Frees are told as long as there is a sampler.
+    for (number, weight, _) in followed.iter().filter(|(_, _, kept)| kept.is_there()) {
+        tally.keep(*number, *weight);
+    }
+    drop(sampler);
+    Ok(tally.found(stacks.code))
+}
