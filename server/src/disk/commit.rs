@@ -24,9 +24,11 @@ use std::time::{Duration, Instant};
 use throng_engine::id::Gate;
 use throng_engine::store::Batch;
 
+use super::counters::us;
 use super::space::{Reserve, free_bytes};
 use super::watch::Shared;
-use super::{DiskError, Engine, Options, StorageState, Wake};
+use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake};
+use crate::waits::{self, Place};
 
 /// Batches larger than this give their memory back instead of being used again, bytes.
 const SPARE_BYTES_MAX: usize = 256 << 10;
@@ -62,14 +64,21 @@ pub struct Submitter {
     shard: usize,
     ring: rtrb::Producer<Ticketed>,
     spare: rtrb::Consumer<Batch>,
-    /// Bytes handed in so far; only this end writes it.
+    /// Bytes and batches handed in so far; only this end writes them.
     bytes_in: u64,
-    /// Bytes committed so far; only the committer writes it.
-    bytes_out: Arc<AtomicU64>,
+    batches_in: u64,
+    out: Arc<Out>,
     bytes_max: u64,
     tickets: Arc<Tickets>,
     shared: Arc<Shared>,
     thread: Thread,
+}
+
+/// What of a shard has been committed so far; only the committer writes it.
+#[derive(Debug, Default)]
+struct Out {
+    bytes: AtomicU64,
+    batches: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -94,11 +103,11 @@ impl Submitter {
         if batch.is_empty() {
             return self.durable();
         }
-        while self.ring.is_full() {
-            self.thread.unpark();
-            thread::sleep(FULL_PAUSE);
+        if self.ring.is_full() {
+            self.wait_for_room();
         }
         self.bytes_in += batch.bytes() as u64;
+        self.batches_in += 1;
         // SeqCst for the reader of this code; the order needed is that of one counter's changes.
         let ticket = self.tickets.taken.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = self.ring.push(Ticketed { ticket, batch });
@@ -109,6 +118,14 @@ impl Submitter {
             self.thread.unpark();
         }
         Gate(ticket)
+    }
+
+    fn wait_for_room(&self) {
+        let _at = waits::at(Place::CommitRoom);
+        while self.ring.is_full() {
+            self.thread.unpark();
+            thread::sleep(FULL_PAUSE);
+        }
     }
 
     /// An empty batch, whose memory has been used before if there is such a one; otherwise it is likely to become as
@@ -130,7 +147,12 @@ impl Submitter {
 
     /// Bytes handed in by this shard and not yet durable.
     pub fn queued_bytes(&self) -> u64 {
-        self.bytes_in.saturating_sub(self.bytes_out.load(Ordering::Acquire))
+        self.bytes_in.saturating_sub(self.out.bytes.load(Ordering::Acquire))
+    }
+
+    /// Batches handed in by this shard and not yet durable.
+    pub fn queued_batches(&self) -> u64 {
+        self.batches_in.saturating_sub(self.out.batches.load(Ordering::Relaxed))
     }
 
     /// All commits up to this gate are durable.
@@ -185,11 +207,12 @@ impl Committer {
         for _ in 0..shards {
             let (ring_in, ring_out) = rtrb::RingBuffer::new(options.shard_queue_batches_max.max(2));
             let (spare_in, spare_out) = rtrb::RingBuffer::new(8);
-            let bytes_out = Arc::new(AtomicU64::new(0));
-            lanes.push(Lane { ring: ring_out, spare: spare_in, bytes_out: bytes_out.clone(), bytes: 0 });
-            ends.push((ring_in, spare_out, bytes_out));
+            let out = Arc::new(Out::default());
+            lanes.push(Lane { ring: ring_out, spare: spare_in, out: out.clone(), bytes: 0, batches: 0 });
+            ends.push((ring_in, spare_out, out));
         }
         let worker = Worker {
+            seen: engine.counters().clone(),
             engine,
             folder,
             reserve,
@@ -207,20 +230,19 @@ impl Committer {
             shared: shared.clone(),
             fatal,
         };
-        let thread = thread::Builder::new()
-            .name("throng-commit".into())
-            .spawn(move || worker.run())
+        let thread = waits::spawn("throng-commit", move || worker.run())
             .map_err(|e| DiskError::from_io("the committer's thread", e))?;
         let handle = thread.thread().clone();
         let submitters = ends
             .into_iter()
             .enumerate()
-            .map(|(shard, (ring, spare, bytes_out))| Submitter {
+            .map(|(shard, (ring, spare, out))| Submitter {
                 shard,
                 ring,
                 spare,
                 bytes_in: 0,
-                bytes_out,
+                batches_in: 0,
+                out,
                 bytes_max: options.shard_queue_bytes_max,
                 tickets: tickets.clone(),
                 shared: shared.clone(),
@@ -285,12 +307,14 @@ impl Tuner {
 struct Lane {
     ring: rtrb::Consumer<Ticketed>,
     spare: rtrb::Producer<Batch>,
-    bytes_out: Arc<AtomicU64>,
+    out: Arc<Out>,
     bytes: u64,
+    batches: u64,
 }
 
 struct Worker {
     engine: Arc<dyn Engine>,
+    seen: Seen<StoreCounters>,
     folder: Option<PathBuf>,
     reserve: Option<Reserve>,
     lanes: Vec<Lane>,
@@ -382,6 +406,7 @@ impl Worker {
 
     /// Commits the group, however long it takes, and tells everybody.
     fn commit(&mut self) -> Result<(), DiskError> {
+        let began = Instant::now();
         loop {
             match self.engine.commit(&self.group) {
                 Ok(()) => break,
@@ -390,11 +415,15 @@ impl Worker {
             }
         }
         self.rested = false;
-        self.next += self.group.len() as u64;
+        let batches = self.group.len() as u64;
+        let rows = self.group.iter().map(|batch| batch.len() as u64).sum();
+        self.next += batches;
         for (mut batch, owner) in self.group.drain(..).zip(self.owners.drain(..)) {
             let lane = &mut self.lanes[owner];
             lane.bytes += batch.bytes() as u64;
-            lane.bytes_out.store(lane.bytes, Ordering::Release);
+            lane.batches += 1;
+            lane.out.batches.store(lane.batches, Ordering::Relaxed);
+            lane.out.bytes.store(lane.bytes, Ordering::Release);
             if batch.bytes() <= SPARE_BYTES_MAX {
                 batch.clear();
                 // No room for spares: this one's memory goes back.
@@ -402,7 +431,19 @@ impl Worker {
             }
         }
         self.shared.publish(self.next - 1);
+        self.count(began, batches, rows);
         Ok(())
+    }
+
+    /// A group is durable, and all who waited for it have been told.
+    fn count(&self, began: Instant, batches: u64, rows: u64) {
+        let Seen { counters, latencies } = &self.seen;
+        let took_us = us(began.elapsed());
+        counters.commits.one();
+        counters.batches.add(batches);
+        counters.rows.add(rows);
+        counters.commit_us.add(took_us);
+        latencies.note(took_us);
     }
 
     /// The device is full in the middle of a commit: gives it the reserve, or waits.
@@ -410,7 +451,10 @@ impl Worker {
         self.become_full(what);
         match &mut self.reserve {
             Some(reserve) if reserve.is_held() => reserve.release()?,
-            _ => thread::sleep(self.interval),
+            _ => {
+                let _at = waits::at(Place::DiskSpace);
+                thread::sleep(self.interval);
+            }
         }
         Ok(())
     }
@@ -469,6 +513,7 @@ impl Worker {
         fence(Ordering::SeqCst);
         let nothing = self.lanes.iter().all(|lane| lane.ring.is_empty());
         if nothing && !self.tickets.stopping.load(Ordering::SeqCst) {
+            let at = waits::at(Place::Batches);
             if self.shared.state() == StorageState::Full {
                 thread::park_timeout(self.interval);
             } else if self.rested {
@@ -476,6 +521,7 @@ impl Worker {
             } else {
                 let since = Instant::now();
                 thread::park_timeout(REST_AFTER);
+                drop(at);
                 if since.elapsed() >= REST_AFTER {
                     self.engine.rest();
                     (self.give_back)();

@@ -50,6 +50,12 @@ impl Engine for Noting {
     fn copy_to(&self, dir: &std::path::Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         self.inner.copy_to(dir, progress)
     }
+    fn counters(&self) -> &Seen<StoreCounters> {
+        self.inner.counters()
+    }
+    fn memory(&self) -> Memory {
+        self.inner.memory()
+    }
     fn figures(&self) -> Result<Figures, DiskError> {
         self.inner.figures()
     }
@@ -99,7 +105,14 @@ fn gates_give_one_order_to_all_shards() {
             assert_eq!(order[usize::try_from(*gate).unwrap() - 1], format!("{shard} {number}").into_bytes());
         }
     }
-    assert!(engine.groups.load(Ordering::SeqCst) < order.len(), "batches are grouped");
+    let groups = engine.groups.load(Ordering::SeqCst) as u64;
+    assert!(groups < order.len() as u64, "batches are grouped");
+    let Seen { counters, latencies } = engine.counters();
+    let told = [&counters.commits, &counters.batches, &counters.rows].map(|counter| counter.get());
+    assert_eq!(told, [groups, order.len() as u64, order.len() as u64]);
+    let mut buckets = [0; throng_engine::counters::Latencies::BUCKETS];
+    latencies.read(&mut buckets);
+    assert_eq!(buckets.iter().sum::<u64>(), groups, "each commit has its time");
 }
 
 #[test]
@@ -153,13 +166,15 @@ fn a_waiting_shard_is_woken_and_a_full_one_is_told() {
         gate = submitter.submit(put(Table::Archive, "a@x", b"k", &[7; 100]));
     }
     assert_eq!(gate, Gate(10), "ten batches of about a hundred bytes fill a queue of a thousand");
+    assert_eq!(submitter.queued_batches(), 10);
     assert!(!submitter.wake_at(gate));
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!((woken.load(Ordering::SeqCst), submitter.durable() < gate), (0, true));
     engine.blocked.store(false, Ordering::SeqCst);
     wait_until("the wake", || woken.load(Ordering::SeqCst) == 1);
     assert_eq!(submitter.durable(), gate);
-    assert!(!submitter.is_full() && submitter.queued_bytes() == 0 && submitter.wake_at(gate));
+    assert!(!submitter.is_full() && submitter.wake_at(gate));
+    assert_eq!((submitter.queued_bytes(), submitter.queued_batches()), (0, 0));
     assert!(submitter.spare(&Batch::new()).is_empty());
     committer.stop();
 }

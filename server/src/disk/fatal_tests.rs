@@ -62,6 +62,12 @@ impl Engine for Breaking {
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         self.inner.copy_to(dir, progress)
     }
+    fn counters(&self) -> &Seen<StoreCounters> {
+        self.inner.counters()
+    }
+    fn memory(&self) -> Memory {
+        self.inner.memory()
+    }
     fn figures(&self) -> Result<Figures, DiskError> {
         self.inner.figures()
     }

@@ -7,11 +7,13 @@
 //! that a range looks into one of each level.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use lsm_tree::TableId;
 use lsm_tree::table::filter::standard_bloom::{Builder, StandardBloomFilterReader};
 use throng_engine::store::key;
+
+use crate::waits::{Place, RwLock};
 
 /// Bits for each partition of a table: one look of a hundred is in vain.
 const BITS: f32 = 10.0;
@@ -56,35 +58,46 @@ impl Filter {
 }
 
 /// The filters of the tables that have one.
-#[derive(Default)]
 pub(super) struct Filters(RwLock<HashMap<TableId, Option<Filter>>>);
+
+impl Default for Filters {
+    fn default() -> Filters {
+        Filters(RwLock::new(Place::LockFilters, HashMap::new()))
+    }
+}
 
 impl Filters {
     /// These tables hold nothing of other partitions; of all if there are `None`, because they could not be read.
     pub(super) fn set(&self, tables: impl IntoIterator<Item = TableId>, partitions: Option<&Partitions>) {
         let filter = partitions.map(Partitions::filter);
-        let mut filters = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut filters = self.0.write();
         filters.extend(tables.into_iter().map(|table| (table, filter.clone())));
     }
 
     /// Forgets all tables but those that `stay`.
     pub(super) fn keep(&self, stay: impl Fn(TableId) -> bool) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|table, _| stay(*table));
+        self.0.write().retain(|table, _| stay(*table));
+    }
+
+    /// Memory of all filters, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let filters = self.0.read();
+        filters.values().flatten().map(|filter| filter.0.len() as u64).sum()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.0.read().is_empty()
     }
 
     pub(super) fn has(&self, table: TableId) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(&table)
+        self.0.read().contains_key(&table)
     }
 
     /// Whether a table may hold rows of the partition whose keys begin with `prefix`.
     pub(super) fn looker<'a>(&'a self, prefix: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
         let hash = Builder::get_hash(prefix);
-        let filters = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let filters = self.0.read();
         move |table| filters.get(&table).and_then(Option::as_ref).is_none_or(|filter| filter.may_hold(hash))
     }
 }

@@ -14,6 +14,7 @@ use throng_engine::store::Batch;
 use super::DiskError;
 use super::group;
 use super::segment::{self, GROUP_HEAD_BYTES, HEAD_BYTES, Head};
+use crate::waits::{self, Place};
 
 const SPARE: &str = "spare";
 const ENDING: &str = "journal";
@@ -129,7 +130,7 @@ impl Journal {
             group::encode(&mut self.buffer, batch);
         }
         segment::seal(&mut self.buffer, self.head.salt, self.next);
-        let written = self.file.write_all_at(&self.buffer, self.end).and_then(|()| self.file.sync_data());
+        let written = write(&self.file, &self.buffer, self.end).and_then(|()| sync(&self.file));
         if let Err(error) = written {
             // Half a group is as good as none; without it, its space is there for the next attempt.
             let _ = self.file.set_len(self.end);
@@ -156,6 +157,18 @@ impl Journal {
     }
 }
 
+fn write(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    let _at = waits::at(Place::JournalWrite);
+    file.write_all_at(bytes, at)
+}
+
+fn sync(file: &File) -> io::Result<()> {
+    let _at = waits::at(Place::JournalSync);
+    #[cfg(debug_assertions)]
+    crate::plant::before_sync();
+    file.sync_data()
+}
+
 /// The most memory that is kept from one group to the next, bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
@@ -170,6 +183,7 @@ fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -
     let make = || -> io::Result<File> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
         file.write_all_at(&head.encode(), 0)?;
+        let _at = waits::at(Place::SegmentSync);
         File::open(dir)?.sync_all()?;
         Ok(file)
     };
@@ -183,6 +197,7 @@ fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -
 pub(super) fn retire(dir: &Path, number: u64) -> Result<(), DiskError> {
     let path = path(dir, number);
     fs::rename(&path, dir.join(SPARE)).map_err(DiskError::at(&path))?;
+    let _at = waits::at(Place::SegmentSync);
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
 }
 

@@ -14,12 +14,14 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use throng_engine::store::{Batch, Found, Query, Table, key};
 
+use super::counters::add_us;
 use super::journal::{self, Journal};
 use super::memory::{flat, partition_end};
 use super::memtable::{Memtable, Rows};
@@ -30,8 +32,9 @@ use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
-use super::{DiskError, Engine, Figures, Options, Tuning, Visit};
+use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
 use crate::entropy::Entropy;
+use crate::waits::{self, Mutex, MutexGuard, Place};
 
 /// A part of the buffer from which on rows become a table when nothing is committed for a while.
 const REST_PART: usize = 4;
@@ -91,10 +94,11 @@ impl LsmEngine {
             tables,
             space,
             journal: folder,
-            spare: Mutex::new(None),
+            spare: Mutex::new(Place::LockSpare, None),
             resting: AtomicBool::new(false),
             calm: AtomicBool::new(false),
             give_back: options.give_back,
+            seen: Seen::default(),
         });
         let own = store.clone();
         let merger = Arc::new(Worker::start("throng-merge", NICE, move || own.merge())?);
@@ -103,18 +107,23 @@ impl LsmEngine {
         let flusher = Worker::start("throng-flush", NOT_NICE, move || own.flush(&mut flushing, &wakes))?;
         merger.wake();
         flusher.wake();
-        let writer = Mutex::new(Writer { journal, pace: Pace::start() });
+        let writer = Mutex::new(Place::LockLsm, Writer { journal, pace: Pace::start() });
         Ok(LsmEngine { flusher, merger, store, writer, buffer_bytes })
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock()
     }
 
     /// Waits while rows come faster than they are written to tables and merged, and makes room for a group. Memory is
     /// bounded by this, and so is what an opening has to read again.
     fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<(), DiskError> {
-        std::thread::sleep(writer.pace.due());
+        let pause = writer.pace.due();
+        if !pause.is_zero() {
+            let _at = waits::at(Place::MergePace);
+            std::thread::sleep(pause);
+            add_us(&self.store.seen.counters.stalled_us, pause);
+        }
         loop {
             self.look_for_failure()?;
             let layers = self.store.layers.load();
@@ -132,7 +141,9 @@ impl LsmEngine {
             if self.flusher.is_starved() {
                 return Err(DiskError::OutOfSpace("rows wait for space to become tables".into()));
             }
+            let _at = waits::at(Place::TableRoom);
             std::thread::sleep(PAUSE);
+            add_us(&self.store.seen.counters.stalled_us, PAUSE);
         }
     }
 
@@ -173,7 +184,12 @@ impl Engine for LsmEngine {
         let mut writer = self.writer();
         let bytes = batches.iter().map(Batch::bytes).sum();
         self.make_room(&mut writer, bytes)?;
+        let began = Instant::now();
         let group = writer.journal.append(batches)?;
+        let counters = &self.store.seen.counters;
+        counters.syncs.one();
+        add_us(&counters.sync_us, began.elapsed());
+        counters.journal_bytes.add(group.len() as u64);
         let applied = self.store.layers.load().active.apply(group);
         assert!(applied, "a group reads as it was written");
         writer.pace.committed(bytes, self.store.tables.first_level_runs());
@@ -285,6 +301,18 @@ impl Engine for LsmEngine {
         self.flusher.is_starved() || self.merger.is_starved()
     }
 
+    fn counters(&self) -> &Seen<StoreCounters> {
+        &self.store.seen
+    }
+
+    fn memory(&self) -> Memory {
+        let layers = self.store.layers.load();
+        let spare = self.store.spare().as_ref().map_or(0, Rows::kept_bytes);
+        let memtables = layers.newest_first().map(|layer| layer.read().size()).sum::<usize>() + spare;
+        let (blocks, filters) = (self.store.tables.cache_bytes(), self.store.tables.filter_bytes());
+        Memory { memtables: memtables as u64, blocks, filters }
+    }
+
     fn figures(&self) -> Result<Figures, DiskError> {
         let layers = self.store.layers.load();
         Ok(Figures {
@@ -308,6 +336,7 @@ impl Engine for LsmEngine {
         drop(writer);
         while !self.store.layers.load().sealed.is_empty() {
             self.look_for_failure()?;
+            let _at = waits::at(Place::TableRoom);
             std::thread::sleep(PAUSE);
         }
         self.store.tables.merge_all()

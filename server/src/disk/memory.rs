@@ -7,12 +7,13 @@ use std::sync::Mutex;
 
 use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
 
-use super::{DiskError, Engine, Figures, Visit};
+use super::{DiskError, Engine, Figures, Memory, Seen, StoreCounters, Visit};
 
 /// Rows in a sorted map.
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
     rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    seen: Seen<StoreCounters>,
 }
 
 /// Flat key of a row.
@@ -170,6 +171,14 @@ impl Engine for MemoryEngine {
             format!("{}: the store in memory cannot be copied to a folder", dir.display()),
             std::io::ErrorKind::Unsupported.into(),
         ))
+    }
+
+    fn counters(&self) -> &Seen<StoreCounters> {
+        &self.seen
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::default()
     }
 
     fn figures(&self) -> Result<Figures, DiskError> {

@@ -5,8 +5,6 @@
 //! one look-up and, since most keys come in order, one comparison. Partitions are sorted among each other only when they
 //! become a table. Memory is taken in few large pieces, and these are used again for the next memory table.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
-
 use hashbrown::HashTable;
 use lsm_tree::Slice;
 use smallvec::SmallVec;
@@ -16,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::group::{self, Placed};
 use super::memory::delete_bounds;
 use super::ranges::Ranges;
+use crate::waits::{Place, ReadGuard, RwLock};
 
 /// Bytes that a partition and its place in the index take beside its rows.
 const PARTITION_BYTES: usize = 80;
@@ -92,28 +91,28 @@ pub(super) enum Known<T> {
 impl Memtable {
     /// An empty one for the segment `number`, in the memory of `rows`.
     pub(super) fn new(number: u64, rows: Rows) -> Memtable {
-        Memtable { number, rows: RwLock::new(rows) }
+        Memtable { number, rows: RwLock::new(Place::LockRows, rows) }
     }
 
     /// Takes in a group; `false` if these bytes are none, and then it is not to be used any more.
     #[must_use]
     pub(super) fn apply(&self, group: &[u8]) -> bool {
-        self.rows.write().unwrap_or_else(PoisonError::into_inner).apply(group)
+        self.rows.write().apply(group)
     }
 
     /// The rows, for a short while: who writes waits meanwhile.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Rows> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn read(&self) -> ReadGuard<'_, Rows> {
+        self.rows.read()
     }
 
     /// Gives back memory that is not used.
     pub(super) fn shrink(&self) {
-        self.rows.write().unwrap_or_else(PoisonError::into_inner).bytes.shrink_to_fit();
+        self.rows.write().bytes.shrink_to_fit();
     }
 
     /// The memory of one that nobody uses any more, emptied.
     pub(super) fn into_spare(self) -> Rows {
-        let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.rows.into_inner();
         rows.bytes.clear();
         rows.partitions.clear();
         rows.index.clear();
@@ -142,6 +141,12 @@ impl Rows {
     /// Memory that is used, bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() + self.partitions.len() * PARTITION_BYTES + self.rows * ROW_BYTES + self.ranges.bytes()
+    }
+
+    /// Memory that one without rows keeps for the next, bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let tables = self.partitions.capacity() * size_of::<Partition>() + self.index.allocation_size();
+        self.bytes.capacity() + tables
     }
 
     /// Ranges whose older rows are gone.

@@ -18,6 +18,7 @@ pub mod backup;
 pub mod bulk;
 pub mod check;
 pub mod commit;
+pub mod counters;
 mod error;
 mod filters;
 pub mod folder;
@@ -47,6 +48,7 @@ use std::time::Duration;
 use throng_engine::store::{Batch, Found, Query, Table};
 
 pub use commit::{Committer, Submitter, Tuner};
+pub use counters::{ReadCounters, Seen, StoreCounters};
 pub use error::DiskError;
 pub use folder::Store;
 pub use lock::{FolderLock, LockError};
@@ -107,6 +109,12 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// What it counts, and who commits with it.
+    fn counters(&self) -> &Seen<StoreCounters>;
+
+    /// Memory that it takes, by part; cheap, and asked for each second.
+    fn memory(&self) -> Memory;
+
     /// Sizes, for the operator.
     ///
     /// # Errors
@@ -134,6 +142,17 @@ pub struct Figures {
     pub buffer_bytes: u64,
     /// Blocks kept in memory.
     pub cache_bytes: u64,
+}
+
+/// Memory of an engine, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Memory tables: what is used of the one that is written and of those on their way to tables, and what is kept for the next.
+    pub memtables: u64,
+    /// Blocks of tables kept in memory.
+    pub blocks: u64,
+    /// What tables of the first level hold of whom.
+    pub filters: u64,
 }
 
 /// What an operator may turn while the store is open.

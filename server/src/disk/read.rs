@@ -13,8 +13,10 @@ use throng_engine::id::Gate;
 use throng_engine::store::{Found, Query};
 
 use super::commit::{AbortOnPanic, Fatal};
+use super::counters::us;
 use super::watch::Shared;
-use super::{Committer, DiskError, Engine, Options, Wake};
+use super::{Committer, DiskError, Engine, Options, ReadCounters, Seen, Wake};
+use crate::waits::{self, Place};
 
 /// Pause before a read is tried again while the engine waits for space.
 const RETRY: Duration = Duration::from_millis(50);
@@ -114,6 +116,7 @@ const TIDY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Readers {
     threads: Vec<(Arc<Sleeper>, JoinHandle<()>)>,
+    seen: Vec<Seen<ReadCounters>>,
 }
 
 impl Readers {
@@ -147,6 +150,7 @@ impl Readers {
             let sleeper = sleepers[thread].clone();
             ports.push(ReadPort { requests, answers, outstanding: 0, outstanding_max, sleeper });
         }
+        let seen: Vec<Seen<ReadCounters>> = sleepers.iter().map(|_| Seen::default()).collect();
         let mut threads = Vec::new();
         for (at, (sleeper, lanes)) in sleepers.into_iter().zip(lanes).enumerate() {
             let worker = Worker {
@@ -156,20 +160,24 @@ impl Readers {
                 lanes,
                 sleeper: sleeper.clone(),
                 fatal: fatal.clone(),
+                seen: seen[at].clone(),
                 answers: 0,
                 untidy: false,
                 give_back: options.give_back,
             };
-            let thread = thread::Builder::new()
-                .name(format!("throng-read-{at}"))
-                .spawn(move || worker.run())
+            let thread = waits::spawn(&format!("throng-read-{at}"), move || worker.run())
                 .map_err(|e| DiskError::from_io("a reading thread", e))?;
             sleeper.thread.set(thread.thread().clone()).expect("set once");
             // It may have gone to sleep before its handle stood here.
             thread.thread().unpark();
             threads.push((sleeper, thread));
         }
-        Ok((Readers { threads }, ports))
+        Ok((Readers { threads, seen }, ports))
+    }
+
+    /// What each thread counts.
+    pub fn counters(&self) -> &[Seen<ReadCounters>] {
+        &self.seen
     }
 }
 
@@ -197,6 +205,7 @@ struct Worker {
     lanes: Vec<Lane>,
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
+    seen: Seen<ReadCounters>,
     /// Answers since memory was given back.
     answers: u32,
     /// There were answers since memory was given back by a thread at rest.
@@ -211,7 +220,10 @@ impl Worker {
             match self.pass() {
                 Ok(true) => {}
                 Ok(false) => self.sleep(),
-                Err(DiskError::OutOfSpace(_)) => thread::sleep(RETRY),
+                Err(DiskError::OutOfSpace(_)) => {
+                    let _at = waits::at(Place::DiskSpace);
+                    thread::sleep(RETRY);
+                }
                 Err(error) => return (self.fatal)(&error),
             }
         }
@@ -226,11 +238,20 @@ impl Worker {
             if request.after > durable {
                 continue;
             }
+            let (began, queries) = (Instant::now(), request.queries.len() as u64);
+            let at = waits::at(Place::TableRead);
             let found = request.queries.iter().map(|query| self.engine.read(query)).collect::<Result<_, _>>()?;
+            drop(at);
             let token = lane.requests.pop().expect("just seen").token;
             let pushed = lane.answers.push(ReadAnswer { token, found });
             assert!(pushed.is_ok(), "answers are as many as requests outstanding");
             self.shared.wake(lane.shard);
+            let Seen { counters, latencies } = &self.seen;
+            let took_us = us(began.elapsed());
+            counters.requests.one();
+            counters.queries.add(queries);
+            counters.read_us.add(took_us);
+            latencies.note(took_us);
             answered = true;
             self.answers += 1;
             self.untidy = true;
@@ -240,11 +261,13 @@ impl Worker {
 
     /// Sleeps until somebody wakes it.
     fn rest(&mut self) {
+        let at = waits::at(Place::Requests);
         if !self.untidy {
             return thread::park();
         }
         let asleep = Instant::now();
         thread::park_timeout(TIDY_AFTER);
+        drop(at);
         if asleep.elapsed() >= TIDY_AFTER {
             (self.answers, self.untidy) = (0, false);
             (self.give_back)();

@@ -1,13 +1,15 @@
 //! What the threads of the engine share: the memory tables, the tables behind them, and reads of both as of one moment.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use throng_engine::counters::Counter;
 use throng_engine::store::{Found, Table};
 
+use super::counters::add_us;
 use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
@@ -16,7 +18,8 @@ use super::space::free_bytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
 use super::worker::Worker;
-use super::{DiskError, journal};
+use super::{DiskError, Seen, StoreCounters, journal};
+use crate::waits::{self, Mutex, MutexGuard, Place};
 
 /// What the threads share.
 pub(super) struct Stored {
@@ -32,6 +35,8 @@ pub(super) struct Stored {
     /// So little is written that tables are merged early.
     pub(super) calm: AtomicBool,
     pub(super) give_back: fn(),
+    /// What is counted.
+    pub(super) seen: Seen<StoreCounters>,
 }
 
 /// Time between two full memory tables from which on times are calm: below, what merges write would cost more than reads save.
@@ -62,9 +67,28 @@ impl Layers {
     }
 }
 
+/// Work under way: a gauge of 1 for as long as this is held.
+struct Running<'a> {
+    gauge: &'a Counter,
+    since: Instant,
+}
+
+impl Running<'_> {
+    fn begin(gauge: &Counter) -> Running<'_> {
+        gauge.set(1);
+        Running { gauge, since: Instant::now() }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.gauge.set(0);
+    }
+}
+
 impl Stored {
     pub(super) fn spare(&self) -> MutexGuard<'_, Option<Rows>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 
     /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none.
@@ -74,6 +98,8 @@ impl Stored {
             flushing.retiring = None;
         }
         let Some(oldest) = self.layers.load().sealed.last().cloned() else { return Ok(false) };
+        let counters = &self.seen.counters;
+        let running = Running::begin(&counters.flushing);
         {
             let rows = oldest.read();
             let expected = rows.size() as u64 * 5 / 4;
@@ -81,9 +107,13 @@ impl Stored {
                 return Err(DiskError::OutOfSpace("a table would not fit".into()));
             }
             let order = rows.order();
+            let _at = waits::at(Place::TableWrite);
             self.tables.write(oldest.number, view::to_write(&rows, &order, &self.tables))?;
             self.space.set_table_bytes(self.tables.disk_bytes() + expected);
         }
+        counters.flushes.one();
+        add_us(&counters.flush_us, running.since.elapsed());
+        drop(running);
         self.layers.rcu(|layers| {
             let sealed = layers.sealed.iter().filter(|layer| layer.number != oldest.number).cloned().collect();
             Layers { active: layers.active.clone(), sealed }
@@ -110,6 +140,9 @@ impl Stored {
         if self.space.is_paused() && self.tables.first_level_runs() < FIRST_LEVEL_SLOW {
             return Ok(false);
         }
+        let counters = &self.seen.counters;
+        let running = Running::begin(&counters.merging);
+        let at = waits::at(Place::TableMerge);
         let mut merged = self.tables.merge(false);
         if let Ok(false) = merged
             && self.calm.load(Ordering::Relaxed)
@@ -118,6 +151,12 @@ impl Stored {
             merged =
                 self.tables.merge(true).or_else(|error| if error.is_out_of_space() { Ok(false) } else { Err(error) });
         }
+        drop(at);
+        if let Ok(true) = merged {
+            counters.merges.one();
+            add_us(&counters.merge_us, running.since.elapsed());
+        }
+        drop(running);
         self.space.set_table_bytes(self.tables.disk_bytes());
         if let Ok(false) = merged {
             merged = Ok(self.tables.complete_filters());

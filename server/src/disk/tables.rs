@@ -8,8 +8,8 @@
 use std::io;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{
@@ -27,6 +27,7 @@ use super::DiskError;
 use super::filters::{Filters, Partitions};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
+use crate::waits::{Mutex, Place, RwLock};
 
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
@@ -85,7 +86,8 @@ impl Tables {
             .index_block_partitioning_policy(PartitioningPolicy::all(true))
             .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
             .open()?;
-        let (writing, litter, torn) = (RwLock::new(()), Mutex::default(), AtomicBool::new(false));
+        let (writing, litter, torn) =
+            (RwLock::new(Place::LockTables, ()), Mutex::new(Place::LockTables, Vec::new()), AtomicBool::new(false));
         Ok(Tables { tree, dir: dir.to_owned(), cache, filters: Filters::default(), writing, litter, torn })
     }
 
@@ -231,6 +233,11 @@ impl Tables {
         self.cache.size()
     }
 
+    /// Bytes of the filters of tables of the first level.
+    pub(super) fn filter_bytes(&self) -> u64 {
+        self.filters.bytes()
+    }
+
     /// Runs what writes tables. What it leaves half written is removed, then or by the next one, once nobody writes.
     ///
     /// Not so if the list of tables had been replaced on the disk already when it failed: that list names new tables, and
@@ -241,10 +248,10 @@ impl Tables {
         }
         let first = self.tree.next_table_id();
         let written = {
-            let _writing = self.writing.read().unwrap_or_else(PoisonError::into_inner);
+            let _writing = self.writing.read();
             write()
         };
-        let mut litter = self.litter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut litter = self.litter.lock();
         let written = match written {
             Err(error) if self.list_is_torn() => {
                 self.torn.store(true, Ordering::Release);
@@ -257,7 +264,7 @@ impl Tables {
             written => written,
         };
         if !litter.is_empty()
-            && let Ok(_nobody) = self.writing.try_write()
+            && let Some(_nobody) = self.writing.try_write()
         {
             let version = self.tree.current_version();
             let kept: Vec<TableId> = version.iter_tables().map(|table| table.id()).collect();

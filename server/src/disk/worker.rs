@@ -5,11 +5,12 @@
 //! for: where cores are few, one of these would otherwise wait for a tick of the kernel's (4 ms at 250 Hz) behind a merge.
 //! Only the one that merges is nice besides.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::DiskError;
+use crate::waits::{self, Condvar, Mutex, MutexGuard, Place};
 
 /// How nice the thread is that merges: the kernel's lowest share, of a core that somebody else wants too. Commits that come
 /// faster than tables are merged slow down (`pace`), which leaves the core to the merge.
@@ -40,7 +41,6 @@ pub(super) struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -54,9 +54,15 @@ struct State {
     failed: Option<DiskError>,
 }
 
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared { state: Mutex::new(Place::LockWorker, State::default()), changed: Condvar::default() }
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -89,7 +95,7 @@ impl Worker {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+        let thread = waits::spawn(name, run);
         let thread = thread.map_err(|e| DiskError::from_io(format!("the thread {name}"), e))?;
         Ok(Worker { shared, thread: Some(thread) })
     }
@@ -121,10 +127,10 @@ impl Worker {
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.state();
     if state.starved && !state.closing {
-        state = shared.changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+        state = shared.changed.wait_timeout(Place::DiskSpace, state, PAUSE);
     }
     while !state.wanted && !state.closing {
-        state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = shared.changed.wait(Place::TableWork, state);
     }
     state.wanted = false;
     !state.closing

@@ -1,0 +1,64 @@
+//! What the store counts: each number has one writer, the thread that is named with it, and is read without a lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use throng_engine::counter_table;
+use throng_engine::counters::{Counter, Latencies};
+
+counter_table! {
+    /// The numbers of the committer, and of the threads that write and merge tables.
+    StoreCounters:
+    commits Count "Groups of batches made durable.";
+    batches Count "Batches in them: one for each turn of a shard with writes.";
+    rows Count "Rows put and removed by them.";
+    commit_us Count "Time that they took, until all who waited were told.";
+    stalled_us Count "Of this, time that they waited for rows in memory to become tables.";
+    syncs Count "Syncs of the journal.";
+    sync_us Count "Time that these took, with the write before each.";
+    journal_bytes Count "Bytes written to the journal.";
+    flushes Count "Memory tables written to tables.";
+    flush_us Count "Time that this took.";
+    flushing Gauge "1 while a memory table is being written to tables.";
+    merges Count "Merges of tables.";
+    merge_us Count "Time that they took.";
+    merging Gauge "1 while tables are being merged.";
+}
+
+counter_table! {
+    /// The numbers of one thread that reads.
+    ReadCounters:
+    requests Count "Reads answered: of one user at one time each.";
+    queries Count "Queries of rows in them.";
+    read_us Count "Time that they took, without their waiting for a thread.";
+}
+
+/// One thread's work as others see it: its counters, and how long single pieces took, in microseconds.
+#[derive(Debug)]
+pub struct Seen<T> {
+    /// The counters.
+    pub counters: Arc<T>,
+    /// Times of its commits or reads.
+    pub latencies: Arc<Latencies>,
+}
+
+impl<T> Clone for Seen<T> {
+    fn clone(&self) -> Seen<T> {
+        Seen { counters: self.counters.clone(), latencies: self.latencies.clone() }
+    }
+}
+
+impl<T: Default> Default for Seen<T> {
+    fn default() -> Seen<T> {
+        Seen { counters: Arc::default(), latencies: Arc::default() }
+    }
+}
+
+/// Adds a time to a sum of microseconds.
+pub(super) fn add_us(counter: &Counter, time: Duration) {
+    counter.add(us(time));
+}
+
+pub(super) fn us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
