@@ -1,0 +1,199 @@
+//! `throng ctl trace`: one user's stanzas as they come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+
+use super::accounts::ask_failure;
+use super::{Failure, Io, to_json};
+use crate::admin::client::Client;
+use crate::admin::protocol::{Ask, Done};
+use crate::admin::trace::{self, Page, Record, SECONDS_MAX, Told};
+
+/// How often it is asked what has come.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+const AFTER: &str = "\
+A line a stanza: time (UTC), number, in from the client or out to it, the session's resource, kind, type, from, to, id, what it \
+carries, bytes, and what became of it. A line that begins with ... tells later what became of the stanza with that number.
+  taken          the server has done what it asks for        refused   its sender gets this error
+  under way      on the way to its receiver's home           safe      that home has it (XEP-0198 counts it)
+  queued         waits to be sent, behind so many bytes      sent      the kernel has it
+  held           the session waits to be resumed             acknowledged   the client has it (XEP-0198)
+  aside          for the user, but to no session: stored in the mailbox, or refused
+
+What stanzas carry is withheld: text, and all else that a client wrote but addresses, id and type; payloads that the server \
+knows are named. --bodies shows it, up to 64 KiB of each stanza. The beginning and the end of each trace are told in the log, \
+the events (`throng ctl knob list`) and the recording, with whose it is and whether with bodies.
+
+No stanza waits for a trace: what comes faster than it is fetched is counted and left out. At most four at once.
+
+Examples:
+  throng ctl trace --jid juliet@localhost --seconds 60
+  throng ctl trace --jid juliet@localhost/balcony --json | jq 'select(.fate == \"refused\")'";
+
+/// The command; `rows` adds the flags that find the server.
+pub fn command(rows: impl Fn(Command) -> Command) -> Command {
+    rows(Command::new("trace"))
+        .about("Show one user's stanzas as they come and go")
+        .after_help(AFTER)
+        .arg(
+            Arg::new("jid")
+                .long("jid")
+                .value_name("JID")
+                .required(true)
+                .help("Bare JID for all sessions of the user, full JID for one"),
+        )
+        .arg(
+            Arg::new("seconds")
+                .long("seconds")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=SECONDS_MAX))
+                .default_value("30")
+                .help("How long; Ctrl-C ends it before"),
+        )
+        .arg(Arg::new("bodies").long("bodies").action(ArgAction::SetTrue).help("Show what stanzas carry, too"))
+}
+
+fn ask(client: &mut Client, asked: trace::Ask) -> Result<Told, Failure> {
+    match client.ask(Ask::Trace(asked), drop).map_err(ask_failure)? {
+        Done::Trace(told) => Ok(told),
+        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    }
+}
+
+/// Runs `throng ctl trace`.
+///
+/// # Errors
+/// What the server answers.
+pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    let jid = matches.get_one::<String>("jid").expect("clap requires it").clone();
+    let seconds = *matches.get_one::<u64>("seconds").expect("it has a default");
+    let bodies = matches.get_flag("bodies");
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+    }
+    let Told::Begun { trace, jid, sessions } = ask(client, trace::Ask::Begin { jid, seconds, bodies })? else {
+        return Err(Failure::failed("an answer of another sort"));
+    };
+    if !io.json {
+        let what = if bodies { "" } else { "; what stanzas carry is withheld (--bodies)" };
+        io.tell(format!("{} for {seconds} s, {sessions} sessions now; times are UTC{what}", plain(&jid)));
+    }
+    let shown = show(client, trace, &stop, io);
+    let ended = ask(client, trace::Ask::End { trace });
+    let page = shown?;
+    ended?;
+    let Page { stanzas, dropped, .. } = page;
+    match io.json {
+        true => io.say_json(&json!({ "ended": { "stanzas": stanzas, "dropped": dropped } })),
+        false => io.tell(format!("{stanzas} stanzas")),
+    }
+    if dropped > 0 {
+        io.tell(format!("{dropped} lines were left out: they came faster than they were fetched"));
+    }
+    Ok(())
+}
+
+/// Shows what comes until it is over; the last page.
+fn show(client: &mut Client, trace: u64, stop: &AtomicBool, io: &mut Io) -> Result<Page, Failure> {
+    loop {
+        // Looked at before: what has come up to then is still shown.
+        let last = stop.load(Ordering::Relaxed);
+        let Told::Page(page) = ask(client, trace::Ask::Fetch { trace })? else {
+            return Err(Failure::failed("an answer of another sort"));
+        };
+        for record in &page.records {
+            match io.json {
+                true => io.say_json(&to_json(record)),
+                false => io.say(line(record, io)),
+            }
+        }
+        // A reader that has gone (`| head`) has seen enough.
+        let read = io.out.flush().is_ok();
+        if !read || (last || page.over) && !page.more {
+            return Ok(page);
+        }
+        if !page.more {
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+}
+
+/// Text of a client's choice for a terminal: as it is when it is a word of printed characters, else quoted, with what would not be
+/// printed as it is escaped.
+fn plain(text: &str) -> String {
+    let word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "@/.-_:#+=".contains(c));
+    let escaped = text.escape_debug().to_string();
+    if word && escaped == text { escaped } else { format!("\"{escaped}\"") }
+}
+
+fn line(record: &Record, io: &Io) -> String {
+    let time = record.time.split('T').nth(1).unwrap_or_default().trim_end_matches('Z');
+    let resource = record.session.as_deref().and_then(|session| session.split_once('/')).map_or("-", |(_, r)| r);
+    let fate = fate(record, io);
+    if let Some(of) = record.of {
+        let ms = record.after_us.unwrap_or_default() as f64 / 1_000.0;
+        return format!("{time} {:>5} ... {fate} after {ms:.1} ms", format!("#{of}"));
+    }
+    if let Some(news) = &record.news {
+        let told = match (&**news, record.again) {
+            ("bound", _) => "has bound its resource".to_owned(),
+            ("disconnected", _) => "has lost its connection and waits to be resumed".to_owned(),
+            ("resumed", again) => format!("was resumed, {} stanzas are sent again", again.unwrap_or_default()),
+            _ => "has ended".to_owned(),
+        };
+        return format!("{time}       -- {} {told}", plain(record.session.as_deref().unwrap_or_default()));
+    }
+    let mut text = format!("{time} {:>5} ", format!("#{}", record.n));
+    text += &format!("{:<5} {} ", record.way.as_deref().unwrap_or_default(), plain(resource));
+    text += record.stanza.as_deref().unwrap_or_default();
+    let named = [("", &record.kind), ("from ", &record.from), ("to ", &record.to), ("id ", &record.id)];
+    for (name, value) in named {
+        text += &value.as_ref().map_or(String::new(), |value| format!(" {name}{}", plain(value)));
+    }
+    text += &format!(" [{}] {} B  {fate}", record.payload.join(" "), record.bytes.unwrap_or_default());
+    if let Some(xml) = &record.xml {
+        text += &format!("\n             {}", xml.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"));
+    }
+    text
+}
+
+fn fate(record: &Record, io: &Io) -> String {
+    match record.fate.as_deref().unwrap_or_default() {
+        "refused" => io.paint("31", &format!("refused: {}", record.condition.as_deref().unwrap_or_default())),
+        "queued" => match record.behind_bytes {
+            None | Some(0) => "queued".to_owned(),
+            Some(bytes) => io.paint("33", &format!("queued behind {bytes} B")),
+        },
+        "held" => io.paint("33", "held: no connection"),
+        "stored" => io.paint("33", "stored in the mailbox"),
+        other => other.replace('-', " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_orders_of_a_client() {
+        for good in ["juliet@localhost/balcony", "m1", "übung@localhost", "日本"] {
+            assert_eq!(plain(good), good);
+        }
+        for (bad, shown) in [
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+            ("\u{1b}[2J", "\"\\u{1b}[2J\""),
+            ("\u{9b}31m", "\"\\u{9b}31m\""),
+            ("x\u{202e}y", "\"x\\u{202e}y\""),
+            ("\"\n", "\"\\\"\\n\""),
+        ] {
+            assert_eq!(plain(bad), shown);
+        }
+    }
+}
