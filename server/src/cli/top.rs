@@ -1,0 +1,148 @@
+//! `throng top`: a live screen of a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use throng_recorder::sar;
+
+use super::accounts::ask_failure;
+use super::{Exit, Failure, Io};
+use crate::admin::client::Client;
+use crate::admin::protocol::{Ask, Done};
+use crate::config::Loaded;
+use crate::top::keys::Chosen;
+use crate::top::screen::Theme;
+use crate::top::source::{Address, Source};
+use crate::top::terminal;
+use crate::top::view::View;
+
+const AFTER: &str = "\
+Shards, queues with a backlog, the busiest sessions, and what is wrong, second by second. Keys: ? explains all, 1-4 and Tab choose \
+what fills the screen, s orders sessions, p pauses, q quits. 80x24 is enough.
+
+The server of the data folder is asked by its operator's HTTP (admin_http), whose address its control socket tells; another one is \
+named by --from. Sessions are counted only while somebody looks. Rooms are not served yet, so there is no list of busy rooms.
+
+Examples:
+  throng top                                       the server of the usual data folder
+  throng top --from http://10.0.0.5:5280 --token-file token
+  ssh -L 5280:127.0.0.1:5280 HOST, and then: throng top --from http://127.0.0.1:5280
+  throng top --once                                one screen as text
+  throng top --json | jq .second.shards            an object a second, for scripts (--once: one)";
+
+/// The command; `rows` adds the flags that find the server.
+pub fn command(rows: impl Fn(Command) -> Command) -> Command {
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let size = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u16).range(1..=500)).help(help)
+    };
+    rows(Command::new("top"))
+        .about("Watch a server live: shards, queues, the busiest sessions")
+        .after_help(AFTER)
+        .arg(Arg::new("from").long("from").value_name("URL").help("A server's http://HOST:PORT"))
+        .arg(
+            Arg::new("token-file")
+                .long("token-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("The token that it asks for; admin_http_token when not given"),
+        )
+        .arg(flag("once", "One screen as text, when all of it is known"))
+        .arg(flag("no-color", "No colours; NO_COLOR does the same"))
+        .arg(size("width", "Columns of --once; the terminal's or 80 when not given"))
+        .arg(size("height", "Lines of --once; the terminal's or 40 when not given"))
+}
+
+/// Runs `throng top`.
+///
+/// # Errors
+/// No server, or the server cannot be asked; no terminal.
+pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
+    let once = matches.get_flag("once");
+    if !(once || io.json || io.out_terminal) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "a screen needs a terminal; --once prints one, --json tells it to scripts",
+        ));
+    }
+    let address = address(matches, loaded)?;
+    let mut view = View::new(address.url.clone());
+    let source = Source::start(address).map_err(failure)?;
+    terminal::first(&source, &mut view).map_err(Failure::failed)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+    }
+    if once || io.json {
+        terminal::whole(&source, &mut view, &stop).map_err(Failure::failed)?;
+    }
+    match (io.json, once) {
+        (true, true) => io.say_json(&view.json()),
+        (true, false) => return tell(&source, &mut view, &stop, io),
+        (false, true) => {
+            let (width, height) = terminal_size().unwrap_or((80, 40));
+            let width = matches.get_one("width").copied().unwrap_or(width);
+            let height = matches.get_one("height").copied().unwrap_or(height);
+            io.say(terminal::text(&view, &Chosen::default(), width, height));
+        }
+        (false, false) => {
+            let theme = Theme { colours: io.colours && !matches.get_flag("no-color") };
+            terminal::run(&source, &mut view, theme, &stop).map_err(Failure::failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// An object a second.
+fn tell(source: &Source, view: &mut View, stop: &AtomicBool, io: &mut Io) -> Result<(), Failure> {
+    let mut told = None;
+    while !stop.load(Ordering::Relaxed) {
+        let second = view.last().map(|second| second.wall_ms);
+        if second != told {
+            told = second;
+            io.say_json(&view.json());
+            // A reader that has gone (`| head`) has seen enough.
+            if io.out.flush().is_err() {
+                break;
+            }
+        }
+        if let Ok(news) = source.news().recv_timeout(std::time::Duration::from_millis(200)) {
+            view.take(news);
+        }
+        if let Some(why) = &view.lost {
+            return Err(Failure::failed(why));
+        }
+    }
+    Ok(())
+}
+
+fn terminal_size() -> Option<(u16, u16)> {
+    console::Term::stdout().size_checked().map(|(rows, columns)| (columns, rows))
+}
+
+fn failure(failure: sar::Failure) -> Failure {
+    match failure {
+        sar::Failure::Usage(text) => Failure::new(Exit::Usage, text),
+        sar::Failure::Failed(text) | sar::Failure::InUse(text) => Failure::failed(text),
+        sar::Failure::Closed => Failure::failed("nobody listens"),
+    }
+}
+
+/// What is named, or where the server of the data folder says that its HTTP is.
+fn address(matches: &ArgMatches, loaded: &Loaded) -> Result<Address, Failure> {
+    let given = matches.get_one::<PathBuf>("token-file").cloned();
+    if let Some(url) = matches.get_one::<String>("from") {
+        return Ok(Address { url: url.clone(), token_file: given });
+    }
+    let mut client = Client::connect(&loaded.config.admin_socket_path()).map_err(ask_failure)?;
+    let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
+        return Err(Failure::failed("an answer of another sort"));
+    };
+    let off = "the server's HTTP for operators is off, or its port was taken: see the option admin_http";
+    let first = status.admin_http.first().ok_or_else(|| Failure::failed(off))?;
+    // One that listens everywhere listens here.
+    let url = format!("http://{first}").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+    Ok(Address { url, token_file: given.or_else(|| loaded.config.admin_http_token.clone()) })
+}

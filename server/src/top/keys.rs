@@ -1,0 +1,111 @@
+//! What is chosen: by keys, while the screen is shown.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// What fills the screen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tab {
+    /// Something of everything.
+    #[default]
+    All,
+    /// Shards.
+    Shards,
+    /// Queues.
+    Queues,
+    /// Sessions.
+    Sessions,
+}
+
+/// All of them, in their order.
+pub const TABS: [(Tab, &str); 4] =
+    [(Tab::All, "All"), (Tab::Shards, "Shards"), (Tab::Queues, "Queues"), (Tab::Sessions, "Sessions")];
+
+/// What sessions are ordered by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// Stanzas, in and out.
+    #[default]
+    Stanzas,
+    /// Bytes, in and out.
+    Bytes,
+    /// What waits for the client.
+    Outbound,
+}
+
+impl Order {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Stanzas => "stanzas",
+            Order::Bytes => "bytes",
+            Order::Outbound => "outbound",
+        }
+    }
+
+    fn next(self) -> Order {
+        match self {
+            Order::Stanzas => Order::Bytes,
+            Order::Bytes => Order::Outbound,
+            Order::Outbound => Order::Stanzas,
+        }
+    }
+}
+
+/// What is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Chosen {
+    /// What fills the screen.
+    pub tab: Tab,
+    /// What sessions are ordered by.
+    pub order: Order,
+    /// Nothing new is shown.
+    pub paused: bool,
+    /// The keys are explained.
+    pub help: bool,
+    /// Rows that are scrolled over.
+    pub skipped: usize,
+}
+
+/// Rows of a page, for scrolling.
+const PAGE: usize = 10;
+/// Rows that can be scrolled over at most.
+const SKIPPED_MAX: usize = 10_000;
+
+impl Chosen {
+    /// Takes a key. False if it is the one to quit.
+    pub fn key(&mut self, key: KeyEvent) -> bool {
+        if key.kind == KeyEventKind::Release {
+            return true;
+        }
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let place = TABS.iter().position(|(tab, _)| *tab == self.tab).unwrap_or(0);
+        match key.code {
+            KeyCode::Char('c' | 'd') if control => return false,
+            KeyCode::Char('q') => return false,
+            // Out of the help, and only then out of all.
+            KeyCode::Esc if !self.help => return false,
+            KeyCode::Esc => self.help = false,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Char(digit @ '1'..='4') => self.show(digit as usize - '1' as usize),
+            KeyCode::Tab | KeyCode::Right => self.show((place + 1) % TABS.len()),
+            KeyCode::BackTab | KeyCode::Left => self.show((place + TABS.len() - 1) % TABS.len()),
+            KeyCode::Down | KeyCode::Char('j') => self.skip(1),
+            KeyCode::PageDown => self.skip(PAGE),
+            KeyCode::Up | KeyCode::Char('k') => self.skipped = self.skipped.saturating_sub(1),
+            KeyCode::PageUp => self.skipped = self.skipped.saturating_sub(PAGE),
+            KeyCode::Home => self.skipped = 0,
+            _ => {}
+        }
+        true
+    }
+
+    fn show(&mut self, tab: usize) {
+        (self.tab, self.skipped, self.help) = (TABS[tab].0, 0, false);
+    }
+
+    fn skip(&mut self, rows: usize) {
+        self.skipped = (self.skipped + rows).min(SKIPPED_MAX);
+    }
+}
