@@ -6,10 +6,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use throng_engine::feature::datetime::{self, Precision};
+
+use crate::waits::{Mutex, MutexGuard, Place};
 
 /// Most events that are kept; the oldest go first.
 pub const EVENTS_MAX: usize = 256;
@@ -51,6 +53,15 @@ pub enum What {
         /// How many sessions or messages it concerned.
         count: u64,
     },
+    /// A user's stanzas are looked at.
+    Trace {
+        /// Whose: a bare or full JID.
+        of: String,
+        /// With all that they carry.
+        bodies: bool,
+        /// At its end: how many stanzas there were.
+        ended: Option<u64>,
+    },
 }
 
 impl What {
@@ -59,6 +70,7 @@ impl What {
         match self {
             What::Knob { .. } => "knob",
             What::Done { .. } => "order",
+            What::Trace { .. } => "trace",
         }
     }
 }
@@ -71,6 +83,13 @@ impl fmt::Display for What {
                 write!(f, "{key}: {from} -> {to}, until {}", utc(*until_s))
             }
             What::Done { order, to, count } => write!(f, "{order}: {to}, {count}"),
+            What::Trace { of, bodies, ended } => {
+                let bodies = if *bodies { ", with bodies" } else { "" };
+                match ended {
+                    None => write!(f, "a trace of {of} begins{bodies}"),
+                    Some(stanzas) => write!(f, "a trace of {of} has ended{bodies}, {stanzas} stanzas"),
+                }
+            }
         }
     }
 }
@@ -86,7 +105,6 @@ pub fn utc(at_s: u64) -> String {
 type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// The events of a process.
-#[derive(Default)]
 pub struct Events {
     kept: Mutex<Kept>,
     listener: OnceLock<Listener>,
@@ -99,9 +117,15 @@ struct Kept {
     events: VecDeque<Event>,
 }
 
+impl Default for Events {
+    fn default() -> Events {
+        Events { kept: Mutex::new(Place::LockEvents, Kept::default()), listener: OnceLock::new() }
+    }
+}
+
 impl Events {
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Adds one.

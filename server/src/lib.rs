@@ -14,8 +14,12 @@ pub mod jobs;
 pub mod links;
 pub mod log;
 pub mod mail;
+#[cfg(debug_assertions)]
+pub mod plant;
 pub mod profile;
 pub mod record;
 pub mod serve;
 pub mod thread;
 pub mod tls;
+pub mod top;
+pub mod waits;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: throng::driver::Allocator = throng::driver::Allocator;
 
 fn main() -> ExitCode {
     throng::cli::main(&throng::serve::Throng)

@@ -21,7 +21,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Now, ShardId};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply, SessionRow, StorageState, TlsFacts};
+use throng_engine::io::{
+    BacklogRow, Command, Effect, Input, ListenerKind, Lost, Output, Reply, StorageState, TlsFacts,
+};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 
@@ -31,6 +33,7 @@ use crate::jobs::JobPort;
 use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
+use crate::waits::{self, Place};
 use front::{Fronted, Head};
 pub use tuning::Tuning;
 
@@ -62,7 +65,7 @@ pub struct Ask {
 pub struct Answer {
     /// The shard's.
     pub reply: Reply,
-    /// Of each row of [`Reply::Sessions`], what only the thread knows.
+    /// Of each row of [`Reply::Sessions`] and [`Reply::Backlogs`], what only the thread knows.
     pub streams: Vec<Stream>,
 }
 
@@ -117,8 +120,13 @@ impl Clock {
 
     /// The time.
     pub fn now(&self) -> Now {
+        self.at(Instant::now())
+    }
+
+    /// The time, of which the monotonic part is known: a moment ago.
+    fn at(&self, now: Instant) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { mono_ms: self.0.elapsed().as_millis() as u64, wall_us: wall.as_micros() as u64 }
+        Now { mono_ms: now.duration_since(self.0).as_millis() as u64, wall_us: wall.as_micros() as u64 }
     }
 }
 
@@ -150,6 +158,12 @@ pub struct Thread {
     asked: u64,
     storage: StorageState,
     tidied: Instant,
+    /// When the last turn ended.
+    turned: Instant,
+    /// How long it has slept in all.
+    slept: Duration,
+    /// When the network had something last; kept only while there is [`Tuning::busy_poll`].
+    busy: Option<Instant>,
     /// More mail waits in the rings than one turn takes.
     mail_left: bool,
     /// So do answers of the store.
@@ -177,10 +191,14 @@ impl Thread {
             asked: 0,
             storage: StorageState::Ok,
             tidied: Instant::now(),
+            turned: Instant::now(),
+            slept: Duration::ZERO,
+            busy: None,
             mail_left: false,
             answers_left: false,
         };
         thread.tune(tuning);
+        thread.tell_memory();
         thread
     }
 
@@ -198,8 +216,13 @@ impl Thread {
     }
 
     fn turn(&mut self) -> std::io::Result<()> {
+        waits::turned();
+        #[cfg(debug_assertions)]
+        crate::plant::in_turn(self.shard_id().index());
         if self.is_congested() {
+            let _at = waits::at(Place::Congested);
             std::thread::sleep(self.p.tuning.sleep_congested);
+            self.slept_until(Instant::now());
         } else {
             self.network()?;
         }
@@ -214,8 +237,24 @@ impl Thread {
         if now.duration_since(self.tidied) >= self.p.tuning.tidy_every {
             self.tidied = now;
             give_back_memory();
+            self.tell_memory();
         }
+        self.turned = now;
         Ok(())
+    }
+
+    /// The thread has slept since its last turn.
+    fn slept_until(&mut self, now: Instant) {
+        self.slept += now.duration_since(self.turned);
+        let counters = self.p.shard.counters();
+        counters.sleeps.one();
+        counters.sleep_us.set(self.slept.as_micros() as u64);
+    }
+
+    fn tell_memory(&self) {
+        let counters = self.p.shard.counters();
+        counters.mem_network_bytes.set((self.p.driver.memory_bytes() + self.links.memory_bytes()) as u64);
+        counters.mem_mail_bytes.set(self.p.mail.memory_bytes() as u64);
     }
 
     fn shard_id(&self) -> ShardId {
@@ -248,15 +287,31 @@ impl Thread {
         }
     }
 
+    /// Whether the network had something so lately that the thread does not sleep.
+    fn is_awake(&mut self) -> bool {
+        let lately = self.busy.is_some_and(|busy| busy.elapsed() < self.p.tuning.busy_poll);
+        if !lately {
+            self.busy = None;
+        }
+        lately
+    }
+
     fn network(&mut self) -> std::io::Result<()> {
-        let timeout = self.patience();
+        let timeout = if self.is_awake() { Duration::ZERO } else { self.patience() };
         let mut events = Events::default();
         let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
-        let mut now = None;
+        let busy_poll = !p.tuning.busy_poll.is_zero();
+        let (mut now, mut awake, mut handled) = (None, None, 0);
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         driver.wait(Some(timeout), &mut |event| {
-            let now = *now.get_or_insert_with(|| clock.now());
+            if let Event::Slept = event {
+                // The one time of both: what the sleep was for is handled now.
+                awake = Some(Instant::now());
+                return;
+            }
+            handled += 1;
+            let now = *now.get_or_insert_with(|| awake.map_or_else(|| clock.now(), |awake| clock.at(awake)));
             let hands = &mut Hands {
                 shard,
                 links,
@@ -273,6 +328,13 @@ impl Thread {
             };
             events.handle(hands, event);
         })?;
+        shard.counters().events.add(handled);
+        if let Some(awake) = awake {
+            self.slept_until(awake);
+        }
+        if busy_poll && handled > 0 {
+            self.busy = Some(Instant::now());
+        }
         if let Some(orders) = events.thread.take() {
             // One time for all: a clock read for each send would cost more than the rest of its way back.
             let now = self.p.clock.now();
@@ -428,7 +490,7 @@ impl Thread {
     }
 
     fn tune(&mut self, tuning: Tuning) {
-        self.p.driver.tune(tuning.events_a_turn);
+        self.p.driver.tune(&tuning.network);
         self.p.submitter.tune(tuning.queue_bytes_max);
         self.p.tuning = tuning;
     }
@@ -440,6 +502,7 @@ impl Thread {
             let spare = self.p.submitter.spare(&self.out.writes);
             let batch = std::mem::replace(&mut self.out.writes, spare);
             let ticket = self.p.submitter.submit(batch);
+            self.p.shard.counters().commits.one();
             self.gate.rests_on(ticket);
         }
         let mut effects = std::mem::take(&mut self.out.effects);
@@ -464,6 +527,7 @@ impl Thread {
         self.out.effects = effects;
         let counters = self.p.shard.counters();
         counters.gated.add(gated);
+        counters.commits_waiting.set(self.p.submitter.queued_batches());
         counters.gate_waiting.set(self.gate.len() as u64);
         counters.gate_bytes.set(self.gate.bytes() as u64);
         counters.mail_kept.set(self.p.mail.kept() as u64);
@@ -500,7 +564,14 @@ impl Thread {
                 Effect::Reply { token, reply } => {
                     if let Some(sender) = self.replies.remove(&token) {
                         let streams = match &reply {
-                            Reply::Sessions { rows, .. } => streams(driver, &mut self.links, &self.fronted, rows),
+                            Reply::Sessions { rows, .. } => {
+                                let conns = rows.iter().map(|row| row.conn);
+                                streams(driver, &mut self.links, &self.fronted, conns)
+                            }
+                            Reply::Backlogs { rows, .. } => {
+                                let conns = rows.iter().map(BacklogRow::conn);
+                                streams(driver, &mut self.links, &self.fronted, conns)
+                            }
                             _ => Vec::new(),
                         };
                         // Whoever asked may have given up.
@@ -516,12 +587,17 @@ impl Thread {
     }
 }
 
-/// What the driver and TLS know of the connections behind sessions. No idle connection keeps its peer's address: the
+/// What the driver and TLS know of connections. No idle connection keeps its peer's address: the
 /// kernel does, and is asked.
-fn streams(driver: &mut dyn Driver, links: &mut Links, fronted: &Fronted, rows: &[SessionRow]) -> Vec<Stream> {
-    let conns: Vec<ConnId> = rows.iter().filter_map(|row| row.conn).collect();
+fn streams(
+    driver: &mut dyn Driver,
+    links: &mut Links,
+    fronted: &Fronted,
+    of: impl Iterator<Item = Option<ConnId>> + Clone,
+) -> Vec<Stream> {
+    let conns: Vec<ConnId> = of.clone().flatten().collect();
     let mut peers = driver.peer_addresses(&conns).into_iter();
-    let stream = |row: &SessionRow| match row.conn {
+    let stream = |conn: Option<ConnId>| match conn {
         Some(conn) => {
             let tls = links.tls(conn).and_then(|tls| tls.version());
             let peer = peers.next().flatten();
@@ -529,7 +605,7 @@ fn streams(driver: &mut dyn Driver, links: &mut Links, fronted: &Fronted, rows: 
         }
         None => Stream::default(),
     };
-    rows.iter().map(stream).collect()
+    of.map(stream).collect()
 }
 
 /// What a driver's event leads to, carried out after the driver has handed over all events.
@@ -591,8 +667,8 @@ impl Events {
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
             // The peer has ended its direction: XMPP has no use for the other one.
-            Event::Failed { conn, cause: Cause::PeerClosed } => self.order(Order::Close(conn)),
-            Event::Failed { conn, cause: _ } => self.order(Order::Abort(conn)),
+            Event::Failed { conn, cause: Cause::PeerClosed } => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
+            Event::Failed { conn, cause: _ } => self.lose(h, conn, Lost::Broken, Order::Abort(conn)),
             Event::Closed { conn } => {
                 h.links.closed(conn);
                 h.fronted.closed(conn);
@@ -632,8 +708,15 @@ impl Events {
                     tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
                 }
             }
-            Event::Woken => {}
+            Event::Woken => h.shard.counters().wakes.one(),
+            Event::Slept => {}
         }
+    }
+
+    /// The connection is to end, for a reason that only this side of the shard knows.
+    fn lose(&mut self, h: &mut Hands<'_>, conn: ConnId, how: Lost, order: Order) {
+        h.shard.handle(h.now, Input::Lost { conn, how }, h.out);
+        self.order(order);
     }
 
     fn received(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
@@ -669,7 +752,7 @@ impl Events {
             }
             Head::Wrong => {
                 tracing::debug!("a connection for proxies did not begin as the PROXY protocol has it");
-                self.order(Order::Abort(conn));
+                self.lose(h, conn, Lost::Misled, Order::Abort(conn));
             }
         }
     }
@@ -701,12 +784,12 @@ impl Events {
                     self.order(Order::Raw(conn, to_send));
                 }
                 if received.peer_closed {
-                    self.order(Order::Close(conn));
+                    self.lose(h, conn, Lost::Finished, Order::Close(conn));
                 }
             }
             Err(fault) => {
                 tracing::debug!(?fault, "TLS ended a connection");
-                self.order(Order::CloseRaw(conn, to_send));
+                self.lose(h, conn, Lost::Tls, Order::CloseRaw(conn, to_send));
             }
         }
     }

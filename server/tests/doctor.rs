@@ -100,19 +100,46 @@ impl Drop for Proxy {
     }
 }
 
-fn free_port() -> String {
-    let bound = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+fn free_port(host: &str) -> String {
+    let bound = std::net::TcpListener::bind(format!("{host}:0")).expect("a port");
     bound.local_addr().expect("an address").to_string()
 }
 
-/// A server behind a proxy whose configuration the doctor has written. None where the proxy is not installed.
-fn behind(program: &str, start: impl Fn(&Path) -> Command) -> Option<(Server, Proxy, String)> {
+/// Whether this machine has an IPv6 loopback.
+fn has_ipv6() -> bool {
+    let has = std::net::TcpListener::bind("[::1]:0").is_ok();
+    if !has {
+        eprintln!("skipped: no IPv6 here");
+    }
+    has
+}
+
+fn nginx(file: &Path) -> Command {
+    let mut command = Command::new("nginx");
+    command.arg("-c").arg(file).args(["-g", "daemon off;"]);
+    command
+}
+
+fn haproxy(file: &Path) -> Command {
+    let mut command = Command::new("haproxy");
+    command.arg("-db").arg("-f").arg(file);
+    command
+}
+
+/// A server, with a listener of this option, behind a proxy whose configuration the doctor has written, both at `host`. None where
+/// the proxy is not installed.
+fn behind(
+    program: &str,
+    start: impl Fn(&Path) -> Command,
+    host: &str,
+    option: &str,
+) -> Option<(Server, Proxy, String)> {
     if Command::new(program).arg("-v").output().is_err() {
         eprintln!("skipped: {program} is not installed");
         return None;
     }
-    let (listen, to) = (free_port(), free_port());
-    let server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
+    let (listen, to) = (free_port(host), free_port(host));
+    let server = Server::start_with(&[option, &to, "--i-know"]);
     let file = server.data.path().join("front.conf");
     let path = file.to_str().expect("a plain path");
     let flags =
@@ -133,6 +160,22 @@ fn behind(program: &str, start: impl Fn(&Path) -> Command) -> Option<(Server, Pr
         std::thread::sleep(Duration::from_millis(20));
     }
     Some((server, proxy, listen))
+}
+
+/// The server's sessions, as soon as there are so many.
+fn sessions(server: &Server, count: usize) -> Vec<Value> {
+    let folder = server.data.path().join("data");
+    let end = Instant::now() + LONG;
+    loop {
+        let told = throng(&["ctl", "sessions", "--data", folder.to_str().expect("a plain path"), "--json"]);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        if rows.len() == count {
+            return rows;
+        }
+        assert!(Instant::now() < end, "not all have come: {told}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Sessions through a proxy stay for longer than the minute after which proxies usually give up who is silent; messages go
@@ -160,18 +203,7 @@ fn is_carried(server: &Server, listen: &str) {
         .stderr(Stdio::null())
         .spawn();
     let mut load = load.expect("the load starts");
-    let folder = server.data.path().join("data");
-    let end = Instant::now() + LONG;
-    let sessions = loop {
-        let told = throng(&["ctl", "sessions", "--data", folder.to_str().expect("a plain path"), "--json"]);
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        if rows.len() == 50 {
-            break rows;
-        }
-        assert!(Instant::now() < end, "not all have come: {told}");
-        std::thread::sleep(Duration::from_millis(100));
-    };
+    let sessions = sessions(server, 50);
     // The proxy itself has one address.
     let came_from = |ip: &str| sessions.iter().any(|row| row.to_string().contains(&format!("\"{ip}:")));
     let sources = (1..=10).filter(|last| came_from(&format!("127.0.0.{last}"))).count();
@@ -183,30 +215,90 @@ fn is_carried(server: &Server, listen: &str) {
 
 #[test]
 fn nginx_carries_what_the_doctor_has_written_for_it() {
-    let nginx = |file: &Path| {
-        let mut command = Command::new("nginx");
-        command.arg("-c").arg(file).args(["-g", "daemon off;"]);
-        command
-    };
-    let Some((server, _proxy, listen)) = behind("nginx", nginx) else { return };
+    let Some((server, _proxy, listen)) = behind("nginx", nginx, "127.0.0.1", "--c2s-proxied") else { return };
     is_carried(&server, &listen);
 }
 
 #[test]
 fn haproxy_carries_what_the_doctor_has_written_for_it() {
-    let haproxy = |file: &Path| {
-        let mut command = Command::new("haproxy");
-        command.arg("-db").arg("-f").arg(file);
-        command
-    };
-    let Some((server, _proxy, listen)) = behind("haproxy", haproxy) else { return };
+    let Some((server, _proxy, listen)) = behind("haproxy", haproxy, "127.0.0.1", "--c2s-proxied") else { return };
     is_carried(&server, &listen);
+}
+
+/// Direct TLS, which ends in the server, over IPv6 on both sides of the proxy.
+fn carries_tls_over_ipv6(program: &str, start: impl Fn(&Path) -> Command) {
+    if !has_ipv6() {
+        return;
+    }
+    let Some((server, _proxy, listen)) = behind(program, start, "[::1]", "--c2s-tls-proxied") else { return };
+    let out = server.data.path().join("tls.json");
+    let flags =
+        ["load", "--quiet", "--to", &listen, "--tls", "direct", "--tls-insecure", "--sessions", "40", "--pairs", "10"];
+    let mut load = Command::new(THRONG);
+    load.args(flags).args(["--hold-s", "5", "--out"]).arg(&out);
+    let load = load.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut load = load.expect("the load starts");
+    let rows = sessions(&server, 40);
+    assert!(rows.iter().all(|row| row["address"].as_str().is_some_and(|peer| peer.starts_with("[::1]:"))), "{rows:?}");
+    assert!(rows.iter().all(|row| row.to_string().contains("1.3")), "TLS 1.3 each: {rows:?}");
+    assert!(load.wait().expect("it ends").success(), "{}", read(&out));
+    let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+    assert_eq!((&result["good"], &result["sessions"]["broken"]), (&true.into(), &0.into()), "{result}");
+}
+
+#[test]
+fn nginx_carries_tls_over_ipv6() {
+    carries_tls_over_ipv6("nginx", nginx);
+}
+
+#[test]
+fn haproxy_carries_tls_over_ipv6() {
+    carries_tls_over_ipv6("haproxy", haproxy);
+}
+
+/// What a proxy says of a client counts, of either family, whatever family the proxy itself comes by.
+#[test]
+fn clients_of_both_families_are_known_by_what_the_proxy_says() {
+    use std::io::{Read, Write};
+    let to = free_port("127.0.0.1");
+    let server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
+    let header = "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
+                  xmlns:stream='http://etherx.jabber.org/streams'>";
+    let mut streams = Vec::new();
+    for (user, proxied) in
+        [("u0", "TCP6 2001:db8::7 2001:db8::1 50007 5222"), ("u1", "TCP4 192.0.2.9 192.0.2.1 50009 5222")]
+    {
+        let mut stream = std::net::TcpStream::connect(&to).expect("a connection");
+        stream.set_read_timeout(Some(LONG)).expect("a time-out");
+        let mut until = |sent: String, awaited: &str| {
+            stream.write_all(sent.as_bytes()).expect("it takes it");
+            let (mut told, mut piece) = (String::new(), [0; 4096]);
+            while !told.contains(awaited) {
+                let count = stream.read(&mut piece).unwrap_or(0);
+                assert!(count > 0, "no {awaited} in {told}");
+                told.push_str(&String::from_utf8_lossy(&piece[..count]));
+            }
+        };
+        use base64::Engine;
+        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0secret"));
+        until(format!("PROXY {proxied}\r\n{header}"), "</stream:features>");
+        until(format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"), "<success");
+        until(header.to_owned(), "</stream:features>");
+        until("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>".to_owned(), "<jid>");
+        streams.push(stream);
+    }
+    let mut peers: Vec<_> = sessions(&server, 2)
+        .iter()
+        .map(|row| row["address"].as_str().unwrap_or_else(|| panic!("{row}")).to_owned())
+        .collect();
+    peers.sort();
+    assert_eq!(peers, ["192.0.2.9:50009", "[2001:db8::7]:50007"]);
 }
 
 #[test]
 fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
     use std::io::{Read, Write};
-    let to = free_port();
+    let to = free_port("127.0.0.1");
     let _server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
     let mut stream = std::net::TcpStream::connect(&to).expect("a connection");
     stream.set_read_timeout(Some(LONG)).expect("a time-out");

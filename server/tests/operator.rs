@@ -375,9 +375,15 @@ fn a_knob_is_felt_by_who_is_connected(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     host.start(driver);
     let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
-    for (key, value) in
-        [("turn_events_max", "8"), ("turn_mail_max", "1"), ("turn_answers_max", "1"), ("gate_bytes_max", "1MiB")]
-    {
+    for (key, value) in [
+        ("turn_events_max", "8"),
+        ("turn_others_max", "1"),
+        ("turn_mail_max", "1"),
+        ("turn_answers_max", "1"),
+        ("gate_bytes_max", "1MiB"),
+        ("busy_poll_microseconds", "2000"),
+        ("receive_buffer_bytes", "64KiB"),
+    ] {
         assert!(host.good(&["ctl", "knob", "set", key, value]).starts_with(&format!("{key}: ")));
     }
     for n in 0..50 {

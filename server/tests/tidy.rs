@@ -20,7 +20,8 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("mail", &["feature", "id", "store", "wire"]),
     ("router", &["feature", "id", "mail", "session", "slots", "store"]),
     ("settings", &["feature", "session"]),
-    ("io", &["feature", "id", "mail", "session", "settings", "store"]),
+    ("watch", &["id", "limits", "ns", "wire"]),
+    ("io", &["feature", "id", "mail", "session", "settings", "store", "watch"]),
     ("gate", &["id", "io"]),
 ];
 
@@ -47,6 +48,27 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     (
         "profile",
         &["admin", "cli", "config", "disk", "http", "jobs", "links", "log", "mail", "record", "serve", "thread", "tls"],
+    ),
+    (
+        "waits",
+        &[
+            "admin", "bench", "cli", "config", "disk", "driver", "events", "http", "jobs", "links", "log", "mail",
+            "plant", "profile", "record", "serve", "thread", "tls",
+        ],
+    ),
+    (
+        "plant",
+        &[
+            "admin", "cli", "config", "disk", "driver", "http", "jobs", "links", "mail", "record", "serve", "thread",
+            "waits",
+        ],
+    ),
+    (
+        "top",
+        &[
+            "bench", "cli", "config", "disk", "driver", "http", "jobs", "links", "log", "mail", "profile", "record",
+            "serve", "thread", "tls",
+        ],
     ),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];

@@ -12,6 +12,7 @@ pub mod client;
 pub mod keys;
 pub mod protocol;
 pub mod socket;
+pub mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -125,6 +126,9 @@ pub struct Status {
     pub shards: u32,
     /// Open listeners.
     pub listeners: Vec<Listening>,
+    /// Where the operator's HTTP listens.
+    #[serde(default)]
+    pub admin_http: Vec<String>,
     /// Open connections, authenticated or not.
     pub connections: u64,
     /// Bound sessions with a connection.
@@ -209,6 +213,34 @@ pub struct SessionRow {
     pub priority: Option<i8>,
     /// Bytes that wait to be sent, those under way to the kernel included.
     pub outbound_bytes: u64,
+}
+
+/// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::watch::busiest`]).
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct BusySession {
+    /// Full JID.
+    pub jid: String,
+    /// Home shard.
+    pub shard: u32,
+    /// Stanzas a second from its client.
+    pub stanzas_in: f64,
+    /// Stanzas a second to its client.
+    pub stanzas_out: f64,
+    /// Bytes of these a second from its client.
+    pub bytes_in: f64,
+    /// Bytes of these a second to its client.
+    pub bytes_out: f64,
+    /// Bytes that wait for it or are under way to the kernel, now.
+    pub outbound_bytes: u64,
+}
+
+/// The busiest sessions.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Busiest {
+    /// Whether there are figures: counting begins with the first question, and ends when nobody asks for five seconds.
+    pub counted: bool,
+    /// The busiest first.
+    pub sessions: Vec<BusySession>,
 }
 
 /// A page of a listing.
@@ -385,6 +417,12 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// It failed, or another backup is under way ([`FaultKind::Busy`]).
     fn backup(&self, to: &str) -> Result<BackupState, Fault>;
+
+    /// Begins a trace of a user's stanzas, tells what has come, ends it; waits for none of it.
+    ///
+    /// # Errors
+    /// Too many are under way ([`FaultKind::Busy`]), the question is wrong, or the trace has ended.
+    fn trace(&self, ask: trace::Ask) -> Result<trace::Told, Fault>;
 
     /// Begins a profile, tells how far it is and what it found; waits for none of it.
     ///

@@ -95,6 +95,8 @@ pub enum Ask {
         /// Its name; all when none.
         key: Option<String>,
     },
+    /// [`super::Control::trace`].
+    Trace(super::trace::Ask),
     /// [`super::Control::profile`].
     Profile(crate::profile::Ask),
     /// [`super::Control::backup`].
@@ -165,6 +167,8 @@ pub enum Done {
     Ok {},
     /// How many: sessions listed, ended, told.
     Count(u64),
+    /// Of a trace.
+    Trace(super::trace::Told),
     /// Of a profile.
     Profile(crate::profile::Told),
     /// The state.

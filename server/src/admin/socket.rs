@@ -1,8 +1,9 @@
-//! The server's end of the control socket: one thread, several clients, everything bounded.
+//! The server's end of the control socket: a thread for each client, few of them, everything bounded.
 //!
-//! While no client is connected the thread sleeps in `accept`; with clients it looks at each in turn and sleeps a few
-//! milliseconds when none had anything. A listing is produced a page at a time, as the client reads it. The room knows
-//! lines and clients; what is asked goes to [`Control`].
+//! While no client is connected there is one thread, which sleeps in `accept`. A client's thread sleeps a few milliseconds when
+//! there is nothing to do, and may wait for a shard or a lock: others are served meanwhile, for it is then that an operator
+//! wants to look. A listing is produced a page at a time, as the client reads it. The room knows lines and clients; what is
+//! asked goes to [`Control`].
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,9 +21,13 @@ use super::{
     ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX,
     SAY_JIDS_MAX, VALUE_BYTES_MAX,
 };
+use crate::waits::{self, Place};
 
 /// Longest path that fits a socket address, with room for the passing name used while binding.
 const PATH_BYTES_MAX: usize = 107 - 32;
+
+/// For answers that are under way at the server's end.
+const LAST_ANSWERS: Duration = Duration::from_secs(11);
 
 /// How long clients are waited for, and how many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +71,7 @@ impl AdminServer {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let serve = move || Served { listener, control, patience, clients: Vec::new(), stop: flag }.run();
-        let thread = std::thread::Builder::new().name("admin".into()).spawn(serve)?;
+        let thread = waits::spawn("admin", serve)?;
         let inode = (metadata.dev(), metadata.ino());
         Ok(AdminServer { path: path.to_owned(), inode, stop, thread: Some(thread) })
     }
@@ -130,7 +135,8 @@ struct Served {
     listener: UnixListener,
     control: Arc<dyn Control>,
     patience: Patience,
-    clients: Vec<Client>,
+    /// Threads of clients, at most [`Patience::clients_max`].
+    clients: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -157,55 +163,40 @@ struct Client {
 
 impl Served {
     fn run(mut self) {
-        let mut nap = Duration::from_millis(1);
         while !self.stop.load(Ordering::Acquire) {
-            let mut busy = self.accept();
-            let (control, patience) = (&*self.control, &self.patience);
-            self.clients.retain_mut(|client| match client.step(control, patience) {
-                Step::Busy => {
-                    busy = true;
-                    true
-                }
-                Step::Idle => true,
-                Step::Close => false,
-            });
-            if busy {
-                nap = Duration::from_millis(1);
-            } else if !self.clients.is_empty() {
-                std::thread::sleep(nap);
-                nap = (nap * 2).min(Duration::from_millis(20));
+            let accepted = {
+                let _at = waits::at(Place::Clients);
+                self.listener.accept()
+            };
+            self.clients.retain(|client| !client.is_finished());
+            let begun = match accepted {
+                Ok((stream, _)) => self.begin(stream),
+                Err(error) => Err(error),
+            };
+            if begun.is_err() {
+                // Out of descriptors or threads, most likely: others will free some.
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
-        for client in &mut self.clients {
-            client.finish();
+        // One that waits for a shard or a lock is left to the process's end.
+        let end = Instant::now() + LAST_ANSWERS;
+        while self.clients.iter().any(|client| !client.is_finished()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Takes in who is waiting; sleeps for the next one while there is no client.
-    fn accept(&mut self) -> bool {
-        if self.listener.set_nonblocking(!self.clients.is_empty()).is_err() {
-            std::thread::sleep(Duration::from_millis(100));
-            return false;
+    /// Serves a client on a thread of its own, or tells it that there are too many.
+    fn begin(&mut self, stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let mut client = Client::new(stream);
+        if self.clients.len() >= self.patience.clients_max {
+            client.say(0, Say::Fault(Fault::new(FaultKind::Busy, "too many clients of the control socket")));
+            let _ = client.flush();
+            return Ok(());
         }
-        match self.listener.accept() {
-            Ok((stream, _)) => {
-                let Ok(()) = stream.set_nonblocking(true) else { return true };
-                let mut client = Client::new(stream);
-                if self.clients.len() >= self.patience.clients_max {
-                    client.say(0, Say::Fault(Fault::new(FaultKind::Busy, "too many clients of the control socket")));
-                    let _ = client.flush();
-                } else {
-                    self.clients.push(client);
-                }
-                true
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            Err(_) => {
-                // Out of descriptors, most likely: others will free some.
-                std::thread::sleep(Duration::from_millis(100));
-                false
-            }
-        }
+        let (control, patience, stop) = (self.control.clone(), self.patience, self.stop.clone());
+        self.clients.push(waits::spawn("admin", move || client.run(&*control, &patience, &stop))?);
+        Ok(())
     }
 }
 
@@ -228,6 +219,23 @@ impl Client {
             moved,
             ended: false,
         }
+    }
+
+    /// Serves it until it goes or the server ends.
+    fn run(mut self, control: &dyn Control, patience: &Patience, stop: &AtomicBool) {
+        let mut nap = Duration::from_millis(1);
+        while !stop.load(Ordering::Acquire) {
+            match self.step(control, patience) {
+                Step::Busy => nap = Duration::from_millis(1),
+                Step::Idle => {
+                    let _at = waits::at(Place::Clients);
+                    std::thread::sleep(nap);
+                    nap = (nap * 2).min(Duration::from_millis(20));
+                }
+                Step::Close => return,
+            }
+        }
+        self.finish();
     }
 
     /// Writes what waits, carries out at most one request or page, reads what came.
@@ -411,6 +419,7 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(key.as_ref().map_or(0, String::len), VALUE_BYTES_MAX, "bytes of a name")?;
             control.reset_knobs(key.as_deref()).map(Done::Turned)
         }
+        Ask::Trace(ask) => control.trace(ask).map(Done::Trace),
         Ask::Profile(ask) => control.profile(ask).map(Done::Profile),
         Ask::Backup { to } => control.backup(&to).map(Done::Backup),
         Ask::Domain {} => control.domain().map(Done::Domain),

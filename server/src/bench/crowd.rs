@@ -16,10 +16,12 @@ use throng_engine::wire::Scanner;
 use throng_load::{Account, Client, News, Profile, Tools};
 
 use super::{DOMAIN, Game, PASSWORD};
-use crate::driver::{Close, Driver, EVENTS_PER_WAIT, Event, Kind, ListenerTag, Peer};
+use crate::driver::{Close, Driver, Event, Kind, ListenerTag, Peer, Tuning};
 
 /// Connections begun in one wait.
 const NEWCOMERS: usize = 32;
+/// Users who speak in one wait.
+const USERS_A_WAIT: usize = 256;
 /// Bytes of messages that a user has ready at once.
 const READY_BYTES: usize = 4 << 10;
 
@@ -231,7 +233,7 @@ impl Driver for Crowd {
         }
         // As many as a driver of sockets hands over at once: a turn with all users in it outgrows the core's cache, and one
         // shard then looks slower than half the work on each of two.
-        for _ in 0..self.speaking.len().min(EVENTS_PER_WAIT) {
+        for _ in 0..self.speaking.len().min(USERS_A_WAIT) {
             let Some(index) = self.speaking.pop_front() else { break };
             let index = index as usize;
             self.users[index].queued = false;
@@ -251,6 +253,10 @@ impl Driver for Crowd {
         }
         idle &= self.speaking.is_empty();
         self.inner.wait(if idle { timeout } else { Some(Duration::ZERO) }, on_event)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.inner.memory_bytes()
     }
 
     fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
@@ -293,7 +299,7 @@ impl Driver for Crowd {
         self.connected
     }
 
-    fn tune(&mut self, events: usize) {
-        self.inner.tune(events);
+    fn tune(&mut self, tuning: &Tuning) {
+        self.inner.tune(tuning);
     }
 }

@@ -17,6 +17,7 @@ Examples:
   throng load --sessions 1000 --pairs 100   synthetic users against a server that runs
   throng doctor --connections 1000000   what this host lacks for so many
   throng sar                            what this host does, second by second
+  throng top                            a live screen of the running server
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
@@ -78,6 +79,7 @@ Examples:
   throng ctl shutdown --grace 30
   throng ctl reload                        certificates and knobs, without a restart
   throng ctl knob set log_level debug --for 10m
+  throng ctl trace --jid romeo@localhost   one user's stanzas as they come and go
   throng ctl profile cpu --seconds 30      a flame graph of the running server";
 
 const KNOB: &str = "\
@@ -130,6 +132,9 @@ pub fn root() -> Command {
         .subcommand(ctl())
         .subcommand(throng_load::command())
         .subcommand(throng_recorder::sar::command())
+        .subcommand(super::top::command(|command| {
+            with_rows(command, |row| matches!(row.key, "data" | "admin_socket" | "admin_http_token"))
+        }))
         .subcommand(super::bench::command())
         .subcommand(throng_doctor::command())
         .subcommand(Command::new("version").about("Print the version"))
@@ -265,6 +270,7 @@ fn ctl() -> Command {
         .subcommand(queue(rows))
         .subcommand(mailbox(rows))
         .subcommand(housekeeping(rows))
+        .subcommand(super::trace::command(rows))
         .subcommand(super::profile::command(rows))
 }
 

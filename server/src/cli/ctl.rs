@@ -42,6 +42,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             }
             Ask::FlushMailbox { jid }
         }
+        "trace" => return super::trace::run(&mut client, matches, io),
         "profile" => return super::profile::run(&mut client, matches, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },

@@ -21,6 +21,8 @@ pub mod sar;
 pub mod serve;
 pub mod signals;
 pub mod store;
+pub mod top;
+pub mod trace;
 pub mod user;
 
 #[cfg(test)]
@@ -310,6 +312,7 @@ fn dispatch(
         }
         ("load", _) => load_with(matches, io),
         ("sar", _) => sar::run(matches, io),
+        ("top", _) => top::run(matches, &loaded(matches)?, io),
         ("bench", _) => bench::execute(matches, io, program),
         ("doctor", _) => doctor(matches, io),
         _ => unreachable!("clap knows these commands only"),

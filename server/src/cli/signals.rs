@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
+use crate::waits;
+
 /// What a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
@@ -40,7 +42,7 @@ impl Signals {
                 wish(meaning(signal, &mut stopping));
             }
         };
-        let thread = std::thread::Builder::new().name("signals".into()).spawn(listen)?;
+        let thread = waits::spawn("signals", listen)?;
         Ok(Signals { handle, thread: Some(thread) })
     }
 }

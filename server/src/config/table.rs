@@ -333,6 +333,10 @@ options! {
     Machine Detail Reload turn_events_max: u64, Kind::Count { min: 8, max: 16_384, unit: "events" }, "256",
         "Events of the network that a shard takes in one turn before it turns to all else.",
         "Fewer make turns shorter and what waits behind them sooner, more cost less each.";
+    Machine Detail Reload turn_others_max: u64, Kind::Count { min: 1, max: 16_384, unit: "events" }, "32",
+        "Of these at most those of connections that have no session: logins, and ends.",
+        "Fewer keep turns short for those who are there while many come back at once; more let them in sooner. With epoll, \
+         whose order is the kernel's, it has no effect.";
     Machine Detail Reload turn_mail_max: u64, Kind::Count { min: 1, max: 16_384, unit: "batches" }, "64",
         "Batches of mail that a shard takes from each other shard in one turn.",
         "";
@@ -346,6 +350,14 @@ options! {
         Kind::Count { min: 10, max: 100_000, unit: "microseconds" }, "200",
         "Sleep of a shard that reads nobody while something waits for room elsewhere.",
         "";
+    Machine Detail Reload busy_poll_microseconds: u64,
+        Kind::Count { min: 0, max: 100_000, unit: "microseconds" }, "0",
+        "Time after the last event of the network in which a shard looks for the next one without sleeping; 0 for none.",
+        "Spares the time that waking up takes, and costs the CPU of that time: for machines with more cores than shards.";
+    Machine Detail Reload receive_buffer_bytes: u64, Kind::Bytes { min: 64 * KIB, max: 16 * MIB }, "256KiB",
+        "Buffer of a shard for received bytes.",
+        "One for all of its connections, which take none of their own. With epoll one receive takes as much at most; with io_uring \
+         those of a batch share it, 64 KiB each at most.";
     Machine Detail Reload memory_return_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "5",
         "Time between two returns of a shard's free memory to the system.",
         "";
@@ -493,7 +505,7 @@ options! {
         "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
     Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
         "Most bytes of all its files together; the oldest seconds go.",
-        "The default holds a day of up to 16 busy shards or 50 idle ones; 64 busy ones take 192MiB a day.";
+        "The default holds a day of up to 16 busy shards or 30 idle ones; 64 busy ones take 224MiB a day.";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",

@@ -1,17 +1,22 @@
 //! Whether the server lives: each shard's loop turns. A turn that does not end is seen by its count, which stands still.
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::Watched;
+use crate::waits::{Mutex, Place};
 
 /// A loop that has not turned for so long is stuck: it sleeps for a quarter of a second at most.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// The turns of each shard, and since when they are as many.
-#[derive(Default)]
 pub(super) struct Turns {
     seen: Mutex<Vec<(u64, Instant)>>,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns { seen: Mutex::new(Place::LockTurns, Vec::new()) }
+    }
 }
 
 impl Turns {
@@ -19,7 +24,7 @@ impl Turns {
     pub(super) fn look(&self, watched: &dyn Watched, now: Instant) {
         let turns = |numbers: &Vec<super::Number>| numbers.iter().find(|n| n.name == "turns").map_or(0, |n| n.value);
         let current: Vec<u64> = watched.shards().iter().map(turns).collect();
-        let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.resize(current.len(), (u64::MAX, now));
         for ((before, since), turns) in seen.iter_mut().zip(current) {
             if *before != turns {
@@ -30,7 +35,7 @@ impl Turns {
 
     /// Shards that do not turn, and for how long.
     pub(super) fn stuck(&self, now: Instant) -> Vec<(usize, Duration)> {
-        let seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seen = self.seen.lock();
         let idle = seen.iter().enumerate().map(|(shard, (_, since))| (shard, now.duration_since(*since)));
         idle.filter(|(_, idle)| *idle >= STUCK_AFTER).collect()
     }

@@ -1,5 +1,7 @@
-//! What was recorded, for plots: `/api/schema`, `/api/series`.
+//! What was recorded: for plots (`/api/schema`, `/api/series`), and as it is (`/api/recording`).
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use axum::Json;
@@ -10,7 +12,10 @@ use serde_json::{Value, json};
 use throng_recorder::clock::wall_ms;
 use throng_recorder::read::{Item, items};
 use throng_recorder::recorder::Handle;
+use throng_recorder::ring::{self, Part};
 use throng_recorder::sar::{Failure, Feed, Files, Plotter, Said, Selection, Series};
+use throng_recorder::table::Sample;
+use throng_recorder::window::Place;
 
 /// Points of a plot at most.
 const POINTS_MAX: u64 = 4_000;
@@ -40,6 +45,24 @@ pub(super) struct Query {
     to: Option<u64>,
     /// Points at most, about.
     points: Option<u64>,
+}
+
+/// Bytes of a file that are handed out at once.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// Which of the last minutes are asked for.
+#[derive(Deserialize, Debug)]
+pub(super) struct Recent {
+    /// From this time on, in milliseconds since 1970 (UTC); all when not given.
+    since: Option<u64>,
+    /// From where an answer before this one ended.
+    after: Option<String>,
+}
+
+/// A place in the last minutes, as it is told.
+fn place(text: &str) -> Option<Place> {
+    let (begun_ms, offset) = text.split_once('-')?;
+    Some(Place { begun_ms: begun_ms.parse().ok()?, offset: offset.parse().ok()? })
 }
 
 /// Why there is no answer.
@@ -79,10 +102,15 @@ fn said(bytes: &[u8]) -> impl Iterator<Item = Said> {
 }
 
 impl History {
+    /// The last sample: of the last segment only, which has at most 180.
+    fn last(&self) -> Option<Sample> {
+        let recent = self.recent.since(wall_ms())?;
+        said(&recent).filter_map(|said| if let Said::Sample(sample) = said { Some(sample) } else { None }).last()
+    }
+
     /// A selection over the last schema that there is.
     fn selection(&self, pick: &str) -> Result<Selection, Failure> {
-        let recent = self.recent.recent();
-        let last = said(&recent).filter_map(|said| if let Said::Sample(s) = said { Some(s) } else { None }).last();
+        let last = self.last();
         let last = last.ok_or_else(|| Failure::Failed("nothing is recorded yet: ask again in a second".into()))?;
         Selection::of(pick.split_whitespace(), last.shape.schema())
     }
@@ -151,10 +179,54 @@ impl History {
         }))
     }
 
+    /// Answers `/api/recording`: the files of the ring, the oldest first.
+    pub(super) fn parts(&self) -> Result<Value, Refused> {
+        let part = |part: Part| {
+            let bytes = part.path.metadata().map_or(0, |meta| meta.len());
+            json!({ "number": part.number, "begun_s": part.begun_s, "bytes": bytes })
+        };
+        // Without a folder it is recorded in memory only.
+        let parts = ring::parts(&self.folder).unwrap_or_default();
+        Ok(json!({ "parts": parts.into_iter().map(part).collect::<Vec<_>>() }))
+    }
+
+    /// Bytes of a file of the ring behind so many, a piece of them.
+    pub(super) fn piece(&self, number: u64, from: u64) -> Result<Vec<u8>, Refused> {
+        let gone = || Refused(StatusCode::NOT_FOUND, "there is no such file, or not any more".into());
+        let parts = ring::parts(&self.folder).map_err(|_| gone())?;
+        let part = parts.into_iter().find(|part| part.number == number).ok_or_else(gone)?;
+        let mut piece = Vec::new();
+        let read = File::open(&part.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(from))?;
+            file.take(PIECE_BYTES_MAX).read_to_end(&mut piece)
+        });
+        match read {
+            Ok(_) => Ok(piece),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(gone()),
+            Err(error) => Err(Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+        }
+    }
+
+    /// The last minutes as a file, or what has come behind a place, and where that ends.
+    pub(super) fn recent(&self, asked: &Recent) -> Result<(Vec<u8>, String), Refused> {
+        let told = match &asked.after {
+            None => self
+                .recent
+                .since_to_end(asked.since.unwrap_or(0))
+                .ok_or_else(|| Refused::absent("nothing is recorded yet")),
+            Some(after) => {
+                let place =
+                    place(after).ok_or(Refused(StatusCode::BAD_REQUEST, "not a place in a recording".into()))?;
+                let gone = "the server was started anew, or more has come since than it keeps";
+                self.recent.after(place).ok_or_else(|| Refused(StatusCode::GONE, gone.into()))
+            }
+        };
+        told.map(|(bytes, end)| (bytes, format!("{}-{}", end.begun_ms, end.offset)))
+    }
+
     /// Answers `/api/schema`: what can be picked.
     pub(super) fn schema(&self) -> Result<Value, Refused> {
-        let recent = self.recent.recent();
-        let last = said(&recent).filter_map(|said| if let Said::Sample(s) = said { Some(s) } else { None }).last();
+        let last = self.last();
         let last = last.ok_or(Refused(StatusCode::SERVICE_UNAVAILABLE, "nothing is recorded yet".into()))?;
         let schema = last.shape.schema();
         let modules: Vec<_> = schema

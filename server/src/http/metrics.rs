@@ -4,19 +4,20 @@ use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::{Number, Watched};
+use super::{Number, Numbers, Watched};
 use crate::admin::Status;
 
 /// Of the answer.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The text. Names are stable: `throng_shard_` and the name of `throng ctl status`, one series a shard.
+/// The text. Names are stable: `throng_shard_` and the name of `throng ctl status`, one series a shard; `throng_store_`,
+/// `throng_reads_` and what the store counts.
 ///
 /// # Errors
 /// Never; the text is written to memory.
@@ -26,19 +27,23 @@ pub(super) fn text(watched: &dyn Watched) -> Result<String, fmt::Error> {
     let labels =
         vec![("version", status.version.clone()), ("driver", status.driver.clone()), ("domain", status.domain.clone())];
     registry.register("build", "What runs", Info::new(labels));
-    registry.register_collector(Box::new(Numbers { status, shards: watched.shards() }));
+    let shards = watched.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
+    let mut sets = vec![Numbers { of: "shard", by: Some("shard"), sets: shards.collect() }];
+    sets.extend(watched.works());
+    registry.register_collector(Box::new(All { status, sets, memory: watched.memory() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
 #[derive(Debug)]
-struct Numbers {
+struct All {
     status: Status,
-    shards: Vec<Vec<Number>>,
+    sets: Vec<Numbers>,
+    memory: Vec<(&'static str, u64)>,
 }
 
-impl Collector for Numbers {
+impl Collector for All {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let status = &self.status;
         for (name, help, value) in [
@@ -53,28 +58,50 @@ impl Collector for Numbers {
             let gauge = ConstGauge::new(signed(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
-        let Some(first) = self.shards.first() else { return Ok(()) };
+        self.sets.iter().try_for_each(|numbers| numbers.encode(&mut encoder))?;
+        let help = "Memory by what holds it; resident is what the process has, rest what of it no part tells of";
+        let kind = ConstGauge::new(0i64).metric_type();
+        let mut metric = encoder.encode_descriptor("memory_bytes", help, None, kind)?;
+        for (part, bytes) in &self.memory {
+            ConstGauge::new(signed(*bytes)).encode(metric.encode_family(&[("part", *part)])?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Numbers {
+    /// A family a number, with a series a set.
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some((_, first)) = self.sets.first() else { return Ok(()) };
         for (at, number) in first.iter().enumerate() {
             // The format puts the full stop behind a help itself.
             let help = number.help.trim_end_matches('.');
-            let name = format!("shard_{}", number.name);
-            let series =
-                self.shards.iter().enumerate().filter_map(|(shard, numbers)| Some((shard, numbers.get(at)?.value)));
-            if number.counts {
-                let kind = ConstCounter::new(0u64).metric_type();
-                let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
-                for (shard, value) in series {
-                    ConstCounter::new(value).encode(metric.encode_family(&[("shard", shard)])?)?;
-                }
-            } else {
-                let kind = ConstGauge::new(0i64).metric_type();
-                let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
-                for (shard, value) in series {
-                    ConstGauge::new(signed(value)).encode(metric.encode_family(&[("shard", shard)])?)?;
+            let name = format!("{}_{}", self.of, number.name);
+            let kind = match number.counts {
+                true => ConstCounter::new(0u64).metric_type(),
+                false => ConstGauge::new(0i64).metric_type(),
+            };
+            let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
+            let Some(by) = self.by else {
+                number.encode(metric)?;
+                continue;
+            };
+            for (set, numbers) in &self.sets {
+                if let Some(number) = numbers.get(at) {
+                    number.encode(metric.encode_family(&[(by, set.as_str())])?)?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl Number {
+    fn encode(&self, series: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        match self.counts {
+            true => ConstCounter::new(self.value).encode(series),
+            false => ConstGauge::new(signed(self.value)).encode(series),
+        }
     }
 }
 

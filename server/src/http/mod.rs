@@ -3,10 +3,11 @@
 //! ```text
 //! serve (listeners, connections, bounds) -> guard (who may ask) ─┬─> page (the dashboard's files)
 //!                                                                 ├─> history, wrong -> the recorder
+//!                                                                 ├─> standing -> waits
 //!                                                                 └─> metrics, health -> dyn Watched
 //! ```
 //!
-//! One thread of its own, which sleeps when nobody asks. The room reads numbers and never commands: that is the control socket's.
+//! One thread of its own, which sleeps when nobody asks. The room reads and never commands: that is the control socket's.
 
 mod guard;
 mod health;
@@ -14,6 +15,7 @@ mod history;
 mod metrics;
 mod page;
 mod serve;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod wrong;
@@ -22,7 +24,10 @@ pub use guard::{Guard, TokenFault};
 pub use history::History;
 pub use serve::HttpServer;
 
-use crate::admin::Status;
+use std::sync::Arc;
+
+use crate::admin::{Busiest, Fault, Status};
+use crate::record::owners::Owed;
 
 /// A number of one shard.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,17 @@ pub struct Number {
     pub value: u64,
 }
 
+/// Numbers of which there is a set for each of some.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// What they are of: `shard`.
+    pub of: &'static str,
+    /// What tells one set from another; none if there is one only.
+    pub by: Option<&'static str>,
+    /// The sets, all with the same numbers in the same order.
+    pub sets: Vec<(String, Vec<Number>)>,
+}
+
 /// What can be seen of a running server. Reading disturbs no shard.
 pub trait Watched: Send + Sync {
     /// The state now.
@@ -44,4 +60,18 @@ pub trait Watched: Send + Sync {
 
     /// The numbers of each shard, in the same order for all of them.
     fn shards(&self) -> Vec<Vec<Number>>;
+
+    /// The numbers of other threads.
+    fn works(&self) -> Vec<Numbers>;
+
+    /// Memory by what holds it, bytes.
+    fn memory(&self) -> Vec<(&'static str, u64)>;
+
+    /// Connections and mailboxes in which much waits, with their owners.
+    fn owed(&self) -> Arc<Vec<Owed>>;
+    /// The busiest sessions, so many at most. Waits for an answer of each shard, which counts while it is asked.
+    ///
+    /// # Errors
+    /// They cannot be asked.
+    fn busiest(&self, most: usize) -> Result<Busiest, Fault>;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -18,8 +18,9 @@ use tokio::sync::{Semaphore, watch};
 
 use super::guard::{self, Guard};
 use super::health::Turns;
-use super::history::{History, Query as Asked, Refused};
-use super::{Watched, metrics, page, wrong};
+use super::history::{History, Query as Asked, Recent, Refused};
+use super::{Watched, metrics, page, standing, wrong};
+use crate::waits;
 
 /// Connections at once; one more waits to be accepted.
 const CONNECTIONS_MAX: usize = 64;
@@ -27,6 +28,10 @@ const CONNECTIONS_MAX: usize = 64;
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 /// How often the shards' turns are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Sessions that are told of when nobody says how many, and at most.
+const SESSIONS: usize = 50;
+const SESSIONS_MAX: usize = 1_000;
 
 /// The server of HTTP. Dropping it ends all of its connections.
 #[derive(Debug)]
@@ -43,6 +48,8 @@ struct Seen {
     history: Option<History>,
     /// One long look into what was recorded at a time: it takes a core.
     looking: Arc<Semaphore>,
+    /// And one question to the shards.
+    asking: Arc<Semaphore>,
 }
 
 impl HttpServer {
@@ -61,9 +68,15 @@ impl HttpServer {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
-        let seen = Seen { watched, turns: Arc::default(), history, looking: Arc::new(Semaphore::new(1)) };
+        let seen = Seen {
+            watched,
+            turns: Arc::default(),
+            history,
+            looking: Arc::new(Semaphore::new(1)),
+            asking: Arc::new(Semaphore::new(1)),
+        };
         let serve = move || runtime.block_on(run(listeners, seen, stopped));
-        let thread = std::thread::Builder::new().name("http".into()).spawn(serve)?;
+        let thread = waits::spawn("http", serve)?;
         Ok(HttpServer { stop, thread: Some(thread), addresses })
     }
 
@@ -124,6 +137,10 @@ fn router(guard: Guard, seen: Seen) -> Router {
         .route("/api/schema", get(schema))
         .route("/api/series", get(series))
         .route("/api/now", get(now))
+        .route("/api/busiest", get(busiest))
+        .route("/api/recording", get(recording))
+        .route("/api/recording/recent", get(recent))
+        .route("/api/recording/{number}", get(piece))
         .route_layer(middleware::from_fn_with_state(guard, guard::check))
         // The page's own files tell nothing; what it shows it has to ask for.
         .merge(page::router())
@@ -165,13 +182,59 @@ async fn series(State(seen): State<Seen>, Query(asked): Query<Asked>) -> Result<
     look(&seen, move |history| history.answer(&asked)).await.map(|told| Json(told).into_response())
 }
 
+/// How many sessions.
+#[derive(serde::Deserialize)]
+struct Most {
+    most: Option<usize>,
+}
+
+/// The busiest sessions. Shards are waited for off the thread that answers.
+async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) -> Result<Response, Refused> {
+    let Ok(place) = seen.asking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
+    let (watched, most) = (seen.watched.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
+    let asked = tokio::task::spawn_blocking(move || {
+        let told = watched.busiest(most);
+        drop(place);
+        told
+    });
+    match asked.await {
+        Ok(Ok(told)) => Ok(Json(told).into_response()),
+        Ok(Err(fault)) => Err(Refused::absent(&fault.text)),
+        Err(_) => Err(Refused::absent("the shards could not be asked; the log says why")),
+    }
+}
+
+async fn recording(State(seen): State<Seen>) -> Result<Response, Refused> {
+    look(&seen, History::parts).await.map(|told| Json(told).into_response())
+}
+
+/// Where in a file.
+#[derive(serde::Deserialize)]
+struct From {
+    #[serde(default)]
+    from: u64,
+}
+
+const BYTES: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/octet-stream");
+
+async fn piece(State(seen): State<Seen>, Path(number): Path<u64>, Query(at): Query<From>) -> Result<Response, Refused> {
+    let piece = look(&seen, move |history| history.piece(number, at.from)).await?;
+    Ok(([BYTES], piece).into_response())
+}
+
+async fn recent(State(seen): State<Seen>, Query(asked): Query<Recent>) -> Result<Response, Refused> {
+    let (bytes, next) = look(&seen, move |history| history.recent(&asked)).await?;
+    Ok(([BYTES], [("throng-next", next)], bytes).into_response())
+}
+
 /// The state, and what is wrong.
 async fn now(State(seen): State<Seen>) -> Result<Response, Refused> {
     let status = seen.watched.status();
     let stuck = seen.turns.stuck(Instant::now());
     let seconds = look(&seen, History::last_seconds).await;
     // Without a recorder there are fewer rules, and what stands still is told nevertheless.
-    let wrong = wrong::judge(&status, &stuck, &seconds.unwrap_or_default());
+    let standing = standing::judge(&stuck, &waits::look(), &seen.watched.owed());
+    let wrong = wrong::judge(standing, &status, &seconds.unwrap_or_default());
     Ok(Json(json!({ "status": status, "wrong": wrong })).into_response())
 }
 

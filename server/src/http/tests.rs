@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::health::{STUCK_AFTER, Turns};
-use super::{Guard, HttpServer, Number, Watched};
-use crate::admin::Status;
+use super::{Guard, HttpServer, Number, Numbers, Watched};
+use crate::admin::{Busiest, BusySession, Fault, Status};
+use crate::record::owners::Owed;
 
 #[derive(Default)]
 struct Told {
@@ -36,6 +37,31 @@ impl Watched for Told {
             ]
         };
         vec![numbers(turns), numbers(0)]
+    }
+
+    fn works(&self) -> Vec<Numbers> {
+        let number = |name| Number { name, counts: true, help: "Some.", value: 5 };
+        let both = ["0", "1"].map(|thread| (thread.to_owned(), vec![number("requests")]));
+        vec![
+            Numbers { of: "store", by: None, sets: vec![(String::new(), vec![number("commits")])] },
+            Numbers { of: "reads", by: Some("thread"), sets: both.into() },
+        ]
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("users", 4096)]
+    }
+
+    fn owed(&self) -> Arc<Vec<Owed>> {
+        let peer = Some("192.0.2.7:7".to_owned());
+        let deaf =
+            Owed::Connection { shard: 1, jid: "a@x/1".into(), peer, bytes: 70 << 10, sent_bytes: 0, stalled_s: 9 };
+        Arc::new(if self.full.load(Ordering::Relaxed) { vec![deaf] } else { Vec::new() })
+    }
+
+    fn busiest(&self, most: usize) -> Result<Busiest, Fault> {
+        let session = BusySession { jid: "romeo@localhost/orchard".into(), ..BusySession::default() };
+        Ok(Busiest { counted: true, sessions: vec![session; most] })
     }
 }
 
@@ -70,6 +96,9 @@ fn numbers_are_told_by_shard() {
         "throng_shard_turns_total{shard=\"0\"} 42",
         "throng_shard_connections{shard=\"1\"} 7",
         "throng_shards 2",
+        "throng_store_commits_total 5",
+        "throng_reads_requests_total{thread=\"1\"} 5",
+        "throng_memory_bytes{part=\"users\"} 4096",
         "# EOF",
     ] {
         assert!(body.lines().any(|told| told == line), "{line} is not in:\n{body}");

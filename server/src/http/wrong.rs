@@ -3,8 +3,6 @@
 //! Each rule looks at one thing that has been seen to hurt, and says what it is, how much, since when, and what helps. A rule that
 //! has no figures says nothing.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use throng_recorder::sar::Series;
 
@@ -39,7 +37,7 @@ pub(super) struct Wrong {
     pub(super) text: String,
 }
 
-fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<String>) -> Wrong {
+pub(super) fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<String>) -> Wrong {
     Wrong { weight, what: what.into(), text: text.into() }
 }
 
@@ -73,17 +71,9 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("parked", "stanzas whose users are still read", 2_000.0, "the store answers slowly"),
 ];
 
-/// Everything that is wrong, the worst first.
-pub(super) fn judge(status: &Status, stuck: &[(usize, Duration)], series: &Series) -> Vec<Wrong> {
+/// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
+pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> Vec<Wrong> {
     use Weight::{Bad, Watch};
-    let mut found = Vec::new();
-    for (shard, idle) in stuck {
-        let text = format!(
-            "has not turned for {} s: all of its users wait. `throng ctl profile wait` shows where it stands",
-            idle.as_secs()
-        );
-        found.push(wrong(Bad, format!("shard {shard}"), text));
-    }
     if status.storage_full {
         found.push(wrong(
             Bad,
@@ -190,7 +180,10 @@ mod tests {
     }
 
     fn told(columns: &[(&str, &str, &str, &[f64])]) -> Vec<String> {
-        judge(&Status::default(), &[], &series(columns)).into_iter().map(|w| format!("{} {}", w.what, w.text)).collect()
+        judge(Vec::new(), &Status::default(), &series(columns))
+            .into_iter()
+            .map(|w| format!("{} {}", w.what, w.text))
+            .collect()
     }
 
     #[test]
@@ -216,7 +209,8 @@ mod tests {
     #[test]
     fn what_stands_still_comes_first() {
         let status = Status { storage_full: true, ..Status::default() };
-        let told = judge(&status, &[(3, Duration::from_secs(9))], &series(&[("cpu", "", "idle", &[1.0; 20])]));
+        let stuck = vec![wrong(Weight::Bad, "shard 3", "has not turned")];
+        let told = judge(stuck, &status, &series(&[("cpu", "", "idle", &[1.0; 20])]));
         let what: Vec<_> = told.iter().map(|wrong| (&*wrong.what, wrong.weight)).collect();
         assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Watch)]);
     }

@@ -3,8 +3,12 @@
 //! The recorder is the crate `throng-recorder`; this room adds what only the server knows, one source a file. It reads
 //! counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in memory.
 
+mod age;
+pub mod memory;
+pub mod owners;
 mod queues;
 pub mod shard;
+pub mod work;
 
 use std::io;
 use std::path::Path;
@@ -18,11 +22,27 @@ use throng_recorder::recorder::{Event, Handle, Recorder, Sampler};
 use throng_recorder::ring::Ring;
 use throng_recorder::sources::{self, Roots};
 
+use crate::waits;
+
 /// Time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last minutes in memory: a quarter of an hour and more with 64 shards (bench/results/recorder.json).
 const WINDOW_BYTES_MAX: usize = 2 << 20;
+
+pub use queues::Lane;
+
+/// What only the server knows, as the recorder gets it.
+pub struct Inside {
+    /// The shards' counters, in their order.
+    pub counters: Vec<Arc<Counters>>,
+    /// Queues of which these do not say all.
+    pub lanes: Vec<Lane>,
+    /// The work of other threads.
+    pub works: Vec<work::Work>,
+    /// Memory of which the shards do not tell.
+    pub memory: memory::Parts,
+}
 
 /// A recorder that runs; it ends, with its last word, when this is dropped.
 pub struct Recording {
@@ -37,7 +57,7 @@ impl Recording {
     ///
     /// # Errors
     /// There can be no thread.
-    pub fn start(folder: &Path, bytes_max: u64, counters: &[Arc<Counters>]) -> io::Result<Recording> {
+    pub fn start(folder: &Path, bytes_max: u64, inside: Inside) -> io::Result<Recording> {
         let ring = match Ring::open(folder, bytes_max) {
             Ok(ring) => Some(ring),
             Err(error) => {
@@ -49,15 +69,20 @@ impl Recording {
         let program = concat!("throng ", env!("CARGO_PKG_VERSION"));
         let mut all = sources::all(&roots);
         let marks = Arc::new(OnceLock::new());
-        all.push(Box::new(shard::Shards::new(counters.to_vec())));
-        all.push(Box::new(queues::Queues::new(counters.to_vec(), marks.clone())));
+        let Inside { counters, lanes, works, memory } = inside;
+        all.push(Box::new(shard::Shards::new(counters.clone())));
+        all.push(Box::new(queues::Queues::new(counters.clone(), lanes, marks.clone())));
+        all.push(Box::new(memory::Memory::new(counters, memory, marks.clone())));
+        for work in works {
+            all.push(Box::new(work::Works::new(work)));
+        }
         let sampler = Sampler::new(sources::origin(&roots, INTERVAL.as_millis() as u64, program), all);
         let mut recorder = Recorder::new(sampler, WINDOW_BYTES_MAX, ring);
         let (handle, stop) = (recorder.handle(), Arc::new(Stop::default()));
         let _ = marks.set(handle.clone());
         let wished = stop.clone();
         let record = move || clock::run(&mut recorder, INTERVAL, &wished, &mut said);
-        let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(record)?;
+        let thread = waits::spawn("recorder", record)?;
         Ok(Recording { stop, handle, thread: Some(thread) })
     }
 
@@ -98,7 +123,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let counters = [(); 3].map(|()| Arc::new(Counters::default()));
         counters[1].logins.add(41);
-        let recording = Recording::start(&folder.path().join("recorder"), 8 << 20, &counters).expect("a thread");
+        let inside = Inside {
+            counters: counters.to_vec(),
+            lanes: vec![Lane {
+                name: "mail",
+                unit: "letters",
+                backlog: 9,
+                counts: Box::new(|shard| (7 + shard as u64, 3)),
+            }],
+            works: Vec::new(),
+            memory: Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| tell(memory::ALLOCATOR, 5 << 20)),
+        };
+        let recording = Recording::start(&folder.path().join("recorder"), 8 << 20, inside).expect("a thread");
         recording.handle().mark(clock::wall_ms(), "knob", "turn_length 5");
         let samples = |file: &[u8]| {
             items(file)
@@ -121,6 +157,14 @@ mod tests {
         let logins = schema.modules[shard].field("logins").expect("counted");
         assert_eq!(last.values[last.shape.row_at(shard, 1) + logins], 41);
         assert!(schema.module("tcp").is_some());
+        let number = |module: &str, row: &str, field: &str| {
+            let at = schema.module(module).expect("the server's own");
+            let row = last.shape.rows()[at].iter().position(|name| name == row).expect("a row");
+            last.values[last.shape.row_at(at, row) + schema.modules[at].field(field).expect("a field")]
+        };
+        assert_eq!((number("queue", "mail", "length"), number("queue", "mail", "longest")), (4 + 5 + 6, 6));
+        assert_eq!(number("heap", "allocator", "held"), 5 << 20);
+        assert!(number("heap", "recorder", "held") > 0);
         let kinds: Vec<_> = items(&file)
             .into_iter()
             .filter_map(|item| if let Item::Mark(mark) = item { Some(mark.kind) } else { None })

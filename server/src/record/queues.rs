@@ -15,6 +15,8 @@ use throng_recorder::recorder::Handle;
 use throng_recorder::schema::{Field, Module};
 use throng_recorder::table::{Source, Table};
 
+use super::age::Age;
+
 /// Which rates are kept, by the seconds after which a change counts for two thirds.
 const DECAYS_S: [f64; 3] = [1.0, 10.0, 100.0];
 
@@ -29,17 +31,75 @@ struct Kind {
     length: fn(&Counters) -> &Counter,
     came: Option<fn(&Counters) -> &Counter>,
     went: Option<fn(&Counters) -> &Counter>,
+    oldest: Oldest,
     /// A queue that has had at least so much all the time since the last look has a backlog.
     backlog: u64,
 }
 
-const KINDS: [Kind; 8] = [
+/// How it is known how old the oldest is.
+#[derive(Clone, Copy)]
+enum Oldest {
+    /// What came first goes first.
+    FirstOut,
+    /// By the time since it was empty: none can be older.
+    SinceEmpty,
+    /// The shard says so, in seconds.
+    Told(fn(&Counters) -> &Counter),
+}
+
+/// A kind of queue of which no shard's counters say all, one a shard; what came first goes first.
+pub struct Lane {
+    /// Its name.
+    pub name: &'static str,
+    /// What is counted.
+    pub unit: &'static str,
+    /// A queue that has had at least so much for long has a backlog.
+    pub backlog: u64,
+    /// How many came to a shard's, and how many of them have gone.
+    pub counts: Box<dyn Fn(usize) -> (u64, u64) + Send>,
+}
+
+/// What a shard's queue of a kind is told by: length, what came, what went.
+type Read = Box<dyn Fn(usize) -> (u64, Option<u64>, Option<u64>) + Send>;
+
+/// A kind as it is looked at.
+struct Watched {
+    name: &'static str,
+    unit: &'static str,
+    oldest: Oldest,
+    backlog: u64,
+    read: Read,
+}
+
+/// All kinds: those that shards count, and the others.
+fn watched(counters: &[Arc<Counters>], lanes: Vec<Lane>) -> Vec<Watched> {
+    let of_shards = KINDS.iter().map(|kind| {
+        let Kind { name, unit, length, came, went, oldest, backlog } = *kind;
+        let counters = counters.to_vec();
+        let read = move |shard: usize| {
+            let told = |count: Option<fn(&Counters) -> &Counter>| count.map(|count| count(&counters[shard]).get());
+            (length(&counters[shard]).get(), told(came), told(went))
+        };
+        Watched { name, unit, oldest, backlog, read: Box::new(read) }
+    });
+    let others = lanes.into_iter().map(|Lane { name, unit, backlog, counts }| {
+        let read = move |shard| {
+            let (came, went) = counts(shard);
+            (came.saturating_sub(went), Some(came), Some(went))
+        };
+        Watched { name, unit, oldest: Oldest::FirstOut, backlog, read: Box::new(read) }
+    });
+    of_shards.chain(others).collect()
+}
+
+const KINDS: [Kind; 9] = [
     Kind {
         name: "gate",
         unit: "effects",
         length: |c| &c.gate_waiting,
         came: Some(|c| &c.gated),
         went: None,
+        oldest: Oldest::FirstOut,
         backlog: 500,
     },
     Kind {
@@ -48,32 +108,68 @@ const KINDS: [Kind; 8] = [
         length: |c| &c.reads_pending,
         came: Some(|c| &c.reads),
         went: None,
+        oldest: Oldest::FirstOut,
         backlog: 200,
     },
-    Kind { name: "jobs", unit: "jobs", length: |c| &c.jobs_pending, came: Some(|c| &c.jobs), went: None, backlog: 50 },
+    Kind {
+        name: "commits",
+        unit: "batches",
+        length: |c| &c.commits_waiting,
+        came: Some(|c| &c.commits),
+        went: None,
+        oldest: Oldest::FirstOut,
+        backlog: 50,
+    },
+    // The latest login is checked first.
+    Kind {
+        name: "jobs",
+        unit: "jobs",
+        length: |c| &c.jobs_pending,
+        came: Some(|c| &c.jobs),
+        went: None,
+        oldest: Oldest::SinceEmpty,
+        backlog: 50,
+    },
     Kind {
         name: "outbound",
         unit: "bytes",
         length: |c| &c.outbound_bytes,
         came: None,
         went: Some(|c| &c.bytes_out),
+        oldest: Oldest::Told(|c| &c.outbound_oldest_s),
         backlog: 1 << 20,
     },
-    Kind { name: "parked", unit: "stanzas", length: |c| &c.parked, came: None, went: None, backlog: 200 },
-    Kind { name: "mail_kept", unit: "batches", length: |c| &c.mail_kept, came: None, went: None, backlog: 1 },
-    Kind { name: "reads_kept", unit: "reads", length: |c| &c.reads_kept, came: None, went: None, backlog: 1 },
-    Kind { name: "jobs_kept", unit: "jobs", length: |c| &c.jobs_kept, came: None, went: None, backlog: 1 },
+    Kind {
+        name: "parked",
+        unit: "stanzas",
+        length: |c| &c.parked,
+        came: Some(|c| &c.parked_came),
+        went: None,
+        oldest: Oldest::FirstOut,
+        backlog: 200,
+    },
+    kept("mail_kept", "batches", |c| &c.mail_kept),
+    kept("reads_kept", "reads", |c| &c.reads_kept),
+    kept("jobs_kept", "jobs", |c| &c.jobs_kept),
 ];
 
-/// One queue of one shard.
+/// What waits for room in the queue behind it, which is seldom.
+const fn kept(name: &'static str, unit: &'static str, length: fn(&Counters) -> &Counter) -> Kind {
+    Kind { name, unit, length, came: None, went: None, oldest: Oldest::SinceEmpty, backlog: 1 }
+}
+
+/// One queue: of one shard, or of whoever owns it.
 #[derive(Clone, Debug)]
-struct Queue {
+pub(super) struct Queue {
     length: u64,
     /// Least length since the watch looked last.
     least: u64,
     came: u64,
     went: u64,
     begun: bool,
+    age: Age,
+    /// Of the oldest, milliseconds.
+    oldest_ms: u64,
     /// A second, by each of [`DECAYS_S`].
     rate_in: [f64; 3],
     rate_out: [f64; 3],
@@ -81,14 +177,24 @@ struct Queue {
 
 impl Default for Queue {
     fn default() -> Queue {
-        Queue { length: 0, least: u64::MAX, came: 0, went: 0, begun: false, rate_in: [0.0; 3], rate_out: [0.0; 3] }
+        Queue {
+            length: 0,
+            least: u64::MAX,
+            came: 0,
+            went: 0,
+            begun: false,
+            age: Age::default(),
+            oldest_ms: 0,
+            rate_in: [0.0; 3],
+            rate_out: [0.0; 3],
+        }
     }
 }
 
 impl Queue {
     /// What came and went is told by the shard, or by one of them and the length; if neither is, growth came and shrinking
     /// went.
-    fn look(&mut self, length: u64, came: Option<u64>, went: Option<u64>, seconds: f64) {
+    pub(super) fn look(&mut self, length: u64, came: Option<u64>, went: Option<u64>, seconds: f64) {
         let grown = length as i64 - self.length as i64;
         let new_in = came.map(|all| all.wrapping_sub(self.came) as i64);
         let new_out = went.map(|all| all.wrapping_sub(self.went) as i64);
@@ -115,6 +221,16 @@ impl Queue {
         (shrinks > 0.0).then(|| self.length as f64 / shrinks)
     }
 
+    /// Whether it becomes shorter: by what has been for ten seconds or by what is now. One of them alone may be a moment's.
+    pub(super) fn drains(&self) -> bool {
+        self.drained_s(0).is_some() || self.drained_s(1).is_some()
+    }
+
+    /// What waits in it.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Seconds that what comes now has to wait; none if nothing goes out.
     fn delay_s(&self) -> Option<f64> {
         (self.rate_out[1] > 0.0).then(|| self.length as f64 / self.rate_out[1])
@@ -133,11 +249,43 @@ impl fmt::Display for Seconds {
     }
 }
 
+/// What is said of a queue that has a backlog.
+pub(super) struct Line<'a> {
+    pub(super) queue: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) unit: &'a str,
+    pub(super) of: &'a Queue,
+    /// A sentence, if there is more to say.
+    pub(super) more: Option<&'a str>,
+}
+
+impl Line<'_> {
+    pub(super) fn tell(&self) {
+        let Line { queue, owner, unit, of, more } = self;
+        tracing::warn!(
+            queue,
+            %owner,
+            length = of.length,
+            unit,
+            out_per_s = format_args!("{:.0}", of.rate_out[1]),
+            fill_per_s = format_args!("{:.0}", of.rate_in[1] - of.rate_out[1]),
+            delay_s = %Seconds(of.delay_s()),
+            drained_1_s = %Seconds(of.drained_s(0)),
+            drained_10_s = %Seconds(of.drained_s(1)),
+            drained_100_s = %Seconds(of.drained_s(2)),
+            more,
+            "backlog"
+        );
+    }
+}
+
 /// All queues of all shards.
 pub(super) struct Queues {
     counters: Vec<Arc<Counters>>,
+    kinds: Vec<Watched>,
     /// A row a kind, in it a queue a shard.
     queues: Vec<Vec<Queue>>,
+    began: Instant,
     looked: Instant,
     samples: u32,
     /// Where a queue that will not drain is marked, once there is a recorder.
@@ -145,17 +293,24 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Of these shards, in their order.
-    pub(super) fn new(counters: Vec<Arc<Counters>>, marks: Arc<OnceLock<Handle>>) -> Queues {
-        let queues = KINDS.iter().map(|_| vec![Queue::default(); counters.len()]).collect();
-        Queues { counters, queues, looked: Instant::now(), samples: 0, marks }
+    /// Of these shards, in their order, and what else waits for them.
+    pub(super) fn new(counters: Vec<Arc<Counters>>, lanes: Vec<Lane>, marks: Arc<OnceLock<Handle>>) -> Queues {
+        let kinds = watched(&counters, lanes);
+        let queues = kinds.iter().map(|_| vec![Queue::default(); counters.len()]).collect();
+        let now = Instant::now();
+        Queues { counters, kinds, queues, began: now, looked: now, samples: 0, marks }
     }
 
-    fn look(&mut self, seconds: f64) {
-        for (kind, queues) in KINDS.iter().zip(&mut self.queues) {
-            for (counters, queue) in self.counters.iter().zip(queues) {
-                let told = |count: Option<fn(&Counters) -> &Counter>| count.map(|count| count(counters).get());
-                queue.look((kind.length)(counters).get(), told(kind.came), told(kind.went), seconds);
+    fn look(&mut self, seconds: f64, now_ms: u64) {
+        for (kind, queues) in self.kinds.iter().zip(&mut self.queues) {
+            for (shard, queue) in queues.iter_mut().enumerate() {
+                let (length, came, went) = (kind.read)(shard);
+                queue.look(length, came, went, seconds);
+                queue.oldest_ms = match kind.oldest {
+                    Oldest::FirstOut => queue.age.first_out(now_ms, queue.came, length),
+                    Oldest::SinceEmpty => queue.age.since_empty(now_ms, length),
+                    Oldest::Told(seconds) => seconds(&self.counters[shard]).get() * 1_000,
+                };
             }
         }
         self.samples += 1;
@@ -166,28 +321,15 @@ impl Queues {
 
     /// A line for each queue that has had a backlog all the time since the last look.
     fn watch(&mut self) {
-        for (kind, queues) in KINDS.iter().zip(&mut self.queues) {
+        for (kind, queues) in self.kinds.iter().zip(&mut self.queues) {
             for (shard, queue) in queues.iter_mut().enumerate() {
                 let least = std::mem::replace(&mut queue.least, queue.length);
                 if least < kind.backlog {
                     continue;
                 }
-                tracing::warn!(
-                    queue = kind.name,
-                    owner = format_args!("shard {shard}"),
-                    length = queue.length,
-                    unit = kind.unit,
-                    out_per_s = format_args!("{:.0}", queue.rate_out[1]),
-                    fill_per_s = format_args!("{:.0}", queue.rate_in[1] - queue.rate_out[1]),
-                    delay_s = %Seconds(queue.delay_s()),
-                    drained_1_s = %Seconds(queue.drained_s(0)),
-                    drained_10_s = %Seconds(queue.drained_s(1)),
-                    drained_100_s = %Seconds(queue.drained_s(2)),
-                    "backlog"
-                );
-                // By what has been for ten seconds and by what is now: one of them alone may be a moment's.
-                if queue.drained_s(0).is_none()
-                    && queue.drained_s(1).is_none()
+                let owner = format!("shard {shard}");
+                Line { queue: kind.name, owner: &owner, unit: kind.unit, of: queue, more: None }.tell();
+                if !queue.drains()
                     && let Some(marks) = self.marks.get()
                 {
                     let (length, unit, name) = (queue.length, kind.unit, kind.name);
@@ -225,8 +367,14 @@ impl Source for Queues {
                 8,
                 "Time that what comes now waits in the queue where it is longest: length by rate out.",
             ),
+            Field::gauge(
+                "oldest",
+                "ms",
+                8,
+                "Age of the oldest that waits. Of jobs and of those kept: time since there was none. Of outbound: of the oldest send, to the second.",
+            ),
         ];
-        let kinds = u16::try_from(KINDS.len()).unwrap_or(u16::MAX);
+        let kinds = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
         vec![
             Module::single("queue", "Queues of the shards, by kind.", fields).by(Cow::Borrowed("kind"), kinds),
             Module::single(
@@ -244,9 +392,9 @@ impl Source for Queues {
     fn sample(&mut self, tables: &mut [Table]) {
         let now = Instant::now();
         let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
-        self.look(seconds);
+        self.look(seconds, now.duration_since(self.began).as_millis() as u64);
         let mut all = [0; 3];
-        for (kind, queues) in KINDS.iter().zip(&self.queues) {
+        for (kind, queues) in self.kinds.iter().zip(&self.queues) {
             let sum = |rates: fn(&Queue) -> &[f64; 3], at: usize| {
                 (queues.iter().map(|queue| rates(queue)[at]).sum::<f64>() * 100.0) as u64
             };
@@ -264,6 +412,7 @@ impl Source for Queues {
                     row[6 + at] = sum(|queue| &queue.rate_out, at);
                 }
                 row[9] = (delay * 1e3) as u64;
+                row[10] = queues.iter().map(|queue| queue.oldest_ms).max().unwrap_or(0);
             }
         }
         tables[1].only().copy_from_slice(&all);
@@ -318,12 +467,16 @@ mod tests {
         let sampler = throng_recorder::recorder::Sampler::new(Default::default(), Vec::new());
         let mut recorder = throng_recorder::recorder::Recorder::new(sampler, 1 << 16, None);
         marks.set(recorder.handle()).expect("the first");
-        let mut queues = Queues::new(counters.clone(), marks);
+        let mut queues = Queues::new(counters.clone(), Vec::new(), marks);
         for second in 1..=20 {
             counters[1].reads.set(1_000 * second);
             counters[1].reads_pending.set(900 * second);
-            queues.look(1.0);
+            queues.look(1.0, 1_000 * second);
         }
+        assert_eq!(
+            queues.queues[1][1].oldest_ms, 17_999,
+            "a tenth has gone, so the oldest came after two of twenty seconds"
+        );
         recorder.tick(1_000, 1);
         let told = throng_recorder::read::items(&recorder.handle().recent());
         let texts: Vec<_> = told

@@ -1,11 +1,12 @@
 //! What each shard counts of itself: the engine's table of counters, a row a shard.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use throng_engine::counters::{CounterKind, Counters};
-use throng_recorder::schema::{Field, Kind, Module};
+use throng_engine::counters::{Counted, Counters};
+use throng_recorder::schema::{Field, Module};
 use throng_recorder::table::{Source, Table};
+
+use super::work::field;
 
 /// Shards of a server at most; more are not recorded.
 const SHARDS_MAX: u16 = 1024;
@@ -26,25 +27,10 @@ impl Shards {
     }
 }
 
-/// A counter of the engine as a field: those that count bytes say so in their names.
-fn field((name, kind, help, _): (&'static str, CounterKind, &'static str, u64)) -> Field {
-    let bytes = name.contains("bytes");
-    Field {
-        name: Cow::Borrowed(name),
-        unit: Cow::Borrowed(if bytes { "KiB" } else { "" }),
-        kind: match kind {
-            CounterKind::Count => Kind::Count,
-            CounterKind::Gauge => Kind::Gauge,
-        },
-        per: if bytes { 1024 } else { 1 },
-        width: 8,
-        help: Cow::Borrowed(help),
-    }
-}
-
 impl Source for Shards {
     fn modules(&self) -> Vec<Module> {
-        let fields = Counters::default().list().into_iter().map(field).collect();
+        let mut fields: Vec<Field> = Counters::default().list().into_iter().map(field).collect();
+        fields.push(Field::quotient("events_turn", "", ("events", "turns", 1), "Events of the network a turn."));
         vec![Module::single("shard", "What each shard counts of itself.", fields).by("shard", SHARDS_MAX)]
     }
 

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use throng_engine::counters::Counters;
+use arc_swap::ArcSwap;
+use throng_engine::counters::{Counted, Counters};
 use throng_engine::id::home;
 use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
+use super::known::Known;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
     AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, KnobChange, KnobRow, Listening,
@@ -23,8 +26,10 @@ use crate::driver::Peer;
 use crate::events::Events;
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
+use crate::record::owners::Owed;
 use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
+use crate::waits::{self, Mutex, Place, Stuck};
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -52,7 +57,7 @@ pub(super) struct Links {
     pub(super) certificates: Option<Arc<Certificates>>,
     pub(super) peers: Vec<Peer>,
     pub(super) asks: Vec<SyncSender<Ask>>,
-    pub(super) counters: Vec<Arc<Counters>>,
+    pub(super) known: Known,
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
     pub(super) wishes: SyncSender<Wanted>,
@@ -79,9 +84,15 @@ pub(super) struct Running {
     stopping: AtomicBool,
     backup: Mutex<Option<Backup>>,
     pub(super) knobs: Mutex<Knobs>,
+    /// The knobs as they stood after the last change: who only looks waits for nobody.
+    pub(super) shown: ArcSwap<Vec<KnobRow>>,
     pub(super) turning: Mutex<()>,
+    /// Whose backlogs the watch has found.
+    pub(super) owed: Arc<ArcSwap<Vec<Owed>>>,
     pub(super) events: Events,
     profiles: Profiles,
+    http: OnceLock<Vec<String>>,
+    pub(super) traces: super::traces::Traces,
 }
 
 fn internal(text: impl Into<String>) -> Fault {
@@ -90,20 +101,32 @@ fn internal(text: impl Into<String>) -> Fault {
 
 impl Running {
     pub(super) fn new(links: Links) -> Running {
+        let knobs = Knobs::new(links.loaded.clone());
+        let owed: Arc<ArcSwap<Vec<Owed>>> = Arc::default();
+        let seen = owed.clone();
         Running {
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            backup: Mutex::new(None),
-            knobs: Mutex::new(Knobs::new(links.loaded.clone())),
-            turning: Mutex::new(()),
+            backup: Mutex::new(Place::LockBackup, None),
+            shown: ArcSwap::from_pointee(super::shown::rows(&knobs)),
+            knobs: Mutex::new(Place::LockKnobs, knobs),
+            turning: Mutex::new(Place::LockTurning, ()),
+            owed,
             events: Events::default(),
-            profiles: Profiles::default(),
+            profiles: Profiles::new(move || unread(&seen.load())),
+            http: OnceLock::new(),
+            traces: super::traces::Traces::default(),
             links,
         }
     }
 
     pub(super) fn listening(&self) -> &[Listening] {
         &self.links.listening
+    }
+
+    /// The operator's HTTP is served at these addresses.
+    pub(super) fn listens_for_http(&self, addresses: Vec<String>) {
+        let _ = self.http.set(addresses);
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -116,7 +139,7 @@ impl Running {
 
     /// The counters of each shard.
     pub(super) fn counters(&self) -> &[Arc<Counters>] {
-        &self.links.counters
+        &self.links.known.counters
     }
 
     pub(super) fn begin_stop(&self) {
@@ -124,7 +147,7 @@ impl Running {
     }
 
     /// Puts a question to a shard without waiting for the answer.
-    fn put(
+    pub(super) fn put(
         &self,
         shard: usize,
         command: Command,
@@ -146,6 +169,7 @@ impl Running {
         tuning: Option<Tuning>,
     ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let end = Instant::now() + ANSWER_WAIT;
+        let _at = waits::at(Place::ShardAnswer);
         loop {
             match self.put(shard, command.clone(), tuning) {
                 Ok(answer) => return Ok(answer),
@@ -165,12 +189,12 @@ impl Running {
         answered(&self.put(shard, command, None)?)
     }
 
-    fn home(&self, local: &str) -> usize {
+    pub(super) fn home(&self, local: &str) -> usize {
         home(&format!("{local}@{}", self.links.settings.domain), self.links.settings.shards).index()
     }
 
     /// A JID of the served domain, normalised.
-    fn jid(&self, text: &str) -> Result<Jid, Fault> {
+    pub(super) fn jid(&self, text: &str) -> Result<Jid, Fault> {
         let full = if text.contains('@') { text.to_owned() } else { format!("{text}@{}", self.links.settings.domain) };
         let jid = Jid::parse(&full).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
         if jid.domain() != &*self.links.settings.domain || jid.local().is_none() {
@@ -181,12 +205,23 @@ impl Running {
     }
 
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
-        self.links.counters.iter().map(|c| of(c)).sum()
+        self.counters().iter().map(|c| of(c)).sum()
     }
+}
+
+/// Clients that do not read, as what stands still.
+fn unread(owed: &[Owed]) -> Vec<Stuck> {
+    let stuck = |owed: &Owed| {
+        let Owed::Connection { jid, stalled_s, .. } = owed else { return None };
+        let (what, seconds, text) = (jid.clone(), *stalled_s, owed.unread()?);
+        Some(Stuck { what, seconds, text, holder: None, waiters: 0 })
+    };
+    owed.iter().filter_map(stuck).collect()
 }
 
 /// Waits for a shard's answer.
 pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Answer, Fault> {
+    let _at = waits::at(Place::ShardAnswer);
     answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
 }
 
@@ -201,7 +236,9 @@ fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
                 "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
             Err(Fault::new(FaultKind::Busy, text))
         }
-        Reply::Sessions { .. } => Err(internal("an answer to another question")),
+        Reply::Sessions { .. } | Reply::Backlogs { .. } | Reply::Traced(_) | Reply::Busiest { .. } => {
+            Err(internal("an answer to another question"))
+        }
     }
 }
 
@@ -241,9 +278,14 @@ impl Accounts for Running {
                     Ok(Reply::Exists) => Ok(Put::Exists),
                     Ok(Reply::NotFound) => Ok(Put::Missing),
                     Ok(Reply::StoreFull) => Err(Fault::new(FaultKind::Busy, "the disk is full")),
-                    Ok(Reply::Sessions { .. } | Reply::Busy) | Err(_) => {
-                        Err(internal("the shard did not answer in time"))
-                    }
+                    Ok(
+                        Reply::Sessions { .. }
+                        | Reply::Backlogs { .. }
+                        | Reply::Traced(_)
+                        | Reply::Busiest { .. }
+                        | Reply::Busy,
+                    )
+                    | Err(_) => Err(internal("the shard did not answer in time")),
                 },
             })
             .collect()
@@ -264,7 +306,7 @@ impl Accounts for Running {
 impl Control for Running {
     fn status(&self) -> Status {
         let mut counters = BTreeMap::new();
-        for shard in &self.links.counters {
+        for shard in self.counters() {
             for (name, _, _, value) in shard.list() {
                 *counters.entry(name.to_owned()).or_insert(0) += value;
             }
@@ -278,13 +320,19 @@ impl Control for Running {
             driver: self.links.driver.clone(),
             shards: self.links.peers.len() as u32,
             listeners: self.links.listening.clone(),
+            admin_http: self.http.get().cloned().unwrap_or_default(),
             connections: self.sum(|c| c.connections.get()),
             sessions: sessions.saturating_sub(detached),
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
-            knobs_set: self.knob_rows().into_iter().filter(|row| row.source == Source::Operator.to_string()).collect(),
+            knobs_set: self
+                .knob_rows()
+                .iter()
+                .filter(|row| row.source == Source::Operator.to_string())
+                .cloned()
+                .collect(),
             events: self.events.after(0),
         }
     }
@@ -395,7 +443,7 @@ impl Control for Running {
     }
 
     fn knobs(&self) -> Vec<KnobRow> {
-        self.knob_rows()
+        self.knob_rows().to_vec()
     }
 
     fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
@@ -404,6 +452,10 @@ impl Control for Running {
 
     fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
         self.turn(BY_SOCKET, |knobs, now| knobs.reset(key, now))
+    }
+
+    fn trace(&self, ask: crate::admin::trace::Ask) -> Result<crate::admin::trace::Told, Fault> {
+        Running::trace(self, ask)
     }
 
     fn profile(&self, ask: profile::Ask) -> Result<profile::Told, Fault> {
@@ -418,13 +470,13 @@ impl Control for Running {
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {
-        let mut slot = self.backup.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut slot = self.backup.lock();
         let to = PathBuf::from(to);
         if let Some(backup) = slot.as_ref() {
             if backup.to != to {
                 return Err(Fault::new(FaultKind::Busy, "another backup is under way"));
             }
-            let mut state = backup.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut state = backup.state.lock();
             let rows = state.rows;
             return match state.ended.take() {
                 None => Ok(BackupState { rows, done: false }),
@@ -435,15 +487,15 @@ impl Control for Running {
                 }
             };
         }
-        let progress = Arc::new(Mutex::new(BackupProgress::default()));
+        let progress = Arc::new(Mutex::new(Place::LockBackup, BackupProgress::default()));
         let (engine, state, folder) = (self.links.engine.clone(), progress.clone(), to.clone());
         let work = move || {
-            let mut progress = |n| state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).rows = n;
+            let mut progress = |n| state.lock().rows = n;
             let result = crate::disk::backup::backup(&*engine, &folder, &mut progress);
-            let mut ended = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut ended = state.lock();
             ended.ended = Some(result.map_err(|error| error.to_string()));
         };
-        std::thread::Builder::new().name("backup".into()).spawn(work).map_err(|e| internal(e.to_string()))?;
+        waits::spawn("backup", work).map_err(|e| internal(e.to_string()))?;
         *slot = Some(Backup { to, state: progress });
         Ok(BackupState::default())
     }

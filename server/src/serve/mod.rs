@@ -5,8 +5,13 @@
 mod accounts;
 mod control;
 mod inside;
+mod known;
+mod owners;
 mod retention;
 mod settings;
+mod shown;
+mod trace;
+mod traces;
 mod turn;
 mod watch;
 
@@ -35,8 +40,11 @@ use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
 use crate::record::Recording;
+use crate::record::owners::Watch;
 use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
+use crate::waits::{self, Place};
+use known::Known;
 
 /// Questions of the operator that may wait for one shard.
 const ASKS_MAX: usize = 64;
@@ -151,7 +159,8 @@ fn spawn(
     ready: SyncSender<Result<Ready, String>>,
     rest: Receiver<Rest>,
 ) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
-    std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
+    let name = format!("shard-{index}");
+    std::thread::Builder::new().name(name.clone()).spawn(move || {
         let choice = match network(index) {
             Ok(choice) => choice,
             Err(error) => {
@@ -183,6 +192,7 @@ fn spawn(
             clock: rest.clock,
             stop: rest.stop,
         };
+        let _on_the_list = waits::enter_turning(&name);
         Thread::new(parts).run()
     })
 }
@@ -196,10 +206,12 @@ struct Server {
     stop: Arc<AtomicBool>,
     peers: Vec<Peer>,
     counters: Vec<Arc<Counters>>,
+    known: Known,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
     driver::keep_no_free_pages();
+    let _on_the_list = waits::enter("main");
     let config = &loaded.config;
     // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more
     // (docs/decisions/0006-memory.md). A kernel that refuses this has no such pages.
@@ -221,8 +233,14 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
     let running = Arc::new(running);
     let folder = config.data.join("recorder");
-    let recording = config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, &server.counters));
+    let recording =
+        config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, server.known.for_recorder()));
     let recording = recording.transpose().map_err(Failure::failed)?;
+    let marks = recording.as_ref().map(|recording| recording.handle().clone());
+    let owners = Arc::new(owners::Asking(running.clone()));
+    let watch = Watch::start(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
+    #[cfg(debug_assertions)]
+    running.clone().plant().map_err(Failure::failed)?;
     let retention = retention::Retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
@@ -240,7 +258,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let wished = obey(&running, &wishes);
     let grace = wished.unwrap_or_else(|| running.shutdown_grace());
     tracing::info!("stopping");
-    drop(retention);
+    drop((watch, retention));
+    running.end_all_traces();
     running.begin_stop();
     let result = stop(server, &running, grace);
     drop(http);
@@ -250,14 +269,17 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     result
 }
 
-/// Does what is wanted of the serving thread, and puts back knobs whose time is over, until the server is to stop: with this
+/// Does what is wanted of the serving thread, puts back knobs whose time is over and ends traces whose command has gone, until the server is to stop: with this
 /// time for last words, if one is named.
 fn obey(running: &control::Running, wishes: &Receiver<control::Wanted>) -> Option<Duration> {
     loop {
-        let wanted = match running.put_back_knobs() {
+        let next = [running.put_back_knobs(), running.end_abandoned_traces()];
+        let at = waits::at(Place::Wishes);
+        let wanted = match next.into_iter().flatten().min() {
             Some(wait) => wishes.recv_timeout(wait),
             None => wishes.recv().map_err(Into::into),
         };
+        drop(at);
         match wanted {
             Ok(control::Wanted::Stop(wished)) => return wished,
             Ok(control::Wanted::Reload) => match crate::admin::Control::reload(running) {
@@ -274,7 +296,7 @@ fn obey(running: &control::Running, wishes: &Receiver<control::Wanted>) -> Optio
 
 /// Ends all streams, waits for their last words and for the store, in this order.
 fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(), Failure> {
-    let Server { threads, readers, committer, store, stop, peers, counters } = server;
+    let Server { threads, readers, committer, store, stop, peers, counters, known: _ } = server;
     for shard in 0..peers.len() {
         let _ = running.ask(shard, Command::Shutdown);
     }
@@ -423,6 +445,7 @@ fn start(
     let (clock, stop) = (Clock::start(), Arc::new(AtomicBool::new(false)));
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let boxes = mailboxes(shards, config.mail_ring_slots as usize);
+    let traffic = boxes.first().map(|own| own.traffic().clone());
     let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(boxes).zip(sockets).zip(rests).enumerate();
     for (index, (((((submitter, reads), jobs), mail), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
@@ -448,6 +471,12 @@ fn start(
         rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
     }
     engine.tune(&settings::disk_tuning(config));
+    let known = Known {
+        counters: counters.clone(),
+        traffic: traffic.ok_or_else(|| Failure::failed("there is no shard"))?,
+        engine: engine.clone(),
+        reads: readers.counters().to_vec(),
+    };
     let running = control::Running::new(control::Links {
         loaded: loaded.clone(),
         log,
@@ -457,13 +486,13 @@ fn start(
         certificates: certificates.cloned(),
         peers: peers.clone(),
         asks,
-        counters: counters.clone(),
+        known: known.clone(),
         listening,
         driver: driver_kind.to_string(),
         wishes,
         clock,
     });
-    Ok((Server { threads, readers, committer, store, stop, peers, counters }, running))
+    Ok((Server { threads, readers, committer, store, stop, peers, counters, known }, running))
 }
 
 /// Keeps the type of the engine's trait in one place for the parts of this room.

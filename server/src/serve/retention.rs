@@ -14,6 +14,7 @@ use throng_engine::store::Table;
 use super::Rows;
 use super::control::Running;
 use crate::disk::DiskError;
+use crate::waits::{self, Place};
 
 /// Time between two steps.
 const STEP: Duration = Duration::from_secs(1);
@@ -47,7 +48,11 @@ impl Retention {
         let sweep = move || {
             let mut after: Option<Box<[u8]>> = None;
             let mut rounds = Rounds::default();
-            while stopped.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
+            let pause = || {
+                let _at = waits::at(Place::Interval);
+                stopped.recv_timeout(STEP)
+            };
+            while pause() == Err(RecvTimeoutError::Timeout) {
                 let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now()))
                 else {
                     continue;
@@ -61,7 +66,7 @@ impl Retention {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("retention".to_owned()).spawn(sweep)?;
+        let thread = waits::spawn("retention", sweep)?;
         Ok(Retention { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -138,7 +138,12 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
 pub(super) fn thread_tuning(config: &Config) -> thread::Tuning {
     let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     thread::Tuning {
-        events_a_turn: count(config.turn_events_max),
+        network: driver::Tuning {
+            events: count(config.turn_events_max),
+            others: count(config.turn_others_max),
+            receive_buffer_bytes: count(config.receive_buffer_bytes),
+        },
+        busy_poll: Duration::from_micros(config.busy_poll_microseconds),
         mail_a_turn: count(config.turn_mail_max),
         answers_a_turn: count(config.turn_answers_max),
         sleep_max: Duration::from_millis(config.idle_sleep_milliseconds),

@@ -3,7 +3,7 @@
 //! One change after the other: the next is decided when everybody has the values of the one before. Nobody on the way of a
 //! message waits for it, nor who only looks.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use throng_engine::id::Now;
@@ -11,12 +11,13 @@ use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
 use super::control::{BY_SOCKET, Running, Wanted};
-use super::{retention, settings};
+use super::{retention, settings, shown};
 use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
-use crate::config::knobs::{Knob, Turn};
+use crate::config::knobs::Turn;
 use crate::config::{Config, Knobs, Problems};
 use crate::events::{Event, What};
 use crate::tls;
+use crate::waits::MutexGuard;
 
 /// Who turns a knob if nobody at the control socket does: a reload, ...
 const BY_RELOAD: &str = "reload";
@@ -33,12 +34,32 @@ fn seconds(time: Now) -> u64 {
 
 impl Running {
     fn held(&self) -> MutexGuard<'_, Knobs> {
-        self.knobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.knobs.lock()
     }
 
     /// Held while a change is decided and everybody is told.
     fn one_change(&self) -> MutexGuard<'_, ()> {
-        self.turning.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.turning.lock()
+    }
+
+    /// Plants stalls, if the environment names some.
+    #[cfg(debug_assertions)]
+    pub(super) fn plant(self: Arc<Running>) -> Result<(), String> {
+        let Some((lock, when)) = crate::plant::start()? else { return Ok(()) };
+        let hold = move || {
+            std::thread::sleep(when.after);
+            match lock.as_str() {
+                "knobs" => {
+                    let _knobs = self.held();
+                    std::thread::sleep(when.lasts);
+                }
+                _ => {
+                    let _one = self.one_change();
+                    std::thread::sleep(when.lasts);
+                }
+            }
+        };
+        crate::waits::spawn("plant", hold).map(drop).map_err(|error| error.to_string())
     }
 
     /// Changes knobs, and returns when everybody has the new values.
@@ -97,15 +118,19 @@ impl Running {
     }
 
     /// All knobs as they stand.
-    pub(super) fn knob_rows(&self) -> Vec<KnobRow> {
-        self.held().list().into_iter().map(row).collect()
+    pub(super) fn knob_rows(&self) -> Arc<Vec<KnobRow>> {
+        self.shown.load_full()
     }
 
     /// Notes an order of somebody at the control socket that was carried out.
     pub(super) fn note_order(&self, order: &str, to: String, count: u64) {
         tracing::info!(by = BY_SOCKET, order, %to, count, "an operator's order was carried out");
-        let order = order.to_owned();
-        self.events.note(seconds(self.links.clock.now()), BY_SOCKET, What::Done { order, to, count });
+        self.note_event(What::Done { order: order.to_owned(), to, count });
+    }
+
+    /// Adds what somebody at the control socket did to the events.
+    pub(super) fn note_event(&self, what: What) {
+        self.events.note(seconds(self.links.clock.now()), BY_SOCKET, what);
     }
 
     /// Tells each event that comes to one more, who must not take long over it: the recorder's track of events.
@@ -115,7 +140,11 @@ impl Running {
 
     /// Tells those who act by the values, the log and the events.
     fn carry_out(&self, by: &str, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
-        let config = self.held().config().clone();
+        let config = {
+            let knobs = self.held();
+            self.shown.store(Arc::new(shown::rows(&knobs)));
+            knobs.config().clone()
+        };
         let now = self.links.clock.now();
         for Turn { row, from, to, until } in turns {
             let until_s = until.map(seconds);
@@ -158,23 +187,5 @@ impl Running {
         let source =
             super::certificate_source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
         certificates.reload_from(&[source]).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))
-    }
-}
-
-fn row(knob: Knob) -> KnobRow {
-    let Knob { row, value, source, until } = knob;
-    let range = row.kind.range();
-    KnobRow {
-        key: row.key.to_owned(),
-        value,
-        default: row.default.to_owned(),
-        kind: row.kind.name().to_owned(),
-        unit: row.kind.unit().map(str::to_owned),
-        min: range.map(|(min, _)| min),
-        max: range.map(|(_, max)| max),
-        allowed: row.kind.allowed(),
-        source: source.to_string(),
-        until_s: until.map(seconds),
-        help: row.help.to_owned(),
     }
 }

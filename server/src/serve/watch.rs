@@ -2,24 +2,79 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use throng_engine::counters::CounterKind;
+use throng_engine::counters::{Counted, CounterKind, Row};
+use throng_engine::io::{Command, Reply};
 
 use super::control::Running;
-use crate::admin::{Control, Status};
+use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
-use crate::http::{Guard, History, HttpServer, Number, Watched};
+use crate::http::{Guard, History, HttpServer, Number, Numbers, Watched};
+use crate::record::owners::Owed;
+use crate::record::work::{Work, Worker};
+
+/// Longest wait for all shards' busiest sessions.
+const BUSIEST_WAIT: Duration = Duration::from_secs(2);
 
 impl Watched for Running {
     fn status(&self) -> Status {
         Control::status(self)
     }
 
+    fn owed(&self) -> Arc<Vec<Owed>> {
+        self.owed.load_full()
+    }
+
     fn shards(&self) -> Vec<Vec<Number>> {
-        let number = |(name, kind, help, value)| Number { name, counts: kind == CounterKind::Count, help, value };
         self.counters().iter().map(|counters| counters.list().into_iter().map(number).collect()).collect()
     }
+
+    fn busiest(&self, most: usize) -> Result<Busiest, Fault> {
+        let command = Command::Busiest { most: u32::try_from(most).unwrap_or(u32::MAX) };
+        let asked: Vec<_> = (0..self.shards()).map(|shard| self.put(shard, command.clone(), None)).collect();
+        let (mut busiest, end) = (Busiest::default(), Instant::now() + BUSIEST_WAIT);
+        for (shard, answer) in asked.into_iter().enumerate() {
+            let left = end.saturating_duration_since(Instant::now());
+            // A shard that stands still is told of elsewhere; the others have their figures.
+            let answer = answer.ok().and_then(|answer| answer.recv_timeout(left).ok());
+            let Some(Reply::Busiest { window_ms, rows }) = answer.map(|answer| answer.reply) else { continue };
+            busiest.counted |= window_ms > 0;
+            let rate = |count: u64| count as f64 * 1_000.0 / window_ms.max(1) as f64;
+            busiest.sessions.extend(rows.into_iter().map(|row| BusySession {
+                jid: row.jid,
+                shard: shard as u32,
+                stanzas_in: rate(row.stanzas_in),
+                stanzas_out: rate(row.stanzas_out),
+                bytes_in: rate(row.bytes_in),
+                bytes_out: rate(row.bytes_out),
+                outbound_bytes: row.outbound_bytes as u64,
+            }));
+        }
+        // By the weight that the shards order by: a stanza is as much as 512 bytes.
+        let weight = |s: &BusySession| s.stanzas_in + s.stanzas_out + (s.bytes_in + s.bytes_out) / 512.0;
+        busiest.sessions.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        busiest.sessions.truncate(most);
+        Ok(busiest)
+    }
+
+    fn works(&self) -> Vec<Numbers> {
+        let numbers = |work: Work| {
+            let set = |worker: &Worker| (worker.name.clone(), worker.counters.list().into_iter().map(number).collect());
+            let by = work.workers.iter().any(|worker| !worker.name.is_empty()).then_some("thread");
+            Numbers { of: work.module, by, sets: work.workers.iter().map(set).collect() }
+        };
+        self.links.known.works().into_iter().map(numbers).collect()
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        self.links.known.memory_by_part()
+    }
+}
+
+fn number((name, kind, help, value): Row) -> Number {
+    Number { name, counts: kind == CounterKind::Count, help, value }
 }
 
 /// Opens the listeners of `admin_http` and serves them. None when it is off, or no default address is free.
@@ -48,6 +103,7 @@ pub(super) fn start(
         return Ok(None);
     }
     let server = HttpServer::start(listeners, running.clone(), history).map_err(Failure::failed)?;
+    running.listens_for_http(server.addresses().iter().map(ToString::to_string).collect());
     for address in server.addresses() {
         tracing::info!(%address, "the operator's HTTP is served: the dashboard, /metrics, /health, /ready");
     }

@@ -17,7 +17,8 @@ const V1_BYTES_MAX: usize = 107;
 #[derive(Default)]
 pub(super) struct Fronted {
     /// Headers that have come in part; bounded by the connections that the shard lets open at once, and `HEADER_BYTES_MAX`.
-    heads: HashMap<ConnId, Vec<u8>>,
+    /// None for one whose header was wrong: nothing more of it is looked at until it is gone.
+    heads: HashMap<ConnId, Option<Vec<u8>>>,
     /// Whom the others are for, where the kernel knows the proxy only.
     clients: HashMap<ConnId, SocketAddr>,
 }
@@ -43,7 +44,7 @@ pub(super) enum Head {
 impl Fronted {
     /// A proxy's connection was accepted.
     pub(super) fn expect(&mut self, conn: ConnId) {
-        self.heads.insert(conn, Vec::new());
+        self.heads.insert(conn, Some(Vec::new()));
     }
 
     /// Takes bytes of a connection as long as its header is not whole.
@@ -51,17 +52,18 @@ impl Fronted {
         if self.heads.is_empty() {
             return Head::No;
         }
-        let Some(head) = self.heads.get_mut(&conn) else { return Head::No };
+        let Some(awaited) = self.heads.get_mut(&conn) else { return Head::No };
+        let Some(head) = awaited else { return Head::Wrong };
         head.extend_from_slice(bytes);
         let (client, end) = match parse(head) {
             Parsed::Whole(client, end) => (client, end),
             Parsed::Partial if head.len() <= HEADER_BYTES_MAX => return Head::Partial,
             Parsed::Partial | Parsed::Wrong => {
-                self.heads.remove(&conn);
+                *awaited = None;
                 return Head::Wrong;
             }
         };
-        let mut rest = self.heads.remove(&conn).unwrap_or_default();
+        let mut rest = self.heads.remove(&conn).flatten().unwrap_or_default();
         rest.drain(..end);
         if let Some(client) = client {
             self.clients.insert(conn, client);
@@ -194,7 +196,8 @@ mod tests {
         for bytes in [&b"<?xml version='1.0'?><stream:stream"[..], b"\x16\x03\x01\x02\x00\x01\x00", &[b'P'; 4096]] {
             let mut fronted = fronted();
             assert_eq!(fronted.received(CONN, bytes), Head::Wrong);
-            assert!(fronted.heads.is_empty());
+            assert_eq!(fronted.received(CONN, b"PROXY UNKNOWN\r\n"), Head::Wrong, "not even if one comes behind it");
+            assert_eq!(fronted.heads[&CONN], None, "and nothing of it is kept");
         }
         let mut endless = fronted();
         let long = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"[..], &[0; 1_000]].concat();

@@ -18,7 +18,7 @@ use throng_engine::settings::Settings;
 use super::*;
 use crate::admin::ScramKeys;
 use crate::disk::{Committer, Engine, MemoryEngine, Readers, Wake};
-use crate::driver::{Kind, ListenerTag, Preference, choose};
+use crate::driver::{self, Kind, ListenerTag, Preference, choose};
 use crate::log::Secret;
 use crate::tls::tests::Scene;
 
@@ -55,8 +55,10 @@ struct Stage {
     did: Vec<Did>,
     /// Sends are not finished before the test says so.
     holds: bool,
-    /// What the driver was told to hand over a wait.
-    events: usize,
+    /// How long it was allowed to sleep last.
+    timeout: Option<Duration>,
+    /// What the driver was told last.
+    tuning: driver::Tuning,
 }
 
 /// A driver without sockets.
@@ -74,7 +76,8 @@ impl Driver for Puppet {
         unreachable!("nobody listens")
     }
 
-    fn wait(&mut self, _: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> std::io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> std::io::Result<()> {
+        self.stage.borrow_mut().timeout = timeout;
         for event in std::mem::take(&mut self.stage.borrow_mut().next) {
             match event {
                 Happens::Accepted(conn) => {
@@ -128,8 +131,8 @@ impl Driver for Puppet {
         0
     }
 
-    fn tune(&mut self, events: usize) {
-        self.stage.borrow_mut().events = events;
+    fn tune(&mut self, tuning: &driver::Tuning) {
+        self.stage.borrow_mut().tuning = *tuning;
     }
 }
 
@@ -429,12 +432,30 @@ fn what_an_operator_turns_reaches_thread_shard_and_driver_with_one_question() {
     let mut world = World::new();
     let settings = Settings { sessions_per_user_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
     let command = Command::Turn(Arc::new(settings));
-    let tuning = Tuning { events_a_turn: 7, mail_a_turn: 3, gate_bytes_max: 1 << 20, ..Tuning::default() };
-    assert_eq!(world.stages[1].borrow().events, Tuning::default().events_a_turn, "as it was started with");
+    let network = driver::Tuning { events: 7, others: 5, receive_buffer_bytes: 1 << 20 };
+    let tuning = Tuning { network, mail_a_turn: 3, gate_bytes_max: 1 << 20, ..Tuning::default() };
+    assert_eq!(world.stages[1].borrow().tuning, driver::Tuning::default(), "as it was started with");
     let (reply, replied) = sync_channel(1);
     world.asks[1].try_send(Ask { command, tuning: Some(tuning), reply }).unwrap();
     world.until("the answer", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(0))));
-    assert_eq!(world.stages[1].borrow().events, 7);
+    assert_eq!(world.stages[1].borrow().tuning, network);
     assert_eq!(world.threads[1].p.tuning, tuning);
     assert_eq!(world.threads[0].p.tuning, Tuning::default(), "each thread has its own");
+}
+
+#[test]
+fn a_thread_that_polls_does_not_sleep_until_its_time_is_over() {
+    let mut world = World::new();
+    let slept = |world: &World| world.stages[0].borrow().timeout.is_some_and(|timeout| !timeout.is_zero());
+    world.threads[0].p.tuning.busy_poll = Duration::from_millis(200);
+    world.until("a sleep", |world| slept(world).then_some(()));
+    world.turn(0, vec![Happens::Accepted(conn(1, 0))]);
+    let began = Instant::now();
+    world.turn(0, Vec::new());
+    assert!(!slept(&world) || began.elapsed() >= Duration::from_millis(200));
+    world.until("the next sleep", |world| slept(world).then_some(()));
+    assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
+    world.threads[0].p.tuning.busy_poll = Duration::ZERO;
+    world.turn(0, vec![Happens::Closed(conn(1, 0))]);
+    world.until("sleep as before", |world| slept(world).then_some(()));
 }

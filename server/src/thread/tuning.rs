@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use crate::driver;
+
 /// What a thread goes by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Events taken from the network in one turn, roughly.
-    pub events_a_turn: usize,
+    /// What the driver goes by.
+    pub network: driver::Tuning,
+    /// So long after the last event the network is looked at without sleeping.
+    pub busy_poll: Duration,
     /// Envelopes taken from each other shard in one turn.
     pub mail_a_turn: usize,
     /// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
@@ -27,7 +31,8 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
-            events_a_turn: 256,
+            network: driver::Tuning::default(),
+            busy_poll: Duration::ZERO,
             mail_a_turn: 64,
             answers_a_turn: 64,
             sleep_max: Duration::from_millis(250),

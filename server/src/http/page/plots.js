@@ -1,19 +1,31 @@
 // What is plotted: one entry a plot. `pick` is as in `throng sar`; rows of a module are summed, or told apart where `by` says so.
+// `rows` is what the names of rows that count begin with, `mean` takes their mean, and `rest` is what is left of 100 then. Of more
+// lines than `most`, those with the most in them are drawn.
 "use strict";
 
 const PLOTS = [
   { title: "Connections", unit: "", pick: "shard.connections,sessions,sessions_detached", lines: { connections: "connections", sessions: "sessions", sessions_detached: "to be resumed" } },
+  { title: "Connections by state", unit: "", pick: "shard.conns_opening,conns_securing,conns_authenticating,conns_authenticated,conns_bound,conns_departing,conns_closing", lines: { conns_opening: "being opened", conns_securing: "TLS handshake", conns_authenticating: "logging in", conns_authenticated: "logged in, no session", conns_bound: "with a session", conns_departing: "moving", conns_closing: "closing" } },
   { title: "Logins", unit: "a second", pick: "shard.accepted,logins,logins_failed,resumed", lines: { accepted: "accepted", logins: "logins", logins_failed: "failed", resumed: "resumed" } },
+  { title: "Streams closed by reason", unit: "a second", pick: "shard.closed_by_client,closed_lost,closed_tls,closed_protocol,closed_refused,closed_unread,closed_timeout,closed_replaced,closed_operator,closed_shutdown,closed_server", most: 8, lines: { closed_by_client: "by the client", closed_lost: "client lost", closed_tls: "TLS failed", closed_protocol: "wrong protocol", closed_refused: "refused", closed_unread: "not read", closed_timeout: "timed out", closed_replaced: "replaced", closed_operator: "by the operator", closed_shutdown: "shutdown", closed_server: "no room" } },
   { title: "Stanzas", unit: "a second", pick: "shard.stanzas_in,stanzas_out,messages_live,messages_stored", lines: { stanzas_in: "in", stanzas_out: "out", messages_live: "messages live", messages_stored: "stored" } },
+  { title: "Stanzas by kind", unit: "a second", pick: "shard.messages_in,presences_in,iqs_in,messages_out,presences_out,iqs_out", lines: { messages_in: "messages in", presences_in: "presence in", iqs_in: "IQ in", messages_out: "messages out", presences_out: "presence out", iqs_out: "IQ out" } },
   { title: "Bytes", unit: "KiB a second", pick: "shard.bytes_in,bytes_out", lines: { bytes_in: "in", bytes_out: "out" } },
   { title: "CPU of the host", unit: "%", pick: "cpu.user,sys,softirq,iowait,idle", lines: { user: "user", sys: "system", softirq: "soft interrupts", iowait: "waits for disks", idle: "idle" } },
+  { title: "Shard time split", unit: "% of the time of all shards", pick: "thread.usr,sys,wait", rows: "shard-", mean: true, rest: "asleep", lines: { usr: "in the program", sys: "in system calls", wait: "waits for a core" } },
+  { title: "Sleep of each shard", unit: "% of the time", pick: "shard.sleep", by: "shard", most: 8 },
   { title: "CPU by thread", unit: "% of a core", pick: "thread.cpu", by: "thread", most: 8 },
   { title: "Turns of each shard", unit: "a second", pick: "shard.turns", by: "shard", most: 16 },
   { title: "Queues", unit: "entries", pick: "shard.gate_waiting,mail_kept,reads_pending,jobs_pending,parked", lines: { gate_waiting: "behind the disk", mail_kept: "mail", reads_pending: "reads", jobs_pending: "jobs", parked: "parked stanzas" } },
+  { title: "Queues: age of the oldest", unit: "ms", pick: "queue.oldest", by: "kind", most: 8 },
   { title: "Waits for clients", unit: "KiB", pick: "shard.outbound_bytes,gate_bytes", lines: { outbound_bytes: "outbound", gate_bytes: "behind the disk" } },
+  { title: "Commit latency", unit: "ms", pick: "store.commit_mean,commit_p99,commit_max", lines: { commit_mean: "mean", commit_p99: "99 of 100 are below", commit_max: "longest" } },
+  { title: "Commits", unit: "a second", pick: "store.commits,batches,rows", lines: { commits: "commits, each one sync", batches: "batches of shards", rows: "rows" } },
+  { title: "Read latency: 99 of 100 are below", unit: "ms", pick: "reads.read_p99", by: "thread", most: 8 },
   { title: "Disk: time a flush takes", unit: "ms", pick: "disk.fl_wait", by: "disk", most: 8 },
   { title: "Disk: busy", unit: "%", pick: "disk.busy", by: "disk", most: 8 },
   { title: "Memory of the server", unit: "MiB", pick: "process.rss,anon", lines: { rss: "resident", anon: "of its own" } },
+  { title: "Memory of the server by part", unit: "MiB", pick: "heap.held", by: "part", most: 8 },
   { title: "Memory of the host", unit: "MiB", pick: "memory.avail,cached,slab,sockets", lines: { avail: "available", cached: "page cache", slab: "kernel objects", sockets: "socket buffers" } },
   { title: "TCP", unit: "segments a second", pick: "tcp.in,out,retr", lines: { in: "in", out: "out", retr: "sent again" } },
   { title: "TCP connections", unit: "", pick: "tcp.estab,tw,orphan", lines: { estab: "established", tw: "resting", orphan: "orphans" } },
@@ -27,17 +39,29 @@ const COLOURS = { light: ["#1d4ed8", "#b42318", "#18733a", "#8a5a00", "#6d28d9",
 /** Columns of an answer as lines of a plot: `{ label, values }`. */
 function linesOf(plot, columns) {
   const module = plot.pick.split(".")[0];
-  const own = columns.filter((column) => column.module === module && fieldsOf(plot).includes(column.field));
+  const own = columns.filter((column) => column.module === module && fieldsOf(plot).includes(column.field) && column.row.startsWith(plot.rows ?? ""));
   if (plot.by) {
     const apart = own.map((column) => ({ label: column.row || module, values: column.values }));
-    const weight = (line) => line.values.reduce((sum, value) => sum + (value || 0), 0);
-    return apart.sort((a, b) => weight(b) - weight(a)).slice(0, plot.most).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
+    return heaviest(apart, plot.most).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
   }
-  return fieldsOf(plot).map((field) => {
+  const lines = fieldsOf(plot).map((field) => {
     const rows = own.filter((column) => column.field === field).map((column) => column.values);
-    const values = rows.length === 0 ? [] : rows[0].map((_, at) => rows.reduce((sum, row) => (row[at] === null ? sum : (sum ?? 0) + row[at]), null));
+    const parts = plot.mean ? rows.length : 1;
+    const values = rows.length === 0 ? [] : rows[0].map((_, at) => rows.reduce((sum, row) => (row[at] === null ? sum : (sum ?? 0) + row[at] / parts), null));
     return { label: plot.lines[field], values };
   }).filter((line) => line.values.length > 0);
+  if (plot.rest && lines.length > 0) {
+    const left = (at) => lines.reduce((rest, line) => (rest === null || line.values[at] === null ? null : rest - line.values[at]), 100);
+    lines.push({ label: plot.rest, values: lines[0].values.map((_, at) => (left(at) === null ? null : Math.max(left(at), 0))) });
+  }
+  return heaviest(lines, plot.most);
+}
+
+/** At most so many of some lines, those with the most in them, in their order. */
+function heaviest(lines, most = lines.length) {
+  const weight = (line) => line.values.reduce((sum, value) => sum + (value || 0), 0);
+  const chosen = [...lines].sort((a, b) => weight(b) - weight(a)).slice(0, most);
+  return lines.filter((line) => chosen.includes(line));
 }
 
 /** Names of a plot's fields. */

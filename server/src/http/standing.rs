@@ -1,0 +1,126 @@
+//! What stands still, in sentences: shards, threads and locks by where their threads are, syncs by their own times, and clients that
+//! do not read by their JIDs. These rules need no recording.
+
+use std::time::Duration;
+
+use super::wrong::{Weight, Wrong, wrong};
+use crate::record::owners::Owed;
+use crate::waits::{self, Look, Sort};
+
+/// Clients that are named, at the most.
+const CLIENTS_MAX: usize = 10;
+
+/// Everything that stands still. `stuck` are shards that do not turn.
+pub(super) fn judge(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> Vec<Wrong> {
+    let mut found: Vec<Wrong> = stuck.iter().map(|(shard, idle)| self::shard(*shard, *idle, look)).collect();
+    for lock in waits::locks(look) {
+        let weight = if lock.waiters > 0 { Weight::Bad } else { Weight::Watch };
+        found.push(wrong(weight, lock.what, lock.text));
+    }
+    // A shard has its sentence already, and who waits for a lock stands in the lock's.
+    let waits_for_lock = |place: waits::Place| place.sort() == Sort::Lock;
+    for standing in look.threads.iter().filter(|standing| standing.is_stuck() && !standing.turns) {
+        if !standing.place.is_some_and(waits_for_lock) {
+            found.push(wrong(Weight::Bad, &*standing.thread, waits::standing(look, standing)));
+        }
+    }
+    found.extend(syncs(look));
+    found.extend(clients(owed));
+    found
+}
+
+fn shard(shard: usize, idle: Duration, look: &Look) -> Wrong {
+    let thread = format!("shard-{shard}");
+    let stands = look.thread(&thread).filter(|standing| standing.is_stuck());
+    let stands = match stands {
+        Some(standing) => format!("{thread} {}", waits::standing(look, standing)),
+        None => "`throng ctl profile wait` shows where it stands".to_owned(),
+    };
+    let text = format!("has not turned for {} s, all of its users wait: {stands}", idle.as_secs());
+    wrong(Weight::Bad, format!("shard {shard}"), text)
+}
+
+fn syncs(look: &Look) -> Option<Wrong> {
+    let (mean_ms, count) = (look.slow_sync()?.as_millis(), look.syncs.count);
+    let text = format!(
+        "takes {mean_ms} ms for a sync of the journal, mean of the last {count}: every archived message waits for one"
+    );
+    Some(wrong(Weight::Bad, "disk", text))
+}
+
+/// Clients that do not read, those for whom most waits first.
+fn clients(owed: &[Owed]) -> Vec<Wrong> {
+    let bytes = |owed: &&Owed| if let Owed::Connection { bytes, .. } = owed { *bytes } else { 0 };
+    let mut longest: Vec<&Owed> = owed.iter().collect();
+    longest.sort_by_key(|owed| std::cmp::Reverse(bytes(owed)));
+    let sentence = |owed: &Owed| {
+        let helps = "`throng ctl queue flush` cuts it, and what waits goes back to the mailbox";
+        Some(wrong(Weight::Watch, owed.jid(), format!("{}. {helps}", owed.unread()?)))
+    };
+    longest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::{Place, Standing};
+
+    fn thread(name: &str, place: Option<Place>, seconds: u64) -> Standing {
+        let turns = name.starts_with("shard");
+        Standing {
+            thread: name.into(),
+            tid: i32::MAX,
+            place,
+            since: Duration::from_secs(seconds),
+            turns,
+            holds: Vec::new(),
+        }
+    }
+
+    fn told(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> Vec<String> {
+        judge(stuck, look, owed).into_iter().map(|wrong| format!("{} {}", wrong.what, wrong.text)).collect()
+    }
+
+    #[test]
+    fn each_stall_is_named_once_with_where_it_stands() {
+        let mut holder = thread("plant", None, 9);
+        holder.holds.push((Place::LockKnobs, Duration::from_secs(9)));
+        let threads = vec![
+            thread("shard-1", None, 8),
+            holder,
+            thread("admin", Some(Place::LockKnobs), 7),
+            thread("http", None, 60),
+        ];
+        let mut look = Look { threads, ..Look::default() };
+        (look.syncs.count, look.syncs.total) = (4, Duration::from_millis(812));
+        let told = told(&[(1, Duration::from_secs(9))], &look, &[]);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(
+            told[0].starts_with("shard 1 has not turned for 9 s, all of its users wait: shard-1 has been at no"),
+            "{told:?}"
+        );
+        assert!(told[1].starts_with("lock knobs is held by `plant` for 9 s"), "{told:?}");
+        assert!(told[1].ends_with("there waits: `admin`"), "{told:?}");
+        assert!(told[2].starts_with("disk takes 203 ms for a sync of the journal, mean of the last 4"), "{told:?}");
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_named_and_a_mailbox_is_not() {
+        let deaf = |jid: &str, bytes, stalled_s| Owed::Connection {
+            shard: 1,
+            jid: jid.into(),
+            peer: Some("192.0.2.1:5".into()),
+            bytes,
+            sent_bytes: 0,
+            stalled_s,
+        };
+        let owed =
+            [deaf("a@x/1", 40 << 10, 0), deaf("b@x/1", 70 << 10, 12), Owed::Mailbox { jid: "c@x".into(), messages: 9 }];
+        let told = told(&[], &Look::default(), &owed);
+        assert_eq!(told.len(), 2, "{told:?}");
+        let deaf =
+            "b@x/1 does not read: 70 KiB wait for it in shard 1, and it (192.0.2.1:5) has taken nothing for 12 s";
+        assert!(told[0].starts_with(deaf), "{told:?}");
+        assert!(told[1].starts_with("a@x/1 reads slowly: 40 KiB wait for it (192.0.2.1:5) in shard 1"), "{told:?}");
+    }
+}

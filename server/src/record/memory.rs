@@ -1,0 +1,120 @@
+//! Memory of the server by what holds it, in the words of those who own it; and what the process has in all, so that what nobody
+//! has told of is seen as well.
+
+use std::sync::{Arc, OnceLock};
+
+use throng_engine::counters::{Counter, Counters};
+use throng_recorder::recorder::Handle;
+use throng_recorder::schema::{Field, Module};
+use throng_recorder::table::{Source, Table};
+
+/// A part, and the gauge in which a shard tells of it.
+type Part = (&'static str, fn(&Counters) -> &Counter);
+
+/// Parts that shards tell of.
+const SHARDS: [Part; 6] = [
+    ("connections", |c| &c.mem_connections_bytes),
+    ("sessions", |c| &c.mem_sessions_bytes),
+    ("users", |c| &c.mem_users_bytes),
+    ("outbound", |c| &c.mem_outbound_bytes),
+    ("mail", |c| &c.mem_mail_bytes),
+    ("network", |c| &c.mem_network_bytes),
+];
+
+/// What the process has in memory of its own, as the kernel counts it.
+pub const RESIDENT: &str = "resident";
+
+/// What the allocator may write to without asking the kernel again. Of that a page is in memory once it was written to.
+pub const ALLOCATOR: &str = "allocator";
+
+/// What of the resident memory nobody has told of: what hangs on tables, threads' stacks, and what the allocator keeps free.
+pub const REST: &str = "rest";
+
+/// Parts at most.
+const PARTS_MAX: u16 = 32;
+
+/// Who can tell of more: calls back with the name and the bytes of each part; [`RESIDENT`] and [`ALLOCATOR`] are of all parts.
+pub type Parts = Arc<dyn Fn(&mut dyn FnMut(&'static str, u64)) + Send + Sync>;
+
+/// All parts and what is left, bytes.
+pub fn by_part(counters: &[Arc<Counters>], parts: &Parts, tell: &mut dyn FnMut(&'static str, u64)) {
+    let (mut known, mut all) = (0, None);
+    let mut add = |part, bytes| {
+        match part {
+            RESIDENT => all = Some(bytes),
+            ALLOCATOR => {}
+            _ => known += bytes,
+        }
+        tell(part, bytes);
+    };
+    for (part, of) in SHARDS {
+        add(part, counters.iter().map(|counters| of(counters).get()).sum());
+    }
+    parts(&mut add);
+    if let Some(all) = all {
+        tell(REST, all.saturating_sub(known));
+    }
+}
+
+/// Memory of its own that the process has, bytes; none if the kernel does not tell (proc(5), `statm`).
+pub fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
+    let (all, of_files) = (pages.next()??, pages.next()??);
+    Some(all.saturating_sub(of_files) * rustix::param::page_size() as u64)
+}
+
+/// Records the memory by part.
+pub(super) struct Memory {
+    counters: Vec<Arc<Counters>>,
+    parts: Parts,
+}
+
+impl Memory {
+    /// Of these shards, and of what `parts` tells of; the recorder adds its own.
+    pub(super) fn new(counters: Vec<Arc<Counters>>, parts: Parts, own: Arc<OnceLock<Handle>>) -> Memory {
+        let parts: Parts = Arc::new(move |tell: &mut dyn FnMut(&'static str, u64)| {
+            tell("recorder", own.get().map_or(0, |own| own.memory_bytes() as u64));
+            parts(tell);
+        });
+        Memory { counters, parts }
+    }
+}
+
+impl Source for Memory {
+    fn modules(&self) -> Vec<Module> {
+        let help = "Held by this part, as its owner tells; `resident` is what the process has in memory, `rest` what of it no \
+                    part has told of, `allocator` what it may take without asking again.";
+        let fields = vec![Field::gauge("held", "MiB", 9, help).per(1 << 20)];
+        vec![Module::single("heap", "Memory of the server, by what holds it.", fields).by("part", PARTS_MAX)]
+    }
+
+    fn sample(&mut self, tables: &mut [Table]) {
+        by_part(&self.counters, &self.parts, &mut |part, bytes| {
+            if let Some(row) = tables[0].row(part.as_bytes()) {
+                row[0] = bytes;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_tells_of_is_the_rest() {
+        let counters = [(); 2].map(|()| Arc::new(Counters::default()));
+        counters.iter().for_each(|counters| counters.mem_users_bytes.set(100));
+        let parts: Parts = Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| {
+            tell("memtables", 50);
+            tell(ALLOCATOR, 5_000);
+            tell(RESIDENT, 1_000);
+        });
+        let mut told = Vec::new();
+        by_part(&counters, &parts, &mut |part, bytes| told.push((part, bytes)));
+        assert_eq!(told.len(), SHARDS.len() + 4);
+        assert_eq!((told[2], told[8], told[9]), (("users", 200), (RESIDENT, 1_000), (REST, 750)));
+        assert!(resident().is_some_and(|bytes| bytes > 100_000), "{:?}", resident());
+    }
+}

@@ -1,0 +1,416 @@
+//! The backlog watch over what has an owner beyond a shard: connections and mailboxes with their JIDs, locks with their holders, the
+//! store with its syncs, and threads that do not leave a place, a shard's loop among them.
+//!
+//! A thread of its own looks once a second. Shards are asked only while much waits in their connections, and never one that stands
+//! still; an answer is waited for no longer than [`Owners`] says, so that nothing here holds up the recorder's samples or `waits`'
+//! looks for long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use throng_engine::counters::Counters;
+use throng_recorder::clock::wall_ms;
+use throng_recorder::recorder::Handle;
+
+use super::queues::{Line, Queue};
+use crate::waits::{self, Look, Place, Stuck};
+
+/// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the mailbox.
+pub const OUTBOUND_BYTES_MIN: usize = 32 << 10;
+
+/// Rows of each sort that a shard is asked for.
+pub const ROWS_A_SHARD: u32 = 10;
+
+/// Seconds between two looks at connections, ...
+const ASK_EVERY: u64 = 5;
+/// ... and between two tellings.
+const TELL_EVERY: u64 = 10;
+/// Looks, a second apart, at which much waited in a shard's connections, before it is asked whose.
+const HIGH_LOOKS: u32 = 3;
+/// A thread or a lock that stands still for so many seconds is told; so is a send that takes as long.
+const STUCK_S: u64 = 5;
+/// In one look no further shard is asked when the others have taken so long.
+const ASK_MOST: Duration = Duration::from_secs(2);
+
+/// What waits, and whose it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Owed {
+    /// A connection's output.
+    Connection {
+        /// Its shard.
+        shard: usize,
+        /// Full JID.
+        jid: String,
+        /// The other end, if it is known.
+        peer: Option<String>,
+        /// Bytes that wait.
+        bytes: u64,
+        /// Bytes that have gone since something began to wait.
+        sent_bytes: u64,
+        /// Seconds that the client has taken nothing.
+        stalled_s: u64,
+    },
+    /// A mailbox that is being handed out.
+    Mailbox {
+        /// Bare JID.
+        jid: String,
+        /// Messages that wait.
+        messages: u64,
+    },
+}
+
+impl Owed {
+    /// A client that does not read, or slowly, in words to be read behind its JID; none of a mailbox.
+    pub fn unread(&self) -> Option<String> {
+        let Owed::Connection { shard, peer, bytes, stalled_s, .. } = self else { return None };
+        let (kib, peer) = (bytes / 1_024, peer.as_deref().unwrap_or("from an unknown address"));
+        Some(match *stalled_s >= STUCK_S {
+            true => format!(
+                "does not read: {kib} KiB wait for it in shard {shard}, and it ({peer}) has taken nothing for {stalled_s} s"
+            ),
+            false => format!("reads slowly: {kib} KiB wait for it ({peer}) in shard {shard}"),
+        })
+    }
+
+    /// Whose it is.
+    pub fn jid(&self) -> &str {
+        match self {
+            Owed::Connection { jid, .. } | Owed::Mailbox { jid, .. } => jid,
+        }
+    }
+
+    fn names(&self) -> (&'static str, &'static str) {
+        match self {
+            Owed::Connection { .. } => ("connection", "bytes"),
+            Owed::Mailbox { .. } => ("mailbox", "messages"),
+        }
+    }
+}
+
+/// Who knows the owners of what waits in a shard.
+pub trait Owners: Send + Sync {
+    /// The longest of each sort, at most [`ROWS_A_SHARD`]; none if the shard does not answer soon.
+    fn longest(&self, shard: usize) -> Option<Vec<Owed>>;
+}
+
+/// A queue with an owner, look by look.
+struct Owned {
+    queue: Queue,
+    owed: Owed,
+    at: Instant,
+    looks: u64,
+}
+
+impl Owned {
+    /// Whether it has waited for longer than a moment.
+    fn is_backlog(&self) -> bool {
+        self.looks > 1 || matches!(self.owed, Owed::Connection { stalled_s, .. } if stalled_s >= STUCK_S)
+    }
+
+    fn look(&mut self, owed: Owed, now: Instant) {
+        let seconds = now.duration_since(self.at).as_secs_f64();
+        match owed {
+            Owed::Connection { bytes, sent_bytes, .. } => self.queue.look(bytes, None, Some(sent_bytes), seconds),
+            Owed::Mailbox { messages, .. } => self.queue.look(messages, None, None, seconds),
+        }
+        (self.owed, self.at, self.looks) = (owed, now, self.looks + 1);
+    }
+}
+
+/// What is remembered from second to second.
+struct Watching {
+    counters: Vec<Arc<Counters>>,
+    owners: Arc<dyn Owners>,
+    marks: Option<Handle>,
+    found: Arc<ArcSwap<Vec<Owed>>>,
+    /// Looks in a row, by shard, at which much waited in connections.
+    high: Vec<u32>,
+    owned: BTreeMap<(&'static str, String), Owned>,
+    /// What waits for the store in all shards.
+    store: Queue,
+    looked: Instant,
+    /// What has been marked and is still so.
+    marked: BTreeSet<String>,
+    seconds: u64,
+}
+
+impl Watching {
+    fn new(
+        counters: &[Arc<Counters>],
+        owners: Arc<dyn Owners>,
+        marks: Option<Handle>,
+        found: Arc<ArcSwap<Vec<Owed>>>,
+    ) -> Watching {
+        Watching {
+            counters: counters.to_vec(),
+            owners,
+            marks,
+            found,
+            high: vec![0; counters.len()],
+            owned: BTreeMap::new(),
+            store: Queue::default(),
+            looked: Instant::now(),
+            marked: BTreeSet::new(),
+            seconds: 0,
+        }
+    }
+
+    /// Looks, once a second.
+    fn second(&mut self, look: &Look, now: Instant) {
+        self.seconds += 1;
+        for (counters, high) in self.counters.iter().zip(&mut self.high) {
+            let much = counters.outbound_bytes.get() >= OUTBOUND_BYTES_MIN as u64;
+            *high = if much { high.saturating_add(1) } else { 0 };
+        }
+        let sum = |of: fn(&Counters) -> u64| self.counters.iter().map(|counters| of(counters)).sum::<u64>();
+        let (length, came) = (sum(|c| c.gate_waiting.get()), sum(|c| c.gated.get()));
+        let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
+        self.store.look(length, Some(came), None, seconds);
+        if self.seconds.is_multiple_of(ASK_EVERY) {
+            self.ask(look, now);
+        }
+        if self.seconds.is_multiple_of(TELL_EVERY) {
+            self.tell(look);
+        }
+    }
+
+    /// Asks shards in whose connections much waits for their owners.
+    fn ask(&mut self, look: &Look, now: Instant) {
+        let mut before = std::mem::take(&mut self.owned);
+        let began = Instant::now();
+        for shard in (0..self.counters.len()).filter(|shard| self.high[*shard] >= HIGH_LOOKS) {
+            let stuck = look.thread(&format!("shard-{shard}")).is_some_and(waits::Standing::is_stuck);
+            if stuck || began.elapsed() > ASK_MOST {
+                continue;
+            }
+            for owed in self.owners.longest(shard).unwrap_or_default() {
+                let key = (owed.names().0, owed.jid().to_owned());
+                let new = || Owned { queue: Queue::default(), owed: owed.clone(), at: now, looks: 0 };
+                let mut owned = before.remove(&key).filter(|owned| !is_other(&owned.owed, &owed)).unwrap_or_else(new);
+                owned.look(owed, now);
+                self.owned.insert(key, owned);
+            }
+        }
+        let found = self.owned.values().filter(|owned| owned.is_backlog()).map(|owned| owned.owed.clone());
+        self.found.store(Arc::new(found.collect()));
+    }
+
+    /// A line for each thing that has a backlog, or is the reason of one.
+    fn tell(&mut self, look: &Look) {
+        let mut now_so = BTreeSet::new();
+        for owned in self.owned.values().filter(|owned| owned.is_backlog()) {
+            let (queue, unit) = owned.owed.names();
+            let (owner, more) = (owned.owed.jid(), owned.owed.unread());
+            Line { queue, owner, unit, of: &owned.queue, more: more.as_deref() }.tell();
+            if !owned.queue.drains() {
+                let text = format!("{queue} of {owner}: {} {unit}, will not drain", owned.queue.length());
+                now_so.insert((format!("{queue} {owner}"), text));
+            }
+        }
+        if let Some(mean) = look.slow_sync() {
+            let more = format!("a sync of the journal takes {} ms", mean.as_millis());
+            Line { queue: "store", owner: "throng-commit", unit: "effects", of: &self.store, more: Some(&more) }.tell();
+            now_so.insert(("store".to_owned(), format!("store: {more}")));
+        }
+        for stuck in waits::stuck(look).into_iter().filter(|stuck| stuck.seconds >= STUCK_S) {
+            let Some((queue, owner)) = queue_and_owner(look, &stuck) else { continue };
+            let Stuck { what, seconds, text, waiters, .. } = &stuck;
+            tracing::warn!(queue, %owner, length = waiters, unit = "threads", seconds, more = text.as_str(), "backlog");
+            now_so.insert((what.clone(), format!("{what} {text}")));
+        }
+        self.mark(now_so);
+    }
+
+    /// Marks what was not so at the last telling.
+    fn mark(&mut self, now_so: BTreeSet<(String, String)>) {
+        if let Some(marks) = &self.marks {
+            for (_, text) in now_so.iter().filter(|(what, _)| !self.marked.contains(what)) {
+                marks.mark(wall_ms(), "backlog", text);
+            }
+        }
+        self.marked = now_so.into_iter().map(|(what, _)| what).collect();
+    }
+}
+
+/// Whether what waits now is not what waited before: another connection with the JID.
+fn is_other(before: &Owed, now: &Owed) -> bool {
+    match (before, now) {
+        (Owed::Connection { sent_bytes: before, peer: old, .. }, Owed::Connection { sent_bytes, peer, .. }) => {
+            sent_bytes < before || old != peer
+        }
+        _ => false,
+    }
+}
+
+/// What is held up by something that stands still, and by whom. Who waits for a lock stands behind the lock's own line.
+fn queue_and_owner<'a>(look: &Look, stuck: &'a Stuck) -> Option<(&'a str, &'a str)> {
+    match look.thread(&stuck.what).map(|standing| standing.place) {
+        None => Some((&stuck.what, stuck.holder.as_deref().unwrap_or("nobody"))),
+        Some(None) => Some(("turns", &stuck.what)),
+        Some(Some(place)) if place.sort() == waits::Sort::Lock => None,
+        Some(Some(place)) => Some((place.name(), &stuck.what)),
+    }
+}
+
+/// The watch's thread; it ends when this is dropped.
+pub struct Watch {
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches these shards; puts what is found into `found`, and marks it, if there is a recorder.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn start(
+        counters: &[Arc<Counters>],
+        owners: Arc<dyn Owners>,
+        marks: Option<Handle>,
+        found: Arc<ArcSwap<Vec<Owed>>>,
+    ) -> io::Result<Watch> {
+        let (stop, stopped) = sync_channel::<()>(0);
+        let mut watching = Watching::new(counters, owners, marks, found);
+        let watch = move || {
+            let pause = || {
+                let _at = waits::at(Place::Interval);
+                stopped.recv_timeout(waits::LOOK_EVERY)
+            };
+            while pause() == Err(RecvTimeoutError::Timeout) {
+                watching.second(&waits::look(), Instant::now());
+            }
+        };
+        let thread = waits::spawn("watch", watch)?;
+        Ok(Watch { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::Standing;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use throng_recorder::read::{Item, items};
+    use throng_recorder::recorder::{Recorder, Sampler};
+
+    /// Juliet takes nothing, of whom more waits each time that somebody asks; and her mailbox is handed out.
+    #[derive(Default)]
+    struct Juliet {
+        asked: AtomicU64,
+    }
+
+    impl Owners for Juliet {
+        fn longest(&self, shard: usize) -> Option<Vec<Owed>> {
+            let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+            let peer = Some("192.0.2.1:7".to_owned());
+            let (jid, bytes, stalled_s) = ("juliet@x/r".into(), 40_000 * asked, 3 * asked);
+            let connection = Owed::Connection { shard, jid, peer, bytes, sent_bytes: 0, stalled_s };
+            Some(vec![connection, Owed::Mailbox { jid: "juliet@x".into(), messages: 100 * asked }])
+        }
+    }
+
+    struct World {
+        watching: Watching,
+        juliet: Arc<Juliet>,
+        recorder: Recorder,
+        counters: Arc<Counters>,
+        now: Instant,
+    }
+
+    impl World {
+        fn new() -> World {
+            let recorder = Recorder::new(Sampler::new(Default::default(), Vec::new()), 1 << 16, None);
+            let (counters, juliet) = (Arc::new(Counters::default()), Arc::new(Juliet::default()));
+            let marks = Some(recorder.handle());
+            let watching = Watching::new(std::slice::from_ref(&counters), juliet.clone(), marks, Arc::default());
+            World { watching, juliet, recorder, counters, now: Instant::now() }
+        }
+
+        fn seconds(&mut self, seconds: u64, look: &Look) {
+            for _ in 0..seconds {
+                self.now += Duration::from_secs(1);
+                self.watching.second(look, self.now);
+            }
+        }
+
+        fn asked(&self) -> u64 {
+            self.juliet.asked.load(Ordering::Relaxed)
+        }
+
+        fn marks(&mut self) -> Vec<String> {
+            self.recorder.tick(1_000, 1);
+            let told = items(&self.recorder.handle().recent()).into_iter();
+            told.filter_map(|item| match item {
+                Item::Mark(mark) if mark.kind == "backlog" => Some(mark.text),
+                _ => None,
+            })
+            .collect()
+        }
+    }
+
+    fn shard(place: Option<Place>, seconds: u64) -> Look {
+        let since = Duration::from_secs(seconds);
+        let thread = Standing { thread: "shard-0".into(), tid: i32::MAX, place, since, turns: true, holds: Vec::new() };
+        Look { threads: vec![thread], ..Look::default() }
+    }
+
+    #[test]
+    fn owners_are_asked_for_while_much_waits_and_named_when_it_lasts() {
+        let (mut world, turns) = (World::new(), shard(Some(Place::Network), 0));
+        world.seconds(20, &turns);
+        assert_eq!(world.asked(), 0, "nothing waits");
+        world.counters.outbound_bytes.set(100_000);
+        world.seconds(5, &turns);
+        assert_eq!((world.asked(), world.watching.found.load().len()), (1, 0), "it may be a moment's");
+        world.seconds(5, &turns);
+        assert_eq!((world.asked(), world.watching.found.load().len()), (2, 2));
+        let unread: Vec<_> = world.watching.found.load().iter().filter_map(Owed::unread).collect();
+        let deaf = "does not read: 78 KiB wait for it in shard 0, and it (192.0.2.1:7) has taken nothing for 6 s";
+        assert_eq!(unread, [deaf]);
+        let marked = [
+            "connection of juliet@x/r: 80000 bytes, will not drain",
+            "mailbox of juliet@x: 200 messages, will not drain",
+        ];
+        assert_eq!(world.marks(), marked);
+        world.seconds(10, &turns);
+        assert_eq!(world.marks(), marked, "once, for as long as it is so");
+        world.counters.outbound_bytes.set(0);
+        world.seconds(10, &turns);
+        assert!(world.watching.found.load().is_empty() && world.watching.marked.is_empty());
+    }
+
+    #[test]
+    fn a_shard_that_stands_still_is_told_and_not_asked() {
+        let (mut world, asleep) = (World::new(), shard(None, 7));
+        world.counters.outbound_bytes.set(100_000);
+        world.seconds(10, &asleep);
+        assert_eq!(world.asked(), 0);
+        assert_eq!(world.marks(), ["shard-0 has been at no known place for 7 s: it has ended"]);
+    }
+
+    #[test]
+    fn slow_syncs_are_the_stores_backlog() {
+        let mut world = World::new();
+        let mut look = shard(Some(Place::Network), 0);
+        (look.syncs.count, look.syncs.total) = (40, Duration::from_millis(40 * 30));
+        world.seconds(10, &look);
+        assert_eq!(world.marks(), [""; 0], "30 ms are not slow");
+        look.syncs.total = Duration::from_millis(40 * 203);
+        world.seconds(10, &look);
+        assert_eq!(world.marks(), ["store: a sync of the journal takes 203 ms"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! What can be seen of the server from outside of its threads: for the recorder, and for those who ask for numbers.
+
+use std::sync::Arc;
+
+use throng_engine::counters::{Counted, Counters, Latencies};
+use throng_engine::id::ShardId;
+
+use super::Rows;
+use crate::disk::{ReadCounters, Seen};
+use crate::driver::committed_memory;
+use crate::mail::Traffic;
+use crate::record::memory::{ALLOCATOR, Parts, RESIDENT, by_part, resident};
+use crate::record::work::{Work, Worker};
+use crate::record::{Inside, Lane};
+
+/// Letters that are a backlog of one shard.
+const LETTERS_BACKLOG: u64 = 2_000;
+
+/// The numbers of all rooms. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Known {
+    /// The shards'.
+    pub(super) counters: Vec<Arc<Counters>>,
+    /// Of letters between them.
+    pub(super) traffic: Arc<Traffic>,
+    /// The store, and what it counts.
+    pub(super) engine: Arc<Rows>,
+    /// What each thread that reads counts.
+    pub(super) reads: Vec<Seen<ReadCounters>>,
+}
+
+fn worker<T: Counted + 'static>(name: String, counters: &Arc<T>, latencies: &Arc<Latencies>) -> Worker {
+    Worker { name, counters: counters.clone(), latencies: latencies.clone() }
+}
+
+impl Known {
+    /// Letters to each shard, by how many came and how many it has handled. Those to itself never wait for another.
+    fn mail(&self) -> Lane {
+        let (traffic, counters) = (self.traffic.clone(), self.counters.clone());
+        let counts = move |shard: usize| {
+            // What has been handled first: a letter that is sent in between waits.
+            let handled = counters[shard].letters_in.get();
+            (traffic.to(ShardId(shard as u16)), handled)
+        };
+        Lane { name: "mail", unit: "letters", backlog: LETTERS_BACKLOG, counts: Box::new(counts) }
+    }
+
+    /// The work of the store's threads.
+    pub(super) fn works(&self) -> Vec<Work> {
+        let Seen { counters, latencies } = self.engine.counters();
+        let reads = self.reads.iter().enumerate();
+        vec![
+            Work {
+                module: "store",
+                help: "The store: groups of commits, the journal, and the tables behind it.",
+                piece: ("commit", "commits"),
+                means: &[("sync", "syncs"), ("flush", "flushes"), ("merge", "merges")],
+                workers: vec![worker(String::new(), counters, latencies)],
+            },
+            Work {
+                module: "reads",
+                help: "Threads that read from the store.",
+                piece: ("read", "requests"),
+                means: &[],
+                workers: reads.map(|(at, seen)| worker(at.to_string(), &seen.counters, &seen.latencies)).collect(),
+            },
+        ]
+    }
+
+    /// Memory that is no shard's.
+    pub(super) fn memory(&self) -> Parts {
+        let engine = self.engine.clone();
+        Arc::new(move |tell: &mut dyn FnMut(&'static str, u64)| {
+            let memory = engine.memory();
+            tell("memtables", memory.memtables);
+            tell("blocks", memory.blocks);
+            tell("filters", memory.filters);
+            tell(ALLOCATOR, committed_memory());
+            if let Some(bytes) = resident() {
+                tell(RESIDENT, bytes);
+            }
+        })
+    }
+
+    /// The same by part, with that of the shards.
+    pub(super) fn memory_by_part(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = Vec::new();
+        by_part(&self.counters, &self.memory(), &mut |part, bytes| parts.push((part, bytes)));
+        parts
+    }
+
+    /// All of it, as the recorder gets it.
+    pub(super) fn for_recorder(&self) -> Inside {
+        Inside { counters: self.counters.clone(), lanes: vec![self.mail()], works: self.works(), memory: self.memory() }
+    }
+}

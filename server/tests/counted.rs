@@ -1,0 +1,247 @@
+//! What the running server knows of itself, on both drivers: why streams ended, what came by kind, what the store did, where time
+//! and memory went; by its control socket, by `/metrics` and by what it recorded (docs/recorder.md).
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use serde_json::Value;
+use support::{Server, good, throng};
+
+const LONG: Duration = Duration::from_secs(60);
+
+const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+
+const PASSWORD: &str = "pencil";
+
+/// The localpart of an account.
+fn name(number: usize) -> String {
+    format!("tester{number}")
+}
+
+struct Host {
+    server: Server,
+    folder: String,
+    http: String,
+}
+
+impl Host {
+    fn start(driver: &str) -> Host {
+        // A port that was free a moment ago.
+        let http = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
+        let server = Server::start_with(&["--driver", driver, "--admin-http", &http]);
+        let folder = server.data.path().join("data").to_str().expect("a plain path").to_owned();
+        for number in 0..7 {
+            good(&throng(&["user", "add", &name(number), "--password", PASSWORD, "--data", &folder]));
+        }
+        Host { server, folder, http }
+    }
+
+    fn counters(&self) -> BTreeMap<String, u64> {
+        let output = throng(&["ctl", "status", "--json", "--data", &self.folder]);
+        good(&output);
+        let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let counters = status["counters"].as_object().expect("counters");
+        counters.iter().map(|(name, value)| (name.clone(), value.as_u64().expect("a number"))).collect()
+    }
+
+    /// Waits until a counter stands there, and returns all.
+    fn until(&self, name: &str, value: u64) -> BTreeMap<String, u64> {
+        let end = Instant::now() + LONG;
+        loop {
+            let counters = self.counters();
+            if counters[name] == value {
+                return counters;
+            }
+            assert!(Instant::now() < end, "{name} is {} and not {value}: {counters:?}", counters[name]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A client that is bound.
+    fn client(&self, number: usize) -> Client {
+        let mut client = Client(TcpStream::connect(&self.server.plain).expect("a connection"));
+        client.says(HEADER, "</stream:features>");
+        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{}\0{PASSWORD}", name(number)));
+        client.says(
+            &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"),
+            "<success",
+        );
+        client.says(HEADER, "</stream:features>");
+        client.says("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>", "</iq>");
+        client
+    }
+
+    fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(&self.http).expect("a connection");
+        stream.set_read_timeout(Some(LONG)).expect("a time-out");
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it takes it");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    /// The seconds recorded so far, of these modules.
+    fn recorded(&self, modules: &[&str]) -> Vec<Value> {
+        let from = format!("{}/recorder", self.folder);
+        let output = throng(&[&["sar", "--from", &from, "--json"], modules].concat());
+        let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let objects = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        objects.filter(|object| object.get("seconds").is_some()).collect()
+    }
+}
+
+struct Client(TcpStream);
+
+impl Client {
+    fn sends(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).expect("it takes it");
+    }
+
+    /// Sends, and reads until this has come.
+    fn says(&mut self, text: &str, end: &str) {
+        self.sends(text);
+        self.0.set_read_timeout(Some(LONG)).expect("a time-out");
+        let (mut all, mut buffer) = (String::new(), [0; 4096]);
+        while !all.contains(end) {
+            let count = self.0.read(&mut buffer).expect("bytes");
+            assert!(count > 0, "it ended after {all}");
+            all.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    }
+
+    /// Goes without a word: what it has not read makes the kernel reset the connection.
+    fn resets(self) {
+        socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO)).expect("it lingers not");
+    }
+}
+
+fn ends_and_stanzas_are_counted(driver: &str) {
+    let host = Host::start(driver);
+    let mut clients: Vec<Client> = (0..7).map(|number| host.client(number)).collect();
+    let counters = host.until("conns_bound", 7);
+    assert_eq!((counters["connections"], counters["sessions"], counters["logins"]), (7, 7, 7));
+    assert_eq!(counters["streams_opened"], 14, "each login opens two");
+
+    let sender = &mut clients[0];
+    let to = format!("{}@localhost", name(1));
+    for n in 0..5 {
+        sender.sends(&format!("<message to='{to}' type='chat'><body>{n}</body></message>"));
+    }
+    sender.says("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    sender.sends("<presence/>");
+    let counters = host.until("stanzas_in", 7);
+    assert_eq!(["messages_in", "presences_in", "iqs_in"].map(|name| counters[name]), [5, 1, 1]);
+
+    clients.pop().expect("seven").resets();
+    host.until("closed_lost", 1);
+    good(&throng(&["ctl", "kick", &name(5), "--data", &host.folder]));
+    host.until("closed_operator", 1);
+    clients.truncate(5);
+    clients.pop().expect("five").says("</stream:stream>", "</stream:stream>");
+    host.until("closed_by_client", 1);
+    let half = clients.pop().expect("four");
+    half.0.shutdown(Shutdown::Write).expect("it closes its direction");
+    host.until("closed_by_client", 2);
+    clients.pop().expect("three").sends("<what/>");
+    host.until("closed_protocol", 1);
+    let mut garbage = TcpStream::connect(&host.server.direct).expect("a connection");
+    garbage.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("it takes it");
+    let counters = host.until("closed_tls", 1);
+    let ended: u64 = counters.iter().filter(|(name, _)| name.starts_with("closed_")).map(|(_, value)| value).sum();
+    assert_eq!((ended, counters["streams_closed"]), (6, 6));
+    let came = counters["accepted"] + counters["arrived"] - counters["departed"];
+    assert_eq!(came, ended + counters["connections"] - counters["conns_closing"], "{counters:?}");
+    let phases: u64 = counters.iter().filter(|(name, _)| name.starts_with("conns_")).map(|(_, value)| value).sum();
+    assert_eq!(phases, counters["connections"]);
+    drop(clients);
+}
+
+fn time_store_and_memory_are_recorded(driver: &str) {
+    let host = Host::start(driver);
+    let mut sender = host.client(0);
+    let to = format!("{}@localhost", name(1));
+    let end = Instant::now() + LONG;
+    // Something to do for some seconds, of which the recorder takes samples.
+    let seconds = loop {
+        sender.sends(&format!("<message to='{to}' type='chat'><body>{}</body></message>", "x".repeat(500)));
+        sender.says("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+        std::thread::sleep(Duration::from_millis(5));
+        let seconds = if Instant::now() > end {
+            Vec::new()
+        } else {
+            host.recorded(&["store", "shard", "thread", "heap", "queue"])
+        };
+        let busy = seconds.iter().filter(|second| second["store"]["commits"].as_f64().is_some_and(|rate| rate > 1.0));
+        assert!(Instant::now() < end, "not recorded within {LONG:?}");
+        if busy.count() >= 3 {
+            break seconds;
+        }
+    };
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("a number, not {value}"));
+    let busy: Vec<_> = seconds.iter().filter(|second| number(&second["store"]["commits"]) > 1.0).collect();
+    for second in &busy {
+        let store = &second["store"];
+        let [mean, p99, max, sync] =
+            ["commit_mean", "commit_p99", "commit_max", "sync_mean"].map(|f| number(&store[f]));
+        assert!(0.0 < mean && mean <= max * 1.001 && p99 <= max && sync <= mean * 1.001, "{store}");
+        assert!(
+            number(&store["batches"]) >= number(&store["commits"]) && number(&store["journal_bytes"]) > 0.0,
+            "{store}"
+        );
+    }
+    let last = busy.last().expect("three");
+    // By the kernel's account and by the thread's own: it cannot sleep while it runs.
+    for shard in ["0", "1"] {
+        let (own, kernel) = (&last["shard"][shard], &last["thread"][&format!("shard-{shard}")]);
+        let [sleep, cpu, usr, sys] =
+            [number(&own["sleep"]), number(&kernel["cpu"]), number(&kernel["usr"]), number(&kernel["sys"])];
+        assert!((0.0..=102.0).contains(&sleep) && cpu + sleep < 130.0, "slept {sleep} %, ran {cpu} %");
+        assert!((usr + sys - cpu).abs() < 15.0, "{usr} and {sys} of {cpu}");
+        assert!(number(&own["sleeps"]) > 0.0, "{own}");
+    }
+    let sum = |field: &str| ["0", "1"].iter().map(|shard| number(&last["shard"][shard][field])).sum::<f64>();
+    assert!(sum("events") > 1.0 && sum("turns") > 1.0 && sum("commits") > 1.0);
+    let heap = |part: &str| number(&last["heap"][part]["held"]);
+    assert!(heap("resident") > 1.0 && heap("allocator") > 1.0, "{}", last["heap"]);
+    for part in ["connections", "sessions", "users", "network", "mail", "memtables", "recorder"] {
+        assert!(heap(part) > 0.0, "{part}: {}", last["heap"]);
+    }
+    for kind in ["gate", "mail", "commits", "reads", "jobs", "outbound", "parked"] {
+        assert!(number(&last["queue"][kind]["oldest"]) < 60_000.0, "{kind}: {}", last["queue"]);
+    }
+    let text = host.metrics();
+    for start in [
+        "throng_shard_closed_lost_total{shard=\"1\"}",
+        "throng_shard_conns_bound{shard=\"0\"}",
+        "throng_store_commits_total ",
+        "throng_reads_requests_total{thread=\"0\"}",
+        "throng_memory_bytes{part=\"memtables\"}",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(start)), "{start} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn ends_and_stanzas_are_counted_on_uring() {
+    ends_and_stanzas_are_counted("uring");
+}
+
+#[test]
+fn ends_and_stanzas_are_counted_on_epoll() {
+    ends_and_stanzas_are_counted("epoll");
+}
+
+#[test]
+fn time_store_and_memory_are_recorded_on_uring() {
+    time_store_and_memory_are_recorded("uring");
+}
+
+#[test]
+fn time_store_and_memory_are_recorded_on_epoll() {
+    time_store_and_memory_are_recorded("epoll");
+}

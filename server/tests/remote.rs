@@ -1,0 +1,178 @@
+//! `throng sar` of a server elsewhere, by its operator's HTTP: the same as from its folder.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Server, THRONG, good, read, throng};
+
+const LONG: Duration = Duration::from_secs(60);
+const TOKEN: &str = "correct-horse-battery-staple";
+
+/// Where the server's HTTP is, as its log says.
+fn http(server: &Server) -> String {
+    let mut found = None;
+    until(|| {
+        let log = read(&server.data.path().join("out"));
+        let line = log.lines().find(|line| line.contains("the operator's HTTP is served"));
+        found = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
+        found.is_some()
+    });
+    format!("http://{}", found.expect("just found"))
+}
+
+fn recorder(server: &Server) -> PathBuf {
+    server.data.path().join("data/recorder")
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !done() {
+        assert!(Instant::now() < end, "it does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn sar(from: &str, further: &[&str]) -> Output {
+    throng(&[&["sar", "--from", from], further].concat())
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Times of the samples that a reading in JSON has.
+fn times(output: &Output) -> Vec<String> {
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    let values = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    values
+        .filter(|value| value["seconds"].is_number())
+        .map(|value| value["time"].as_str().expect("text").into())
+        .collect()
+}
+
+#[test]
+fn a_time_is_told_alike_by_folder_and_port() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let (url, folder) = (http(&server), recorder(&server));
+    let folder = folder.to_str().expect("a plain path");
+    let mut seen = Vec::new();
+    until(|| {
+        seen = times(&sar(folder, &["--json", "cpu"]));
+        seen.len() >= 8
+    });
+    let (start, end) = (&*seen[2], &*seen[6]);
+    for further in [
+        &["--json", "all"][..],
+        &["--csv", "-i", "2", "cpu", "shard", "queue"],
+        &["--utc", "tcp", "thread"],
+        &["--summary", "cpu", "shard.turns"],
+    ] {
+        let ask = |from| sar(from, &[further, &["-s", start, "-e", end]].concat());
+        let (here, there) = (ask(folder), ask(&url));
+        good(&here);
+        good(&there);
+        assert_eq!(String::from_utf8_lossy(&here.stdout), String::from_utf8_lossy(&there.stdout), "{further:?}");
+        assert!(here.stdout.len() > 200, "{}", said(&here));
+    }
+    let lists = [folder, &url].map(|from| sar(from, &["--list"]).stdout);
+    assert!(lists[0] == lists[1] && lists[0].len() > 1_000);
+    // A time before the end of the recording, which goes on: the end is looked for there, too.
+    assert!(times(&sar(&url, &["--json", "cpu", "-s", "-4s"])).len() >= 3);
+    let names = sar(&url, &["--json", "nothing"]);
+    assert_eq!(names.status.code(), Some(2), "{}", said(&names));
+}
+
+#[test]
+fn a_recording_in_memory_only_is_read_by_the_port() {
+    let data = tempfile::tempdir().expect("a folder");
+    // A file stands where the folder of the recording would be: not even root makes one there.
+    std::fs::create_dir_all(data.path().join("data")).expect("a folder");
+    std::fs::write(data.path().join("data/recorder"), "").expect("a file");
+    let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0"]);
+    let url = http(&server);
+    until(|| times(&sar(&url, &["--json", "cpu", "shard"])).len() >= 3);
+    let followed = sar(&url, &["--follow", "--json", "-n", "3", "shard.turns"]);
+    good(&followed);
+    assert_eq!(times(&followed).len(), 3, "{}", said(&followed));
+}
+
+#[test]
+fn whoever_follows_is_told_when_the_server_goes_away() {
+    let mut server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let url = http(&server);
+    until(|| times(&sar(&url, &["--json", "cpu"])).len() >= 2);
+    let mut follower = Command::new(THRONG)
+        .args(["sar", "--follow", "--json", "shard.turns", "--from", &url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("throng runs");
+    let mut out = BufReader::new(follower.stdout.take().expect("a pipe"));
+    let mut seen = 0;
+    while seen < 3 {
+        let mut line = String::new();
+        assert!(out.read_line(&mut line).expect("text") > 0, "it ended");
+        seen += usize::from(line.contains("\"seconds\""));
+    }
+    server.child.kill().expect("it runs");
+    server.child.wait().expect("it ends");
+    let output = follower.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = said(&output);
+    assert!(said.contains(&url) && (said.contains("refused") || said.contains("gone away")), "{said}");
+}
+
+#[test]
+fn a_token_is_asked_for_and_what_is_wrong_is_said() {
+    let data = tempfile::tempdir().expect("a folder");
+    let (token, wrong, odd) = (data.path().join("token"), data.path().join("wrong"), data.path().join("odd"));
+    std::fs::write(&token, format!("{TOKEN}\n")).expect("a file");
+    std::fs::write(&wrong, "another-horse-battery").expect("a file");
+    std::fs::write(&odd, "two words\r\n").expect("a file");
+    let [token, wrong, odd] = [&token, &wrong, &odd].map(|path| path.to_str().expect("a plain path").to_owned());
+    let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0", "--admin-http-token", &token]);
+    let url = http(&server);
+    until(|| times(&sar(&url, &["--json", "cpu", "--token-file", &token])).len() >= 2);
+    // A silent port, and one that speaks something else.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let strange = format!("http://{}", other.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in other.incoming() {
+            let _ = stream.expect("a connection").write_all(b"220 mail.example ESMTP\r\n");
+        }
+    });
+    let silent = format!("http://{silent}");
+    for (from, further, code, says) in [
+        (&*url, &["cpu"][..], 1, "a token is needed"),
+        (&url, &["cpu", "--token-file", &wrong], 1, "another token"),
+        (&url, &["cpu", "--token-file", &odd], 2, "without blanks"),
+        (&url, &["cpu", "--token-file", "/there/is/none"], 1, "/there/is/none"),
+        (&silent, &["cpu"], 1, "connection refused"),
+        (&strange, &["cpu"], 1, &strange),
+        ("http://", &["cpu"], 2, "http://HOST:PORT"),
+        ("http://a b:1", &["cpu"], 2, "http://HOST:PORT"),
+        ("http://127.0.0.1:1/x?y", &["cpu"], 2, "http://HOST:PORT"),
+        ("https://127.0.0.1:1", &["cpu"], 2, "ssh -L"),
+    ] {
+        let output = sar(from, further);
+        assert_eq!(output.status.code(), Some(code), "{from} {further:?}: {}", said(&output));
+        assert!(said(&output).contains(says), "{from} {further:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn without_a_recorder_there_is_a_word() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0", "--recorder=false"]);
+    let output = sar(&http(&server), &["cpu"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("the option recorder is off"), "{}", said(&output));
+}
