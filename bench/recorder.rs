@@ -17,10 +17,7 @@ use throng_recorder::sources::{self, Roots};
 use throng_recorder::table::{Source, Table};
 
 /// Numbers of a shard, of which half are levels: about as many as the engine counts.
-const FIELDS: usize = 56;
-
-/// Names of the made-up numbers.
-const NAMES: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123";
+const FIELDS: usize = 88;
 
 /// Shards whose counters grow by about what 200,000 sessions in all make them grow, noise included.
 struct Shards {
@@ -54,8 +51,9 @@ impl Shards {
 
 impl Source for Shards {
     fn modules(&self) -> Vec<Module> {
-        let field = |at: usize| if at.is_multiple_of(2) { Field::count } else { Field::gauge };
-        let fields = (0..FIELDS).map(|at| field(at)(&NAMES[at..=at], "", 7, "A made-up number.")).collect();
+        let kind = |at: usize| if at.is_multiple_of(2) { Field::count } else { Field::gauge };
+        let field = |at| Field { name: format!("number_{at}").into(), ..kind(at)("", "", 7, "A made-up number.") };
+        let fields = (0..FIELDS).map(field).collect();
         vec![Module::single("shard", "Made-up shards.", fields).by("shard", 1024)]
     }
 

@@ -81,18 +81,19 @@ pub(crate) struct Options {
     shards: u16,
 }
 
+/// Pairs, and messages that each keeps on the way.
 #[derive(Clone, Copy)]
-struct Window {
-    pairs: usize,
-    in_flight: usize,
+pub(crate) struct Window {
+    pub(crate) pairs: usize,
+    pub(crate) in_flight: usize,
 }
 
 /// One run's figures.
-struct Run {
-    cpu_us: f64,
-    rate: f64,
+pub(crate) struct Run {
+    pub(crate) cpu_us: f64,
+    pub(crate) rate: f64,
     /// CPU a message by thread name, microseconds.
-    threads: BTreeMap<String, f64>,
+    pub(crate) threads: BTreeMap<String, f64>,
 }
 
 /// Runs everything.
@@ -196,7 +197,7 @@ fn raw_relay(raw: &Path, window: Window, seconds: f64) -> io::Result<(f64, f64)>
 }
 
 /// One run of the server.
-fn one(plan: &dyn Fn(&Path) -> Plan, window: Window, seconds: f64) -> io::Result<Run> {
+pub(crate) fn one(plan: &dyn Fn(&Path) -> Plan, window: Window, seconds: f64) -> io::Result<Run> {
     let folder = Folder::new("cpu")?;
     let plan = plan(&folder.path().join("data"));
     plan.import((0..window.pairs).flat_map(|i| [format!("from{i:04}"), format!("to{i:04}")]))?;

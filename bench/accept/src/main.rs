@@ -13,6 +13,7 @@ mod full_disk;
 mod hostile;
 mod kill9;
 mod memory;
+mod recorder;
 mod report;
 mod server;
 mod swarm;
@@ -45,6 +46,8 @@ enum Command {
     Hostile(hostile::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
+    /// Compare a message's cost with and without the activity recorder.
+    Recorder(recorder::Options),
     /// Weigh idle sessions.
     Memory(memory::Options),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::FullDisk(options) => full_disk::run(&cli.throng, options),
         Command::Hostile(options) => hostile::run(&cli.throng, options),
         Command::Cpu(options) => cpu::run(&cli.throng, options),
+        Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),
     };
     match outcome.and_then(|outcome| outcome.tell(cli.out.as_deref())) {

@@ -66,6 +66,7 @@ fn seconds(measured: &Measured) -> Value {
         put("server_mib", mib(now.server));
         put("generator_mib", mib(now.generator));
         put("server_cores", cores(now.server_cpu_us, then.server_cpu_us));
+        put("recorder_cores", cores(now.recorder_cpu_us, then.recorder_cpu_us));
         put("generator_cores", cores(now.generator_cpu_us, then.generator_cpu_us));
         put("machine_cores", cores(now.busy_us, then.busy_us));
     }
@@ -80,6 +81,16 @@ fn held(measured: &Measured) -> Option<(Look, Look)> {
     let within: Vec<Look> =
         measured.looks.iter().filter(|(at_s, _)| (first..=last).contains(at_s)).map(|(_, look)| *look).collect();
     Some((*within.iter().min_by_key(|look| look.available)?, *within.last()?))
+}
+
+/// Share of a core that the server's recorder took while the sessions were held, in percent.
+fn recorder_pct(measured: &Measured) -> Option<f64> {
+    let told = measured.load["seconds"].as_array()?;
+    let mut held = told.iter().filter(|s| s["phase"] == "hold").filter_map(|s| s["at_s"].as_f64());
+    let (first, last) = (held.next()?, held.next_back()?);
+    let mut within = measured.looks.iter().filter(|(at_s, _)| (first..=last).contains(at_s));
+    let (then, now) = (within.next()?, within.next_back()?);
+    Some(rounded(now.1.recorder_cpu_us.saturating_sub(then.1.recorder_cpu_us) as f64 / 1e4 / (now.0 - then.0)))
 }
 
 /// Judges a run.
@@ -101,6 +112,7 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
         ("logins a second", Some(rounded(logins_per_s)), 10_000.0, false),
         ("generator, bytes a client", number(load, "/generator/client_bytes_per_session"), 200.0, true),
         ("memory, bytes a session", whole, 9_216.0, true),
+        ("recorder, % of a core", recorder_pct(measured), 1.0, true),
     ];
     if storm {
         budgets.extend([

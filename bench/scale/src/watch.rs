@@ -22,6 +22,8 @@ pub(crate) struct Look {
     pub(crate) generator: u64,
     /// CPU time of the server so far, in microseconds.
     pub(crate) server_cpu_us: u64,
+    /// Of this the thread that records.
+    pub(crate) recorder_cpu_us: u64,
     /// CPU time of the generator so far, in microseconds.
     pub(crate) generator_cpu_us: u64,
     /// Time that all cores were busy so far, with this run or anything else, in microseconds.
@@ -38,9 +40,15 @@ fn kb(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-fn cpu_us(pid: u32) -> u64 {
+/// CPU time of a process's threads, or of those of one name.
+fn cpu_us(pid: u32, name: Option<&str>) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let used = |task: fs::DirEntry| {
+        if let Some(name) = name
+            && fs::read_to_string(task.path().join("comm")).ok()?.trim_end() != name
+        {
+            return None;
+        }
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse::<u64>().ok()
     };
@@ -76,8 +84,9 @@ pub(crate) fn look(server: Option<u32>, generator: Option<u32>) -> Look {
         tcp: tcp_pages.unwrap_or(0) * 4096,
         server: server.map_or(0, resident),
         generator: generator.map_or(0, |pid| family(pid).into_iter().map(resident).sum()),
-        server_cpu_us: server.map_or(0, cpu_us),
-        generator_cpu_us: generator.map_or(0, |pid| family(pid).into_iter().map(cpu_us).sum()),
+        server_cpu_us: server.map_or(0, |pid| cpu_us(pid, None)),
+        recorder_cpu_us: server.map_or(0, |pid| cpu_us(pid, Some("recorder"))),
+        generator_cpu_us: generator.map_or(0, |pid| family(pid).into_iter().map(|pid| cpu_us(pid, None)).sum()),
         busy_us: busy,
     }
 }
