@@ -1,7 +1,7 @@
 //! What a driver does because time has passed: it ends connections that have lingered, and accepts again after a rest.
 
-use super::{ACCEPT_RETRY, ConnId};
-use std::collections::VecDeque;
+use super::{ACCEPT_RETRY, ConnId, LINGER_BYTES};
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// One driver's.
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Alarms {
     /// In the order of their times, as all linger equally long. Bounded by the slots.
     lingering: VecDeque<(Instant, ConnId)>,
+    /// Bytes thrown away of those of them that still send.
+    thrown: HashMap<ConnId, usize>,
     retry_at: Option<Instant>,
 }
 
@@ -16,6 +18,13 @@ impl Alarms {
     /// The connection is to be ended after this time.
     pub(super) fn linger(&mut self, conn: ConnId, time: Duration) {
         self.lingering.push_back((Instant::now() + time, conn));
+    }
+
+    /// Counts bytes of a lingering connection that were thrown away: whether it has had as many as it may.
+    pub(super) fn throw_away(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let thrown = self.thrown.entry(conn).or_default();
+        *thrown += bytes;
+        *thrown > LINGER_BYTES
     }
 
     /// Accepting is to be tried again after a moment.
@@ -41,6 +50,7 @@ impl Alarms {
                 return None;
             }
             self.lingering.pop_front();
+            self.thrown.remove(&conn);
             if there {
                 return Some(conn);
             }

@@ -427,6 +427,11 @@ impl Epoll {
                     self.notices.push_back(Notice::Failed(conn, Cause::PeerClosed));
                 }
             }
+            Ok(count) if state == State::Lingering => {
+                if self.alarms.throw_away(conn, count) {
+                    self.drop_socket(index);
+                }
+            }
             Ok(count) if state == State::Open => on_event(Event::Received { conn, bytes: &mut self.buffer[..count] }),
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}

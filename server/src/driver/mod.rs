@@ -21,7 +21,8 @@
 //!      |          |        `-----------> DepartureFailed  Open again, here
 //!      | close    | close
 //!      v          v
-//!     AfterSend: send in flight finished -> FIN -> rest of the peer's bytes thrown away until its FIN or `linger`
+//!     AfterSend: send in flight finished -> FIN -> rest of the peer's bytes thrown away until its FIN, `linger` or
+//!                LINGER_BYTES
 //!     Now:       everything cancelled -> RST
 //!      |
 //!      v
@@ -72,12 +73,16 @@ pub struct ListenerTag(pub u8);
 /// How to close, for [`Driver::close`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// Finish the send in flight, then say goodbye (FIN) and throw away what the peer still sends until it closes too or
-    /// [`Settings::linger`] has passed. A send that never finishes is the caller's to end, with [`Close::Now`].
+    /// Finish the send in flight, then say goodbye (FIN) and throw away what the peer still sends until it closes too,
+    /// [`Settings::linger`] has passed or [`LINGER_BYTES`] have come. A send that never finishes is the caller's to end, with [`Close::Now`].
     AfterSend,
     /// Drop everything, what the kernel has not yet delivered too (RST): for peers that misbehave or do not read.
     Now,
 }
+
+/// So many bytes are thrown away of a connection that lingers, before it is reset: much more than a peer that keeps the rules
+/// has under way when it learns of the end, and little enough that one that floods on costs nothing to speak of.
+pub const LINGER_BYTES: usize = 1 << 20;
 
 /// Why nothing more is received from a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

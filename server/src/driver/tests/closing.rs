@@ -59,6 +59,37 @@ fn lingering_ends(kind: On) {
     assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(5), "{took:?}");
 }
 
+/// A peer that sends on after the goodbye is let finish what it had under way, and cut off when it floods.
+fn lingering_is_no_sink(kind: On) {
+    let mut world = World::with(kind, &Settings { linger: Duration::from_secs(600), ..Settings::default() });
+    let (conn, mut client) = world.connect();
+    world.driver.send(conn, b"last words".to_vec());
+    world.driver.close(conn, Close::AfterSend);
+    let modest = std::thread::spawn(move || {
+        client.write_all(&pattern(LINGER_BYTES / 2)).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        read_all(&mut client).unwrap()
+    });
+    world.until_seen(&Seen::Closed(conn));
+    assert_eq!(modest.join().unwrap(), b"last words");
+
+    let (conn, mut client) = world.connect();
+    world.driver.close(conn, Close::AfterSend);
+    let flooding = std::thread::spawn(move || {
+        let block = pattern(1 << 16);
+        let mut taken = 0_usize;
+        while let Ok(count @ 1..) = client.write(&block) {
+            taken += count;
+        }
+        taken
+    });
+    world.until_seen(&Seen::Closed(conn));
+    let taken = flooding.join().unwrap();
+    // The kernel's buffers of both sides stand between what was taken and what was thrown away.
+    assert!(taken > LINGER_BYTES && taken < LINGER_BYTES + (32 << 20), "{taken}");
+    assert_eq!(world.driver.connections(), 0);
+}
+
 fn half_close_still_sends(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
@@ -126,5 +157,6 @@ fn a_goodbye_reaches_its_own_connection_only(kind: On) {
 on_both! {
     a_goodbye_reaches_its_own_connection_only
     close_after_send_delivers_everything close_now_resets close_now_ends_a_close_after_send lingering_ends
+    lingering_is_no_sink
     half_close_still_sends a_slot_is_used_again_under_another_generation
 }

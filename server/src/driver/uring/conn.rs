@@ -269,6 +269,9 @@ impl Uring {
             0 => {}
             1.. => {
                 let count = result as usize;
+                if state == State::Lingering && self.alarms.throw_away(conn, count) {
+                    return self.end(index);
+                }
                 if count == self.chunk || done.sock_nonempty() {
                     self.enqueue_again(index);
                 }
