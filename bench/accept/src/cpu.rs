@@ -196,11 +196,16 @@ fn raw_relay(raw: &Path, window: Window, seconds: f64) -> io::Result<(f64, f64)>
     Ok((figure("server_cpu_us_per_message")?, figure("messages_per_s")?))
 }
 
+/// Makes the accounts of all pairs.
+pub(crate) fn import(plan: &Plan, window: Window) -> io::Result<()> {
+    plan.import((0..window.pairs).flat_map(|i| [format!("from{i:04}"), format!("to{i:04}")]))
+}
+
 /// One run of the server.
 pub(crate) fn one(plan: &dyn Fn(&Path) -> Plan, window: Window, seconds: f64) -> io::Result<Run> {
     let folder = Folder::new("cpu")?;
     let plan = plan(&folder.path().join("data"));
-    plan.import((0..window.pairs).flat_map(|i| [format!("from{i:04}"), format!("to{i:04}")]))?;
+    import(&plan, window)?;
     let server = plan.start()?;
     let mut load = Load::new(&server, window)?;
     load.until(Instant::now() + Duration::from_secs(1))?;
@@ -232,7 +237,7 @@ struct Pair {
 }
 
 /// The generator.
-struct Load {
+pub(crate) struct Load {
     poll: std::os::fd::OwnedFd,
     pairs: Vec<Pair>,
     events: Vec<epoll::Event>,
@@ -266,7 +271,8 @@ fn arrived(tail: &mut Vec<u8>, bytes: &[u8]) -> usize {
 }
 
 impl Load {
-    fn new(server: &Server, window: Window) -> io::Result<Load> {
+    /// All pairs, logged in, with their first messages on the way.
+    pub(crate) fn new(server: &Server, window: Window) -> io::Result<Load> {
         let mut swarm = Swarm::new()?;
         let login = |name: String, available| Login { name, resource: "r".into(), managed: false, available };
         let logins =
@@ -298,7 +304,7 @@ impl Load {
     }
 
     /// Answers each message that arrives with the next, and counts them.
-    fn until(&mut self, end: Instant) -> io::Result<u64> {
+    pub(crate) fn until(&mut self, end: Instant) -> io::Result<u64> {
         let mut messages = 0;
         while Instant::now() < end {
             let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };

@@ -205,6 +205,17 @@ impl Server {
         }
     }
 
+    /// The kernel's number of the first thread of this name.
+    pub(crate) fn thread(&self, name: &str) -> io::Result<Option<i32>> {
+        for task in std::fs::read_dir(self.proc("task"))? {
+            let path = task?.path();
+            if std::fs::read_to_string(path.join("comm"))?.trim() == name {
+                return Ok(path.file_name().and_then(|number| number.to_str()?.parse().ok()));
+            }
+        }
+        Ok(None)
+    }
+
     /// CPU time of all its threads, user and system, in nanoseconds, by thread name.
     pub(crate) fn cpu(&self) -> io::Result<Vec<(String, u64)>> {
         let mut all = Vec::new();
