@@ -200,7 +200,7 @@ fn time_store_and_memory_are_recorded(driver: &str) {
         let (own, kernel) = (&last["shard"][shard], &last["thread"][&format!("shard-{shard}")]);
         let [sleep, cpu, usr, sys] =
             [number(&own["sleep"]), number(&kernel["cpu"]), number(&kernel["usr"]), number(&kernel["sys"])];
-        assert!((0.0..=102.0).contains(&sleep) && cpu + sleep < 130.0, "slept {sleep} %, ran {cpu} %");
+        assert!((0.0..=110.0).contains(&sleep) && cpu + sleep < 130.0, "slept {sleep} %, ran {cpu} %");
         assert!((usr + sys - cpu).abs() < 15.0, "{usr} and {sys} of {cpu}");
         assert!(number(&own["sleeps"]) > 0.0, "{own}");
     }

@@ -1,6 +1,7 @@
 //! What each shard counts of itself: the engine's table of counters, a row a shard.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use throng_engine::counters::{Counted, Counters};
 use throng_recorder::schema::{Field, Module};
@@ -17,14 +18,28 @@ pub struct Shards {
     counters: Vec<Arc<Counters>>,
     /// The shards' numbers, as they are named.
     names: Vec<String>,
+    /// Of each, the time slept that was told last, microseconds.
+    slept_us: Vec<u64>,
+    /// Where that stands in a row.
+    sleep_at: usize,
+    sampled: Instant,
 }
 
 impl Shards {
     /// Of these shards, in their order.
     pub fn new(counters: Vec<Arc<Counters>>) -> Shards {
         let names = (0..counters.len()).map(|shard| shard.to_string()).collect();
-        Shards { counters, names }
+        let slept_us = counters.iter().map(|counters| counters.sleep_us.get()).collect();
+        let sleep_at = Counters::default().list().iter().position(|(name, ..)| *name == "sleep_us");
+        let sleep_at = sleep_at.expect("shards count how long they sleep");
+        Shards { counters, names, slept_us, sleep_at, sampled: Instant::now() }
     }
+}
+
+/// What to tell of a time slept. It is counted when a sleep ends, all at once: of what is more than has passed since `told`, the
+/// rest is told with the next samples, so that nothing sleeps for more than the whole time.
+fn told_us(told: u64, counted: u64, passed_us: u64) -> u64 {
+    counted.min(told + passed_us)
 }
 
 impl Source for Shards {
@@ -35,10 +50,31 @@ impl Source for Shards {
     }
 
     fn sample(&mut self, tables: &mut [Table]) {
-        for (name, counters) in self.names.iter().zip(&self.counters) {
+        let now = Instant::now();
+        let passed_us = now.duration_since(std::mem::replace(&mut self.sampled, now)).as_micros() as u64;
+        for ((name, counters), slept_us) in self.names.iter().zip(&self.counters).zip(&mut self.slept_us) {
             if let Some(row) = tables[0].row(name.as_bytes()) {
                 counters.read(row);
+                *slept_us = told_us(*slept_us, row[self.sleep_at], passed_us);
+                row[self.sleep_at] = *slept_us;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_that_ends_late_fills_no_second_beyond_its_length() {
+        // A thread that does nothing but sleep, for 0.4 s each time: counted are 0.8, 2.0, 2.8, 4.0 s.
+        let counted = [800_000, 2_000_000, 2_800_000, 4_000_000, 4_800_000];
+        let mut told = vec![0];
+        for counted in counted {
+            told.push(told_us(told[told.len() - 1], counted, 1_000_000));
+        }
+        assert_eq!(told, [0, 800_000, 1_800_000, 2_800_000, 3_800_000, 4_800_000]);
+        assert_eq!(told_us(5_000_000, 5_000_000, 1_000_000), 5_000_000, "nothing is told that was not counted");
     }
 }
