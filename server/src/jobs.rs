@@ -26,6 +26,8 @@ pub struct JobPort {
     done: Receiver<(u64, JobDone)>,
     /// Jobs that the queue had no room for: at most one a connection.
     kept: std::collections::VecDeque<(u64, Job)>,
+    /// Jobs handed out and not back yet: most turns have none, and look into no queue.
+    under_way: usize,
 }
 
 impl JobPort {
@@ -40,7 +42,7 @@ impl JobPort {
         while let Some((token, job)) = self.kept.pop_front() {
             let order = Order { shard: self.shard, token, job };
             match self.orders.try_send(order) {
-                Ok(()) => {}
+                Ok(()) => self.under_way += 1,
                 Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => {
                     self.kept.push_front((order.token, order.job));
                     return;
@@ -51,7 +53,12 @@ impl JobPort {
 
     /// A finished job.
     pub fn poll(&mut self) -> Option<(u64, JobDone)> {
-        self.done.try_recv().ok()
+        if self.under_way == 0 {
+            return None;
+        }
+        let done = self.done.try_recv().ok()?;
+        self.under_way -= 1;
+        Some(done)
     }
 
     /// Jobs that wait here for room in the queue.
@@ -79,7 +86,13 @@ pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<Job
         // As many as may be in the queue and at work can be done before a shard looks.
         let (done_in, done) = sync_channel(QUEUE_JOBS_MAX + threads);
         answers.push(done_in);
-        ports.push(JobPort { shard, orders: orders.clone(), done, kept: std::collections::VecDeque::new() });
+        ports.push(JobPort {
+            shard,
+            orders: orders.clone(),
+            done,
+            kept: std::collections::VecDeque::new(),
+            under_way: 0,
+        });
     }
     for _ in 0..threads.max(1) {
         let (queue, answers, wakes) = (queue.clone(), answers.clone(), wakes.to_vec());

@@ -66,6 +66,8 @@ pub struct Mailbox {
     traffic: Arc<Traffic>,
     incoming: Vec<rtrb::Consumer<Envelope>>,
     outgoing: Vec<Outgoing>,
+    /// Envelopes that wait in all of `outgoing`: asked for each turn, and most often none.
+    kept: usize,
 }
 
 struct Outgoing {
@@ -78,7 +80,7 @@ struct Outgoing {
 pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
     let count = usize::from(shards);
     let traffic = Arc::new(Traffic::new(count));
-    let empty = |own| Mailbox { own, traffic: traffic.clone(), incoming: Vec::new(), outgoing: Vec::new() };
+    let empty = |own| Mailbox { own, traffic: traffic.clone(), incoming: Vec::new(), outgoing: Vec::new(), kept: 0 };
     let mut boxes: Vec<Mailbox> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
@@ -98,17 +100,22 @@ impl Mailbox {
             self.traffic.sent[self.own][to.index()].add(batch.len() as u64);
         }
         let outgoing = &mut self.outgoing[to.index()];
-        if !outgoing.kept.is_empty() {
-            return outgoing.kept.push_back(envelope);
-        }
-        if let Err(rtrb::PushError::Full(envelope)) = outgoing.ring.push(envelope) {
+        let unsent = match outgoing.kept.is_empty() {
+            true => outgoing.ring.push(envelope),
+            false => Err(rtrb::PushError::Full(envelope)),
+        };
+        if let Err(rtrb::PushError::Full(envelope)) = unsent {
             outgoing.kept.push_back(envelope);
+            self.kept += 1;
         }
     }
 
     /// Tries again to send what was kept; calls `sent` for each shard that got something. Returns whether some is left.
     pub fn push_on(&mut self, mut sent: impl FnMut(ShardId)) -> bool {
-        let mut left = false;
+        if self.kept == 0 {
+            return false;
+        }
+        self.kept = 0;
         for (index, outgoing) in self.outgoing.iter_mut().enumerate() {
             let before = outgoing.kept.len();
             while let Some(envelope) = outgoing.kept.pop_front() {
@@ -120,9 +127,9 @@ impl Mailbox {
             if outgoing.kept.len() < before {
                 sent(ShardId(index as u16));
             }
-            left |= !outgoing.kept.is_empty();
+            self.kept += outgoing.kept.len();
         }
-        left
+        self.kept > 0
     }
 
     /// Takes what has come, at most `most` envelopes from each sender. Whether a sender had more.
@@ -160,7 +167,7 @@ impl Mailbox {
 
     /// Envelopes that did not fit into rings.
     pub fn kept(&self) -> usize {
-        self.outgoing.iter().map(|o| o.kept.len()).sum()
+        self.kept
     }
 }
 

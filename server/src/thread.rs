@@ -156,6 +156,8 @@ pub struct Thread {
     reads_kept: VecDeque<ReadRequest>,
     replies: HashMap<u64, SyncSender<Answer>>,
     asked: u64,
+    /// Empty between two waits; its memory, as large as the events of one, is used again until memory is given back.
+    orders: Vec<Order>,
     storage: StorageState,
     tidied: Instant,
     /// When the last turn ended.
@@ -189,6 +191,7 @@ impl Thread {
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
             asked: 0,
+            orders: Vec::new(),
             storage: StorageState::Ok,
             tidied: Instant::now(),
             turned: Instant::now(),
@@ -234,8 +237,10 @@ impl Thread {
         self.release();
         let now = Instant::now();
         self.links.end_patience(&mut *self.p.driver, now);
-        if now.duration_since(self.tidied) >= self.p.tuning.tidy_every {
+        // A sum costs a third of a difference.
+        if now >= self.tidied + self.p.tuning.tidy_every {
             self.tidied = now;
+            self.orders = Vec::new();
             give_back_memory();
             self.tell_memory();
         }
@@ -298,19 +303,22 @@ impl Thread {
 
     fn network(&mut self) -> std::io::Result<()> {
         let timeout = if self.is_awake() { Duration::ZERO } else { self.patience() };
-        let mut events = Events::default();
+        let mut events = Events { orders: std::mem::take(&mut self.orders), ..Events::default() };
         let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let busy_poll = !p.tuning.busy_poll.is_zero();
         let (mut now, mut awake, mut handled) = (None, None, 0);
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         driver.wait(Some(timeout), &mut |event| {
-            if let Event::Slept = event {
+            match event {
                 // The one time of both: what the sleep was for is handled now.
-                awake = Some(Instant::now());
-                return;
+                Event::Slept => return awake = Some(Instant::now()),
+                Event::Woken => {
+                    handled += 1;
+                    return shard.counters().wakes.one();
+                }
+                _ => handled += 1,
             }
-            handled += 1;
             let now = *now.get_or_insert_with(|| awake.map_or_else(|| clock.now(), |awake| clock.at(awake)));
             let hands = &mut Hands {
                 shard,
@@ -335,11 +343,11 @@ impl Thread {
         if busy_poll && handled > 0 {
             self.busy = Some(Instant::now());
         }
-        if let Some(orders) = events.thread.take() {
-            // One time for all: a clock read for each send would cost more than the rest of its way back.
-            let now = self.p.clock.now();
-            orders.into_iter().for_each(|order| self.carry_out(order, now));
+        if let Some(now) = now.filter(|_| !events.orders.is_empty()) {
+            // One time for all, that of the events: a clock read for each send would cost more than the rest of its way back.
+            events.orders.drain(..).for_each(|order| self.carry_out(order, now));
         }
+        self.orders = events.orders;
         Ok(())
     }
 
@@ -416,7 +424,7 @@ impl Thread {
                 now,
             };
             events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
-            for order in events.thread.take().unwrap_or_default() {
+            for order in events.orders {
                 self.carry_out(order, now);
             }
         }
@@ -639,7 +647,7 @@ struct Hands<'a> {
 /// Orders of one wait.
 #[derive(Default)]
 struct Events {
-    thread: Option<Vec<Order>>,
+    orders: Vec<Order>,
     /// An [`Order::Arrive`] is among them: most waits have none, and nobody need look for it.
     arriving: bool,
 }
@@ -647,7 +655,7 @@ struct Events {
 impl Events {
     fn order(&mut self, order: Order) {
         self.arriving |= matches!(order, Order::Arrive(..));
-        self.thread.get_or_insert_default().push(order);
+        self.orders.push(order);
     }
 
     fn handle(&mut self, h: &mut Hands<'_>, event: Event<'_>) {
@@ -708,8 +716,7 @@ impl Events {
                     tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
                 }
             }
-            Event::Woken => h.shard.counters().wakes.one(),
-            Event::Slept => {}
+            Event::Woken | Event::Slept => {}
         }
     }
 
@@ -729,7 +736,7 @@ impl Events {
         // A connection that arrives in this very wait has its order ahead of its bytes.
         if self.arriving
             && let Some(Order::Arrive(_, _, kept)) =
-                self.thread.iter_mut().flatten().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
+                self.orders.iter_mut().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
         {
             kept.extend_from_slice(bytes);
             return;

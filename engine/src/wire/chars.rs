@@ -75,7 +75,8 @@ fn plain(block: &[u8; BLOCK], end: u8) -> bool {
 ///
 /// `short` says that the run is expected to be shorter than a block: then it is read byte by byte at first. A run that
 /// is long and not plain is read twice, by two loops that the processor's vector instructions help with.
-#[inline]
+// Always: it has two callers, each with a constant `short`, and left to itself the compiler calls it in some builds.
+#[inline(always)]
 pub(super) fn find_end(bytes: &[u8], from: usize, end: u8, short: bool) -> Option<(usize, u8)> {
     let mut at = from;
     if !short {

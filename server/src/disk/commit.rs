@@ -359,11 +359,12 @@ impl Worker {
         loop {
             self.drain();
             self.gather();
+            let now = Instant::now();
             if !self.group.is_empty() {
-                self.look_at_space(false)?;
-                self.commit()?;
-                if self.tidied.elapsed() >= TIDY_EVERY {
-                    self.tidied = Instant::now();
+                self.look_at_space(now)?;
+                let ended = self.commit(now)?;
+                if ended >= self.tidied + TIDY_EVERY {
+                    self.tidied = ended;
                     (self.give_back)();
                 }
                 continue;
@@ -371,7 +372,7 @@ impl Worker {
             if self.tickets.stopping.load(Ordering::SeqCst) && self.is_drained() {
                 return Ok(());
             }
-            self.look_at_space(false)?;
+            self.look_at_space(now)?;
             self.sleep();
         }
     }
@@ -404,9 +405,8 @@ impl Worker {
         }
     }
 
-    /// Commits the group, however long it takes, and tells everybody.
-    fn commit(&mut self) -> Result<(), DiskError> {
-        let began = Instant::now();
+    /// Commits the group, however long it takes, and tells everybody; returns when that was done.
+    fn commit(&mut self, began: Instant) -> Result<Instant, DiskError> {
         loop {
             match self.engine.commit(&self.group) {
                 Ok(()) => break,
@@ -431,14 +431,15 @@ impl Worker {
             }
         }
         self.shared.publish(self.next - 1);
-        self.count(began, batches, rows);
-        Ok(())
+        let ended = Instant::now();
+        self.count(ended.duration_since(began), batches, rows);
+        Ok(ended)
     }
 
     /// A group is durable, and all who waited for it have been told.
-    fn count(&self, began: Instant, batches: u64, rows: u64) {
+    fn count(&self, took: Duration, batches: u64, rows: u64) {
         let Seen { counters, latencies } = &self.seen;
-        let took_us = us(began.elapsed());
+        let took_us = us(took);
         counters.commits.one();
         counters.batches.add(batches);
         counters.rows.add(rows);
@@ -468,12 +469,12 @@ impl Worker {
 
     /// Looks at the free space, at most once an interval, and changes the state by it. There is a gap between the
     /// limit at which messages are refused and the one at which they are accepted again, so that it does not flap.
-    fn look_at_space(&mut self, now: bool) -> Result<(), DiskError> {
+    fn look_at_space(&mut self, now: Instant) -> Result<(), DiskError> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        if !now && self.looked.is_some_and(|looked| looked.elapsed() < self.interval) {
+        if self.looked.is_some_and(|looked| now < looked + self.interval) {
             return Ok(());
         }
-        self.looked = Some(Instant::now());
+        self.looked = Some(now);
         let (free, starved) = (free_bytes(folder)?, self.engine.is_starved());
         let least = self.shared.min_free_bytes.load(Ordering::Relaxed);
         match self.shared.state() {

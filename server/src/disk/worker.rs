@@ -6,6 +6,7 @@
 //! Only the one that merges is nice besides.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(super) struct Worker {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// The thread has ended by a failure: each commit looks whether, and takes no lock for it.
+    has_failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -56,7 +59,11 @@ struct State {
 
 impl Default for Shared {
     fn default() -> Shared {
-        Shared { state: Mutex::new(Place::LockWorker, State::default()), changed: Condvar::default() }
+        Shared {
+            state: Mutex::new(Place::LockWorker, State::default()),
+            changed: Condvar::default(),
+            has_failed: AtomicBool::new(false),
+        }
     }
 }
 
@@ -90,6 +97,7 @@ impl Worker {
                     Err(DiskError::OutOfSpace(_)) => state.wanted = true,
                     Err(error) => {
                         state.failed = Some(error);
+                        own.has_failed.store(true, Ordering::Release);
                         return;
                     }
                 }
@@ -113,7 +121,8 @@ impl Worker {
 
     /// Why the thread has ended, for whoever asks first.
     pub(super) fn failure(&self) -> Option<DiskError> {
-        self.shared.state().failed.take()
+        let failed = self.shared.has_failed.load(Ordering::Acquire);
+        if failed { self.shared.state().failed.take() } else { None }
     }
 
     /// Asks the thread to end.

@@ -8,8 +8,8 @@ use mimalloc::MiMalloc;
 
 use super::sampler::{allocated, freed, is_sampled};
 
-/// mimalloc, which can be looked at while the program runs ([`super::HeapSampler`]). While nobody looks, that costs a load and a
-/// branch for each piece.
+/// mimalloc, which can be looked at while the program runs ([`super::HeapSampler`]). While nobody looks, that costs a comparison and
+/// a branch for each piece: what else there is to do stands apart, so that the way to mimalloc has no frame of its own.
 pub struct Allocator;
 
 // SAFETY: mimalloc does it all, and what is told besides does not touch the memory.
@@ -17,46 +17,60 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's word.
-        let at = unsafe { MiMalloc.alloc(layout) };
-        if is_sampled() {
-            allocated(at, layout);
-        }
-        at
+        let alloc = |layout| unsafe { MiMalloc.alloc(layout) };
+        if is_sampled() { alloc_told(layout, alloc) } else { alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's word.
-        let at = unsafe { MiMalloc.alloc_zeroed(layout) };
-        if is_sampled() {
-            allocated(at, layout);
-        }
-        at
+        let alloc = |layout| unsafe { MiMalloc.alloc_zeroed(layout) };
+        if is_sampled() { alloc_told(layout, alloc) } else { alloc(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // Before another thread may get the same piece.
-        if is_sampled() {
-            freed(at);
-        }
         // SAFETY: the caller's word.
-        unsafe { MiMalloc.dealloc(at, layout) }
+        unsafe { if is_sampled() { dealloc_told(at, layout) } else { MiMalloc.dealloc(at, layout) } }
     }
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if is_sampled() {
-            freed(at);
-        }
         // SAFETY: the caller's word.
-        let moved = unsafe { MiMalloc.realloc(at, layout, size) };
-        if is_sampled() {
-            // The caller's word is that the size is one that a layout may have.
-            allocated(moved, Layout::from_size_align(size, layout.align()).unwrap_or(layout));
-        }
-        moved
+        unsafe { if is_sampled() { realloc_told(at, layout, size) } else { MiMalloc.realloc(at, layout, size) } }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_told(layout: Layout, alloc: impl FnOnce(Layout) -> *mut u8) -> *mut u8 {
+    let at = alloc(layout);
+    allocated(at, layout);
+    at
+}
+
+/// # Safety
+/// As of [`GlobalAlloc::dealloc`].
+#[cold]
+#[inline(never)]
+unsafe fn dealloc_told(at: *mut u8, layout: Layout) {
+    // Before another thread may get the same piece.
+    freed(at);
+    // SAFETY: the caller's word.
+    unsafe { MiMalloc.dealloc(at, layout) }
+}
+
+/// # Safety
+/// As of [`GlobalAlloc::realloc`].
+#[cold]
+#[inline(never)]
+unsafe fn realloc_told(at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    freed(at);
+    // SAFETY: the caller's word.
+    let moved = unsafe { MiMalloc.realloc(at, layout, size) };
+    // The caller's word is that the size is one that a layout may have.
+    allocated(moved, Layout::from_size_align(size, layout.align()).unwrap_or(layout));
+    moved
 }
 
 unsafe extern "C" {

@@ -5,7 +5,7 @@
 //! short pause costs no system call.
 
 use super::alarms::Alarms;
-use super::peer::{Door, arrivals, take_room};
+use super::peer::{Arrivals, Door, take_room};
 use super::sends::{NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
@@ -19,7 +19,7 @@ use std::time::Duration;
 use throng_engine::slots::Slots;
 use throng_ring::sys;
 
-use crate::waits::{self, Mutex, Place};
+use crate::waits::{self, Place};
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -103,7 +103,7 @@ impl Epoll {
         let epoll = sys::epoll_create()?;
         let slots = u64::from(settings.slots.min(settings.descriptors)).min(sys::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
-        let peer = Peer::new(Door::Epoll { room, arrivals: Mutex::new(Place::LockArrivals, Vec::new()) })?;
+        let peer = Peer::new(Door::Epoll { room, arrivals: Arrivals::new() })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
         sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
         let mut driver = Epoll {
@@ -287,7 +287,7 @@ impl Epoll {
         let Some((key, to)) = self.departing.get(&index).map(|(key, to)| (*key, to.clone())) else {
             return;
         };
-        let Door::Epoll { room, arrivals: queue } = to.door() else {
+        let Door::Epoll { room, arrivals } = to.door() else {
             return self.stay(index, ErrorKind::Unsupported);
         };
         if !take_room(room) {
@@ -298,7 +298,7 @@ impl Epoll {
             return;
         };
         let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd.as_raw_fd(), 0, 0);
-        arrivals(queue).push((key, fd));
+        arrivals.push(key, fd);
         to.wake();
         self.departing.remove(&index);
         self.slot(index).state = State::Departed;
@@ -306,10 +306,10 @@ impl Epoll {
     }
 
     fn arrive(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
-        let Door::Epoll { arrivals: queue, .. } = self.peer.door() else {
+        let Door::Epoll { arrivals, .. } = self.peer.door() else {
             return;
         };
-        let arrived = std::mem::take(&mut *arrivals(queue));
+        let arrived = arrivals.take();
         for (key, fd) in arrived {
             let (conn, armed) = self.take_in(fd);
             on_event(Event::Arrived { key, conn });
@@ -663,11 +663,11 @@ impl Driver for Epoll {
 
 impl Drop for Epoll {
     fn drop(&mut self) {
-        let Door::Epoll { room, arrivals: queue } = self.peer.door() else {
+        let Door::Epoll { room, arrivals } = self.peer.door() else {
             return;
         };
         // Nobody finds room here any more; who took some a moment ago has its socket closed with the queue.
         room.store(i64::MIN / 2, Ordering::Release);
-        arrivals(queue).clear();
+        drop(arrivals.take());
     }
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 
 use throng_ring::sys;
 
-use crate::waits::{Mutex, MutexGuard};
+use crate::waits::{Mutex, Place};
 
 /// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
 #[derive(Clone)]
@@ -25,7 +25,37 @@ pub(super) enum Door {
     /// that they never name another file.
     Uring { tables: Vec<OwnedFd>, next: AtomicU32 },
     /// Through a queue, once room has been taken.
-    Epoll { room: AtomicI64, arrivals: Mutex<Vec<(u64, OwnedFd)>> },
+    Epoll { room: AtomicI64, arrivals: Arrivals },
+}
+
+/// Sockets that came from other threads, with their keys.
+pub(super) struct Arrivals {
+    queue: Mutex<Vec<(u64, OwnedFd)>>,
+    /// Whether there are some: each waking looks, and takes no lock for it.
+    some: AtomicBool,
+}
+
+impl Arrivals {
+    pub(super) fn new() -> Arrivals {
+        Arrivals { queue: Mutex::new(Place::LockArrivals, Vec::new()), some: AtomicBool::new(false) }
+    }
+
+    /// Adds one; [`Peer::wake`] follows.
+    pub(super) fn push(&self, key: u64, socket: OwnedFd) {
+        let mut queue = self.queue.lock();
+        queue.push((key, socket));
+        self.some.store(true, Ordering::Release);
+    }
+
+    /// All that came before the last wake, at least.
+    pub(super) fn take(&self) -> Vec<(u64, OwnedFd)> {
+        if !self.some.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut queue = self.queue.lock();
+        self.some.store(false, Ordering::Release);
+        std::mem::take(&mut *queue)
+    }
 }
 
 /// At work: it will look before it sleeps, no need for a system call.
@@ -99,9 +129,4 @@ impl std::fmt::Debug for Peer {
 /// Takes one place at an epoll driver, if there is one.
 pub(super) fn take_room(room: &AtomicI64) -> bool {
     room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| (left > 0).then(|| left - 1)).is_ok()
-}
-
-/// The queue of arrivals.
-pub(super) fn arrivals(queue: &Mutex<Vec<(u64, OwnedFd)>>) -> MutexGuard<'_, Vec<(u64, OwnedFd)>> {
-    queue.lock()
 }

@@ -57,6 +57,7 @@ pub type ReadGuard<'a, T> = Guard<sync::RwLockReadGuard<'a, T>>;
 pub type WriteGuard<'a, T> = Guard<sync::RwLockWriteGuard<'a, T>>;
 
 /// Takes a lock, and is at its place only if it has to wait.
+#[inline]
 fn take<G>(
     place: Place,
     now: impl FnOnce() -> TryLockResult<G>,
