@@ -1,0 +1,183 @@
+//! What `bench/instructions` counts the engine's instructions on: one shard, straight, and messages of 180 bytes between pairs.
+//!
+//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed]`
+//!
+//! K senders write one message each in a turn, and the next turn says that all was sent. With `--managed` each sender asks for
+//! an acknowledgement behind its message, and each receiver gives the one that it is asked for. All that the shard does for
+//! these messages, and nothing else, happens in `measured`; nothing in here depends on chance or time.
+
+use std::sync::Arc;
+
+use throng_engine::counters::Counters;
+use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::session::moved::Moved;
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+use throng_engine::testing::disk::Disk;
+
+/// Bytes of a message as its sender writes it.
+const BYTES: usize = 180;
+/// Pairs, of which those of a turn come round.
+const PAIRS: usize = 1_000;
+/// Simulated time between two turns, microseconds.
+const TURN_US: u64 = 100;
+
+const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+
+/// A shard and what surrounds it.
+struct Scene {
+    shard: Shard,
+    disk: Disk,
+    now: Now,
+    out: Output,
+    /// Connections whose send is under way.
+    sent: Vec<ConnId>,
+    /// Acknowledgements that the server has asked for, one a connection.
+    asked: Vec<ConnId>,
+    /// Bytes that went to clients.
+    said: Vec<u8>,
+}
+
+/// The only way into the shard that is counted.
+#[inline(never)]
+fn measured(shard: &mut Shard, now: Now, input: Input<'_>, out: &mut Output) {
+    shard.handle(now, input, out);
+}
+
+impl Scene {
+    fn new(archive: bool) -> Scene {
+        let settings = Settings { archive, ..Settings::new("localhost", 1, [0; 32], 0) };
+        let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
+        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let (sent, asked, said) = (Vec::new(), Vec::new(), Vec::new());
+        Scene { shard, disk: Disk::default(), now, out: Output::default(), sent, asked, said }
+    }
+
+    /// Ends a turn, carries out what it led to, and turns on for the store's answers.
+    fn end(&mut self, measure: bool) {
+        loop {
+            let end = if measure { measured } else { Shard::handle };
+            end(&mut self.shard, self.now, Input::EndOfTurn, &mut self.out);
+            self.now.wall_us += TURN_US;
+            self.now.mono_ms = self.now.wall_us / 1_000;
+            if measure {
+                // The host gives the memory of a batch back, and nobody reads these rows.
+                self.out.writes.clear();
+            } else {
+                self.disk.submit(std::mem::take(&mut self.out.writes));
+                self.disk.commit(1);
+            }
+            let mut answers = Vec::new();
+            for effect in self.out.effects.drain(..) {
+                match effect {
+                    Effect::Send { conn, bytes } => {
+                        self.sent.push(conn);
+                        if bytes.ends_with(b"<r xmlns='urn:xmpp:sm:3'/>") {
+                            self.asked.push(conn);
+                        }
+                        self.said.extend_from_slice(&bytes);
+                    }
+                    Effect::Read { token, queries } => {
+                        answers.push((token, queries.iter().map(|query| self.disk.read(query)).collect()));
+                    }
+                    Effect::Favour { .. } => {}
+                    other => panic!("{other:?} is not expected of plain messages"),
+                }
+            }
+            if answers.is_empty() {
+                return;
+            }
+            for (token, found) in answers {
+                self.shard.handle(self.now, Input::Found { token, found }, &mut self.out);
+            }
+        }
+    }
+
+    /// Says that all was sent.
+    fn take(&mut self, measure: bool) {
+        let handle = if measure { measured } else { Shard::handle };
+        for conn in self.sent.drain(..) {
+            handle(&mut self.shard, self.now, Input::Sent { conn }, &mut self.out);
+        }
+    }
+
+    /// Bytes of a client in a turn of their own, before anything is measured.
+    fn say(&mut self, conn: ConnId, text: &str) {
+        self.shard.handle(self.now, Input::Received { conn, bytes: text.as_bytes() }, &mut self.out);
+        self.end(false);
+        self.take(false);
+        self.end(false);
+    }
+
+    /// Logs a user in, who has authenticated elsewhere.
+    fn log_in(&mut self, slot: usize, local: &str, managed: bool, available: bool) {
+        let conn = ConnId { slot: slot as u32, generation: 1 };
+        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
+        let (local, peer) = (local.into(), [127, 0, 0, 1].into());
+        let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        self.shard.handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut self.out);
+        self.say(conn, HEADER);
+        self.say(
+            conn,
+            "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>",
+        );
+        if managed {
+            self.say(conn, "<enable xmlns='urn:xmpp:sm:3'/>");
+        }
+        if available {
+            self.say(conn, "<presence/>");
+        }
+    }
+}
+
+fn message(to: usize, managed: bool) -> Vec<u8> {
+    let (head, foot) = (format!("<message to='to{to:04}@localhost' type='chat'><body>"), "</body></message>");
+    let body = "m".repeat(BYTES - head.len() - foot.len());
+    let ask = if managed { "<r xmlns='urn:xmpp:sm:3'/>" } else { "" };
+    [&head, &body, foot, ask].concat().into()
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    let number = |name: &str, default: usize| {
+        let at = args.iter().position(|arg| arg == name);
+        at.map_or(default, |at| args.get(at + 1).and_then(|n| n.parse().ok()).expect("a number behind the option"))
+    };
+    let (messages, a_turn, managed) = (number("--messages", 20_000), number("--a-turn", 1), has("--managed"));
+    assert!((1..=PAIRS).contains(&a_turn), "1 to {PAIRS} messages a turn");
+    let mut scene = Scene::new(has("--archive"));
+    for pair in 0..PAIRS {
+        scene.log_in(2 * pair, &format!("from{pair:04}"), managed, false);
+        scene.log_in(2 * pair + 1, &format!("to{pair:04}"), managed, true);
+    }
+    let texts: Vec<Vec<u8>> = (0..PAIRS).map(|pair| message(pair, managed)).collect();
+    // Each pair once before, so that what is made with the first message is there.
+    let (mut received, mut acknowledged, mut h) = (0, 0, vec![0_u32; PAIRS]);
+    for turn in 0..(PAIRS + messages).div_ceil(a_turn) {
+        let measure = turn * a_turn >= PAIRS;
+        let handle = if measure { measured } else { Shard::handle };
+        for pair in (turn * a_turn..(turn + 1) * a_turn).map(|message| message % PAIRS) {
+            let conn = ConnId { slot: 2 * pair as u32, generation: 1 };
+            handle(&mut scene.shard, scene.now, Input::Received { conn, bytes: &texts[pair] }, &mut scene.out);
+        }
+        scene.said.clear();
+        scene.end(measure);
+        if measure {
+            received += scene.said.windows(10).filter(|window| window == b"</message>").count();
+        }
+        scene.take(measure);
+        acknowledged += scene.asked.len();
+        for conn in std::mem::take(&mut scene.asked) {
+            let count = &mut h[conn.slot as usize / 2];
+            *count += 1;
+            let answer = format!("<a xmlns='urn:xmpp:sm:3' h='{count}'/>");
+            handle(&mut scene.shard, scene.now, Input::Received { conn, bytes: answer.as_bytes() }, &mut scene.out);
+        }
+        scene.end(measure);
+    }
+    assert!(received >= messages, "{received} of {messages} messages have come");
+    assert_eq!(acknowledged > 0, managed, "who counts is asked, and who does not is not");
+    println!("{{ \"messages\": {received} }}");
+}
