@@ -420,11 +420,11 @@ fn a_lock_that_is_held_is_named_with_its_holder_and_who_waits() {
     let set = host.ctl(&["knob", "set", "log_level", "debug"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _waits = Kill(set.expect("throng runs"));
     let by = Named {
-        log: &["queue=\"lock knobs\"", "owner=plant", "unit=\"threads\"", "there waits: "],
-        panel: &["lock knobs is held by `plant` for", "`admin`"],
-        mark: "lock knobs is held by `plant`",
+        log: &["queue=\"lock knobs\"", "owner=plant", "unit=\"threads\"", "it has kept waiting: "],
+        panel: &["lock knobs has been held by `plant` for", "`admin`"],
+        mark: "lock knobs has been held by `plant`",
         profile: &|profile| {
-            stuck(profile, "lock knobs", "is held by `plant`")
+            stuck(profile, "lock knobs", "has been held by `plant`")
                 && stuck(profile, "admin", "`lock knobs` is held by `plant`")
         },
     };

@@ -36,14 +36,14 @@ fn shard(shard: usize, idle: Duration, look: &Look) -> Wrong {
         Some(standing) => format!("{thread} {}", waits::standing(look, standing)),
         None => "`throng ctl profile wait` shows where it stands".to_owned(),
     };
-    let text = format!("has not turned for {} s, all of its users wait: {stands}", idle.as_secs());
+    let text = format!("has not turned for {} s, and all of its users wait: {stands}", idle.as_secs());
     wrong(Weight::Bad, format!("shard {shard}"), text)
 }
 
 fn syncs(look: &Look) -> Option<Wrong> {
     let (mean_ms, count) = (look.slow_sync()?.as_millis(), look.syncs.count);
     let text = format!(
-        "takes {mean_ms} ms for a sync of the journal, mean of the last {count}: every archived message waits for one"
+        "takes {mean_ms} ms for a sync of the journal, the mean of the last {count}: every archived message waits for one"
     );
     Some(wrong(Weight::Bad, "disk", text))
 }
@@ -96,12 +96,12 @@ mod tests {
         let told = told(&[(1, Duration::from_secs(9))], &look, &[]);
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(
-            told[0].starts_with("shard 1 has not turned for 9 s, all of its users wait: shard-1 has been at no"),
+            told[0].starts_with("shard 1 has not turned for 9 s, and all of its users wait: shard-1 has been at no"),
             "{told:?}"
         );
-        assert!(told[1].starts_with("lock knobs is held by `plant` for 9 s"), "{told:?}");
-        assert!(told[1].ends_with("there waits: `admin`"), "{told:?}");
-        assert!(told[2].starts_with("disk takes 203 ms for a sync of the journal, mean of the last 4"), "{told:?}");
+        assert!(told[1].starts_with("lock knobs has been held by `plant` for 9 s"), "{told:?}");
+        assert!(told[1].ends_with("; for up to 7 s it has kept waiting: `admin`"), "{told:?}");
+        assert!(told[2].starts_with("disk takes 203 ms for a sync of the journal, the mean of the last 4"), "{told:?}");
     }
 
     #[test]

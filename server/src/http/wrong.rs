@@ -62,13 +62,23 @@ fn growth(numbers: &[f64]) -> f64 {
 
 /// A level of a shard: its field, what stands there, how many are a backlog, and what helps.
 const QUEUES: &[(&str, &str, f64, &str)] = &[
-    ("gate_waiting", "effects that wait for the disk", 2_000.0, "the store's syncs are slow: see disk.fl_wait"),
+    ("gate_waiting", "effects that wait for the disk", 2_000.0, "the store's syncs are slow (disk.fl_wait)"),
     ("mail_kept", "batches that another shard has no room for", 50.0, "that shard is busy or stands still"),
-    ("reads_pending", "reads of the store", 2_000.0, "logins or mailboxes are read faster than the store answers"),
+    (
+        "reads_pending",
+        "reads that the store has not answered",
+        2_000.0,
+        "logins or mailboxes are read faster than it answers",
+    ),
     ("reads_kept", "reads that wait for the readers", 200.0, "the readers do not keep up"),
-    ("jobs_pending", "jobs, most of them passwords", 500.0, "many log in with PLAIN for the first time at once"),
+    (
+        "jobs_pending",
+        "jobs that are not done, most of them passwords",
+        500.0,
+        "many log in with PLAIN for the first time at once",
+    ),
     ("jobs_kept", "jobs that wait for a thread", 200.0, "all threads for jobs are busy"),
-    ("parked", "stanzas whose users are still read", 2_000.0, "the store answers slowly"),
+    ("parked", "stanzas for users whose data is still being read", 2_000.0, "the store answers slowly"),
 ];
 
 /// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
@@ -88,9 +98,9 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
                 continue;
             }
             let drains = match grows {
-                g if g < -1.0 => format!("drained in {:.0} s at this rate", now / -g),
-                g if g > 1.0 => format!("grows by {g:.0} a second and will not drain"),
-                _ => "does not drain".to_owned(),
+                g if g < -1.0 => format!("which are drained in {:.0} s at this rate", now / -g),
+                g if g > 1.0 => format!("{g:.0} more each second, and will not drain"),
+                _ => "which do not get fewer".to_owned(),
             };
             let weight = if grows > 1.0 { Bad } else { Watch };
             found.push(wrong(weight, format!("shard {row}"), format!("has {now:.0} {what}, {drains}: {helps}")));
@@ -99,8 +109,9 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     for (row, numbers) in seen(series, "shard", "outbound_bytes") {
         let mib = numbers[numbers.len() - 1] / 1_024.0;
         if mib > 4.0 {
-            let text =
-                format!("keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` has them by OUTBOUND");
+            let text = format!(
+                "keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` says for whom (OUTBOUND)"
+            );
             found.push(wrong(Watch, format!("shard {row}"), text));
         }
     }
@@ -113,13 +124,13 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         }
     };
     let cut = total("shard", "outbound_overflows");
-    rule(cut > 0.05, Watch, "clients", format!("{cut:.1} a second are cut off because they do not read"));
+    rule(cut > 0.05, Watch, "clients", format!("are cut off because they do not read, {cut:.1} a second"));
     let refused = total("shard", "parked_refused");
     rule(
         refused > 0.05,
         Bad,
         "store",
-        format!("{refused:.1} stanzas a second are refused because too many wait for it"),
+        format!("does not keep up: {refused:.1} stanzas a second are refused because too many wait for it"),
     );
     let dropped = total("tcp", "lsn_over");
     rule(
@@ -127,7 +138,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         Bad,
         "listeners",
         format!(
-            "drop {dropped:.1} connections a second, their queue is full: raise net.core.somaxconn and backlog (`throng doctor`)"
+            "drop {dropped:.1} connections a second because their queue is full: raise net.core.somaxconn and backlog (`throng doctor`)"
         ),
     );
     let again = most("tcp", "retr_pct");
@@ -135,29 +146,37 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         again > 2.0 && total("tcp", "retr") > 20.0,
         Watch,
         "network",
-        format!("{again:.1} % of segments are sent again"),
+        format!("loses what is sent: {again:.1} % of TCP segments had to be sent again"),
     );
     let flush = most("disk", "fl_wait");
     rule(flush > 50.0, Bad, "disk", format!("takes {flush:.0} ms for a flush: every archived message waits for one"));
     let left = least("memory", "avail_pct");
-    rule(left < 10.0, Bad, "memory", format!("{left:.0} % is left on this host"));
+    rule(left < 10.0, Bad, "memory", format!("is almost used up: {left:.0} % of this host's is left"));
     let swapped = total("memory", "swp_tot") - total("memory", "swp_free");
     rule(
         swapped > 64.0,
         Watch,
         "memory",
-        format!("{swapped:.0} MiB are swapped out: a shard that waits for a page keeps all of its users waiting"),
+        format!(
+            "is short: {swapped:.0} MiB are swapped out, and a shard that waits for them keeps all of its users waiting"
+        ),
     );
     let idle = least("cpu", "idle");
-    rule(idle < 5.0, Watch, "CPU", format!("{idle:.0} % of all cores are idle"));
+    let busy = 100.0 - idle;
+    rule(
+        idle < 5.0,
+        Watch,
+        "CPU",
+        format!("is {busy:.0} % busy, all cores taken together (`throng ctl profile cpu` shows the server's part)"),
+    );
     let (own, max) = (most("files", "own"), most("files", "own_max"));
-    rule(own > 0.9 * max, Bad, "descriptors", format!("{own:.0} of {max:.0} are in use (`throng doctor`)"));
+    rule(own > 0.9 * max, Bad, "descriptors", format!("are almost used up: {own:.0} of {max:.0} (`throng doctor`)"));
     let waited = most("pressure", "io_full");
     rule(
         waited > 40.0,
         Watch,
         "disk",
-        format!("nothing else could run for {waited:.0} % of the time: all waited for it"),
+        format!("keeps everything waiting: nothing could run for {waited:.0} % of the time"),
     );
     found.sort_by_key(|wrong| wrong.weight);
     found
@@ -168,8 +187,11 @@ mod tests {
     use super::*;
     use throng_recorder::sar::Column;
 
-    fn series(columns: &[(&str, &str, &str, &[f64])]) -> Series {
-        let column = |(module, row, field, values): &(&str, &str, &str, &[f64])| Column {
+    /// Module, row, field, and its values.
+    type Recorded<'a> = (&'a str, &'a str, &'a str, &'a [f64]);
+
+    fn series(columns: &[Recorded<'_>]) -> Series {
+        let column = |(module, row, field, values): &Recorded<'_>| Column {
             module: (*module).into(),
             row: (*row).into(),
             field: (*field).into(),
@@ -179,7 +201,7 @@ mod tests {
         Series { times_ms: (0..20).collect(), columns: columns.iter().map(column).collect(), ..Series::default() }
     }
 
-    fn told(columns: &[(&str, &str, &str, &[f64])]) -> Vec<String> {
+    fn told(columns: &[Recorded<'_>]) -> Vec<String> {
         judge(Vec::new(), &Status::default(), &series(columns))
             .into_iter()
             .map(|w| format!("{} {}", w.what, w.text))
@@ -197,13 +219,65 @@ mod tests {
         assert_eq!(told(&[]), Vec::<String>::new(), "and neither has one of whom nothing is known");
     }
 
+    /// Each rule alone, as it is read: what it is about, and the sentence.
     #[test]
-    fn a_queue_that_grows_will_not_drain_and_one_that_falls_will() {
+    fn each_rule_says_a_plain_sentence() {
         let grows: Vec<f64> = (0..20).map(|n| 5_000.0 + 100.0 * f64::from(n)).collect();
         let falls: Vec<f64> = grows.iter().rev().copied().collect();
-        let told = told(&[("shard", "1", "gate_waiting", &grows), ("shard", "0", "reads_pending", &falls)]);
-        assert!(told[0].starts_with("shard 1 has 6900 effects") && told[0].contains("will not drain"), "{told:?}");
-        assert!(told[1].contains("drained in 50 s"), "{told:?}");
+        let rules: &[(&[Recorded<'_>], &str)] = &[
+            (
+                &[("cpu", "", "idle", &[3.4; 20])],
+                "CPU is 97 % busy, all cores taken together (`throng ctl profile cpu` shows the server's part)",
+            ),
+            (&[("memory", "", "avail_pct", &[4.0; 20])], "memory is almost used up: 4 % of this host's is left"),
+            (
+                &[("memory", "", "swp_tot", &[4_096.0; 20]), ("memory", "", "swp_free", &[3_996.0; 20])],
+                "memory is short: 100 MiB are swapped out, and a shard that waits for them keeps all of its users waiting",
+            ),
+            (
+                &[("files", "", "own", &[950.0; 20]), ("files", "", "own_max", &[1_000.0; 20])],
+                "descriptors are almost used up: 950 of 1000 (`throng doctor`)",
+            ),
+            (
+                &[("pressure", "", "io_full", &[41.0; 20])],
+                "disk keeps everything waiting: nothing could run for 41 % of the time",
+            ),
+            (
+                &[("tcp", "", "retr_pct", &[3.0; 20]), ("tcp", "", "retr", &[30.0; 20])],
+                "network loses what is sent: 3.0 % of TCP segments had to be sent again",
+            ),
+            (
+                &[("tcp", "", "lsn_over", &[2.0; 20])],
+                "listeners drop 2.0 connections a second because their queue is full: raise net.core.somaxconn and backlog \
+                 (`throng doctor`)",
+            ),
+            (
+                &[("shard", "0", "outbound_overflows", &[0.5; 20])],
+                "clients are cut off because they do not read, 0.5 a second",
+            ),
+            (
+                &[("shard", "0", "parked_refused", &[7.0; 20])],
+                "store does not keep up: 7.0 stanzas a second are refused because too many wait for it",
+            ),
+            (
+                &[("shard", "1", "gate_waiting", &grows)],
+                "shard 1 has 6900 effects that wait for the disk, 100 more each second, and will not drain: the store's \
+                 syncs are slow (disk.fl_wait)",
+            ),
+            (
+                &[("shard", "1", "reads_pending", &falls)],
+                "shard 1 has 5000 reads that the store has not answered, which are drained in 50 s at this rate: logins or \
+                 mailboxes are read faster than it answers",
+            ),
+            (
+                &[("shard", "1", "parked", &[3_000.0; 20])],
+                "shard 1 has 3000 stanzas for users whose data is still being read, which do not get fewer: the store \
+                 answers slowly",
+            ),
+        ];
+        for (columns, sentence) in rules {
+            assert_eq!(told(columns), [*sentence]);
+        }
     }
 
     #[test]

@@ -74,13 +74,13 @@ fn lock(look: &Look, place: Place) -> Option<Stuck> {
                 Some(at) => format!("is at `{}`", at.name()),
                 None => Task::of(holder.tid).map_or_else(|| "has ended".to_owned(), |task| task.doing()),
             };
-            format!("is held by `{}` for {seconds} s, which {doing}", holder.thread)
+            format!("has been held by `{}` for {seconds} s, which {doing}", holder.thread)
         }
         None => "is held by nobody whom the server knows".to_owned(),
     };
     if let Some(seconds) = waited {
         let waiters = names(look, |standing| standing.place == Some(place));
-        text += &format!("; for {seconds} s there waits: {waiters}");
+        text += &format!("; for up to {seconds} s it has kept waiting: {waiters}");
     }
     let seconds = holder.map_or(0, |(_, seconds)| seconds).max(waited.unwrap_or(0));
     let waiters = look.threads.iter().filter(|standing| standing.place == Some(place)).count() as u64;
@@ -148,7 +148,7 @@ mod tests {
             thread("retention", Some(Place::LockKnobs), 0, &[]),
         ];
         let told = told(&threads);
-        let lock = "is held by `plant` for 12 s, which has ended; for 10 s there waits: `admin`, `retention`";
+        let lock = "has been held by `plant` for 12 s, which has ended; for up to 10 s it has kept waiting: `admin`, `retention`";
         assert_eq!(told[0], ("lock knobs".to_owned(), lock.to_owned()));
         let waits = "has waited to read or set the knobs for 10 s: `lock knobs` is held by `plant`";
         assert_eq!(told[1], ("admin".to_owned(), waits.to_owned()));
@@ -159,8 +159,7 @@ mod tests {
         let work = thread("throng-flush", Some(Place::TableWrite), 20, &[(Place::LockRows, 20)]);
         assert_eq!(told(std::slice::from_ref(&work)), []);
         let told = told(&[work, thread("throng-commit", Some(Place::LockRows), 3, &[])]);
-        let lock =
-            "is held by `throng-flush` for 20 s, which is at `table write`; for 3 s there waits: `throng-commit`";
+        let lock = "has been held by `throng-flush` for 20 s, which is at `table write`; for up to 3 s it has kept waiting: `throng-commit`";
         assert_eq!(told[0], ("lock rows".to_owned(), lock.to_owned()));
     }
 }
