@@ -4,45 +4,29 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use serde_json::Value;
-use support::{Server, good, throng};
+
+use crate::support::{Client, Server, good, throng};
 
 const LONG: Duration = Duration::from_secs(60);
-
-const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
-
-const PASSWORD: &str = "pencil";
 
 /// The localpart of an account.
 fn name(number: usize) -> String {
     format!("tester{number}")
 }
 
-struct Host {
-    server: Server,
-    folder: String,
-    http: String,
+fn start(driver: &str) -> Server {
+    let server = Server::start_with(&["--driver", driver, "--admin-http", "127.0.0.1:0"]);
+    server.add(&(0..7).map(name).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
+    server
 }
 
-impl Host {
-    fn start(driver: &str) -> Host {
-        // A port that was free a moment ago.
-        let http = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
-        let server = Server::start_with(&["--driver", driver, "--admin-http", &http]);
-        let folder = server.data.path().join("data").to_str().expect("a plain path").to_owned();
-        for number in 0..7 {
-            good(&throng(&["user", "add", &name(number), "--password", PASSWORD, "--data", &folder]));
-        }
-        Host { server, folder, http }
-    }
-
+impl Server {
     fn counters(&self) -> BTreeMap<String, u64> {
-        let output = throng(&["ctl", "status", "--json", "--data", &self.folder]);
+        let output = self.ctl(&["status", "--json"]);
         good(&output);
         let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let counters = status["counters"].as_object().expect("counters");
@@ -62,32 +46,9 @@ impl Host {
         }
     }
 
-    /// A client that is bound.
-    fn client(&self, number: usize) -> Client {
-        let mut client = Client(TcpStream::connect(&self.server.plain).expect("a connection"));
-        client.says(HEADER, "</stream:features>");
-        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{}\0{PASSWORD}", name(number)));
-        client.says(
-            &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"),
-            "<success",
-        );
-        client.says(HEADER, "</stream:features>");
-        client.says("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>", "</iq>");
-        client
-    }
-
-    fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(&self.http).expect("a connection");
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it takes it");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        text
-    }
-
     /// The seconds recorded so far, of these modules.
     fn recorded(&self, modules: &[&str]) -> Vec<Value> {
-        let from = format!("{}/recorder", self.folder);
+        let from = format!("{}/recorder", self.folder());
         let output = throng(&[&["sar", "--from", &from, "--json"], modules].concat());
         let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let objects = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
@@ -95,34 +56,9 @@ impl Host {
     }
 }
 
-struct Client(TcpStream);
-
-impl Client {
-    fn sends(&mut self, text: &str) {
-        self.0.write_all(text.as_bytes()).expect("it takes it");
-    }
-
-    /// Sends, and reads until this has come.
-    fn says(&mut self, text: &str, end: &str) {
-        self.sends(text);
-        self.0.set_read_timeout(Some(LONG)).expect("a time-out");
-        let (mut all, mut buffer) = (String::new(), [0; 4096]);
-        while !all.contains(end) {
-            let count = self.0.read(&mut buffer).expect("bytes");
-            assert!(count > 0, "it ended after {all}");
-            all.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-    }
-
-    /// Goes without a word: what it has not read makes the kernel reset the connection.
-    fn resets(self) {
-        socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO)).expect("it lingers not");
-    }
-}
-
 fn ends_and_stanzas_are_counted(driver: &str) {
-    let host = Host::start(driver);
-    let mut clients: Vec<Client> = (0..7).map(|number| host.client(number)).collect();
+    let host = start(driver);
+    let mut clients: Vec<Client> = (0..7).map(|number| host.client(&name(number), "r")).collect();
     let counters = host.until("conns_bound", 7);
     assert_eq!((counters["connections"], counters["sessions"], counters["logins"]), (7, 7, 7));
     assert_eq!(counters["streams_opened"], 14, "each login opens two");
@@ -130,27 +66,30 @@ fn ends_and_stanzas_are_counted(driver: &str) {
     let sender = &mut clients[0];
     let to = format!("{}@localhost", name(1));
     for n in 0..5 {
-        sender.sends(&format!("<message to='{to}' type='chat'><body>{n}</body></message>"));
+        sender.send(&format!("<message to='{to}' type='chat'><body>{n}</body></message>"));
     }
-    sender.says("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
-    sender.sends("<presence/>");
+    sender.ask("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    sender.send("<presence/>");
     let counters = host.until("stanzas_in", 7);
     assert_eq!(["messages_in", "presences_in", "iqs_in"].map(|name| counters[name]), [5, 1, 1]);
 
-    clients.pop().expect("seven").resets();
+    // One that goes without a word: the kernel resets the connection.
+    let resets = clients.pop().expect("seven");
+    socket2::SockRef::from(&resets.socket).set_linger(Some(Duration::ZERO)).expect("it lingers not");
+    drop(resets);
     host.until("closed_lost", 1);
-    good(&throng(&["ctl", "kick", &name(5), "--data", &host.folder]));
+    good(&host.ctl(&["kick", &name(5)]));
     host.until("closed_operator", 1);
     clients.truncate(5);
-    clients.pop().expect("five").says("</stream:stream>", "</stream:stream>");
+    clients.pop().expect("five").ask("</stream:stream>", "</stream:stream>");
     host.until("closed_by_client", 1);
     let half = clients.pop().expect("four");
-    half.0.shutdown(Shutdown::Write).expect("it closes its direction");
+    half.socket.shutdown(Shutdown::Write).expect("it closes its direction");
     host.until("closed_by_client", 2);
-    clients.pop().expect("three").sends("<what/>");
+    clients.pop().expect("three").send("<what/>");
     host.until("closed_protocol", 1);
-    let mut garbage = TcpStream::connect(&host.server.direct).expect("a connection");
-    garbage.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("it takes it");
+    let mut garbage = Client::connect(&host.direct);
+    garbage.send("GET / HTTP/1.0\r\n\r\n");
     let counters = host.until("closed_tls", 1);
     let ended: u64 = counters.iter().filter(|(name, _)| name.starts_with("closed_")).map(|(_, value)| value).sum();
     assert_eq!((ended, counters["streams_closed"]), (6, 6));
@@ -162,14 +101,14 @@ fn ends_and_stanzas_are_counted(driver: &str) {
 }
 
 fn time_store_and_memory_are_recorded(driver: &str) {
-    let host = Host::start(driver);
-    let mut sender = host.client(0);
+    let host = start(driver);
+    let mut sender = host.client(&name(0), "r");
     let to = format!("{}@localhost", name(1));
     let end = Instant::now() + LONG;
     // Something to do for some seconds, of which the recorder takes samples.
     let seconds = loop {
-        sender.sends(&format!("<message to='{to}' type='chat'><body>{}</body></message>", "x".repeat(500)));
-        sender.says("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+        sender.send(&format!("<message to='{to}' type='chat'><body>{}</body></message>", "x".repeat(500)));
+        sender.ask("<iq type='get' id='p' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
         std::thread::sleep(Duration::from_millis(5));
         let seconds = if Instant::now() > end {
             Vec::new()
@@ -214,7 +153,7 @@ fn time_store_and_memory_are_recorded(driver: &str) {
     for kind in ["gate", "mail", "commits", "reads", "jobs", "outbound", "parked"] {
         assert!(number(&last["queue"][kind]["oldest"]) < 60_000.0, "{kind}: {}", last["queue"]);
     }
-    let text = host.metrics();
+    let text = host.get("/metrics");
     for start in [
         "throng_shard_closed_lost_total{shard=\"1\"}",
         "throng_shard_conns_bound{shard=\"0\"}",

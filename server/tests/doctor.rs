@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{LONG, Server, THRONG, good, read, throng};
+use crate::support::{Client, LONG, Server, THRONG, good, read, throng};
 
 /// Runs a script of the shell in a network name space of its own, whose limits it may spoil. None where that is not allowed.
 fn apart(script: &str) -> Option<Output> {
@@ -164,10 +164,9 @@ fn behind(
 
 /// The server's sessions, as soon as there are so many.
 fn sessions(server: &Server, count: usize) -> Vec<Value> {
-    let folder = server.data.path().join("data");
     let end = Instant::now() + LONG;
     loop {
-        let told = throng(&["ctl", "sessions", "--data", folder.to_str().expect("a plain path"), "--json"]);
+        let told = server.ctl(&["sessions", "--json"]);
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
         let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         if rows.len() == count {
@@ -259,34 +258,14 @@ fn haproxy_carries_tls_over_ipv6() {
 /// What a proxy says of a client counts, of either family, whatever family the proxy itself comes by.
 #[test]
 fn clients_of_both_families_are_known_by_what_the_proxy_says() {
-    use std::io::{Read, Write};
     let to = free_port("127.0.0.1");
     let server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
-    let header = "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
-                  xmlns:stream='http://etherx.jabber.org/streams'>";
-    let mut streams = Vec::new();
-    for (user, proxied) in
-        [("u0", "TCP6 2001:db8::7 2001:db8::1 50007 5222"), ("u1", "TCP4 192.0.2.9 192.0.2.1 50009 5222")]
-    {
-        let mut stream = std::net::TcpStream::connect(&to).expect("a connection");
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        let mut until = |sent: String, awaited: &str| {
-            stream.write_all(sent.as_bytes()).expect("it takes it");
-            let (mut told, mut piece) = (String::new(), [0; 4096]);
-            while !told.contains(awaited) {
-                let count = stream.read(&mut piece).unwrap_or(0);
-                assert!(count > 0, "no {awaited} in {told}");
-                told.push_str(&String::from_utf8_lossy(&piece[..count]));
-            }
-        };
-        use base64::Engine;
-        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0secret"));
-        until(format!("PROXY {proxied}\r\n{header}"), "</stream:features>");
-        until(format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"), "<success");
-        until(header.to_owned(), "</stream:features>");
-        until("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>".to_owned(), "<jid>");
-        streams.push(stream);
-    }
+    let clients = [("u0", "TCP6 2001:db8::7 2001:db8::1 50007 5222"), ("u1", "TCP4 192.0.2.9 192.0.2.1 50009 5222")];
+    let _clients = clients.map(|(user, proxied)| {
+        let mut client = Client::connect(&to);
+        client.send(&format!("PROXY {proxied}\r\n"));
+        client.log_in(user, "secret", "r")
+    });
     let mut peers: Vec<_> = sessions(&server, 2)
         .iter()
         .map(|row| row["address"].as_str().unwrap_or_else(|| panic!("{row}")).to_owned())
@@ -297,13 +276,9 @@ fn clients_of_both_families_are_known_by_what_the_proxy_says() {
 
 #[test]
 fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
-    use std::io::{Read, Write};
     let to = free_port("127.0.0.1");
     let _server = Server::start_with(&["--c2s-proxied", &to, "--i-know"]);
-    let mut stream = std::net::TcpStream::connect(&to).expect("a connection");
-    stream.set_read_timeout(Some(LONG)).expect("a time-out");
-    stream.write_all(b"<?xml version='1.0'?><stream:stream to='localhost' xmlns='jabber:client'>").expect("bytes");
-    let mut told = Vec::new();
-    let ended = stream.read_to_end(&mut told);
-    assert!(told.is_empty(), "{ended:?}: {}", String::from_utf8_lossy(&told));
+    let mut client = Client::connect(&to);
+    client.send("<?xml version='1.0'?><stream:stream to='localhost' xmlns='jabber:client'>");
+    assert_eq!(client.rest(), "");
 }

@@ -1,22 +1,16 @@
 //! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
 //! both drivers.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+mod support;
+
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-const THRONG: &str = env!("CARGO_BIN_EXE_throng");
-const PASSWORD: &str = "pencil";
-const LONG: Duration = Duration::from_secs(20);
+use crate::support::{Client, LONG, PASSWORD, THRONG, has_uring};
 
 /// A data folder, and the server on it while one runs.
 struct Host {
@@ -97,6 +91,16 @@ impl Host {
         said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
+    /// A client, of which little is kept when it does not read.
+    fn client(&self, user: &str) -> Client {
+        Client::connect_with_little_room(&self.plain.to_string()).log_in(user, PASSWORD, "r")
+    }
+
+    fn client_tls(&self, user: &str) -> Client {
+        let certificate = self.data().join("tls/cert.pem");
+        Client::connect_tls(&self.tls.to_string(), &certificate).log_in(user, PASSWORD, "r")
+    }
+
     /// The one session of a JID.
     fn session(&self, jid: &str) -> Value {
         let rows = self.sessions(&[jid]);
@@ -105,137 +109,36 @@ impl Host {
     }
 }
 
-trait Wire: Read + Write {}
-impl<T: Read + Write> Wire for T {}
-
-/// A client, bound.
-struct Client {
-    wire: Box<dyn Wire>,
-    address: SocketAddr,
-    said: String,
-}
-
 impl Client {
-    fn plain(host: &Host, user: &str) -> Client {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-        // Little is kept for a client that does not read.
-        socket.set_recv_buffer_size(4096).expect("a size");
-        socket.connect(&host.plain.into()).expect("a connection");
-        let stream = TcpStream::from(socket);
-        Client::bound(&stream, stream.try_clone().expect("a copy"), user)
-    }
-
-    fn tls(host: &Host, user: &str) -> Client {
-        let stream = TcpStream::connect(host.tls).expect("a connection");
-        let mut roots = RootCertStore::empty();
-        let own = CertificateDer::from_pem_file(host.data().join("tls/cert.pem")).expect("the server's certificate");
-        roots.add(own).expect("a certificate");
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("a version")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from("localhost").expect("a name");
-        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
-        Client::bound(&stream, StreamOwned::new(connection, stream.try_clone().expect("a copy")), user)
-    }
-
-    fn bound(stream: &TcpStream, wire: impl Wire + 'static, user: &str) -> Client {
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        let address = stream.local_addr().expect("an address");
-        let mut client = Client { wire: Box::new(wire), address, said: String::new() };
-        let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
-                      xmlns:stream='http://etherx.jabber.org/streams'>";
-        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{PASSWORD}"));
-        client.ask(header, "</stream:features>");
-        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
-        client.ask(&auth, "<success");
-        client.ask(header, "</stream:features>");
-        let bind = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>\
-                    <resource>r</resource></bind></iq>";
-        client.ask(bind, "</iq>");
-        client
-    }
-
-    fn send(&mut self, xml: &str) {
-        self.wire.write_all(xml.as_bytes()).expect("sent");
-        self.wire.flush().expect("sent");
-    }
-
-    /// Sends, and reads up to what is waited for; all of it.
-    fn ask(&mut self, xml: &str, until: &str) -> String {
-        self.send(xml);
-        self.hear(until)
-    }
-
     /// The roster, by a request with this id.
     fn roster(&mut self, id: &str) -> String {
         self.ask(&format!("<iq type='get' id='{id}'><query xmlns='jabber:iq:roster'/></iq>"), &format!("id='{id}'"));
         self.hear("</iq>")
     }
-
-    fn hear(&mut self, until: &str) -> String {
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some(at) = self.said.find(until) {
-                let rest = self.said.split_off(at + until.len());
-                return std::mem::replace(&mut self.said, rest);
-            }
-            let count = self.wire.read(&mut buffer).unwrap_or_else(|error| panic!("{error}; said: {}", self.said));
-            assert!(count > 0, "the connection ended before {until}: {}", self.said);
-            self.said += &String::from_utf8_lossy(&buffer[..count]);
-        }
-    }
-
-    /// All that comes until the connection ends.
-    fn rest(&mut self) -> String {
-        let mut buffer = [0; 4096];
-        loop {
-            match self.wire.read(&mut buffer) {
-                Ok(0) => return std::mem::take(&mut self.said),
-                Ok(count) => self.said += &String::from_utf8_lossy(&buffer[..count]),
-                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
-                    return std::mem::take(&mut self.said);
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-}
-
-/// Whether this host has io_uring: a kernel or container without it says so, and then there is nothing to test.
-fn has_uring() -> bool {
-    let host = Host::new(&[]);
-    let output = host.run(&["serve", "--c2s", "192.0.2.1:1", "--c2s-tls", "off", "--driver", "uring"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("io_uring") {
-        println!("not tested: {said}");
-    }
-    !said.contains("io_uring")
 }
 
 fn sessions_are_listed_as_they_are(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet", "tybalt"]);
     host.start(driver);
-    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
-    let mut tybalt = Client::plain(&host, "tybalt");
+    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
+    let mut tybalt = host.client("tybalt");
     tybalt.ask("<enable xmlns='urn:xmpp:sm:3' resume='true'/>", "<enabled");
     juliet.ask("<presence><priority>7</priority></presence>", "</presence>");
     std::thread::sleep(Duration::from_millis(2_100));
     romeo.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
     let row = host.session("juliet@localhost");
     assert_eq!(row["jid"], "juliet@localhost/r");
-    assert_eq!(row["address"], juliet.address.to_string());
+    assert_eq!(row["address"], juliet.address());
     assert_eq!((&row["tls"], &row["priority"], &row["resumable"]), (&"TLSv1.3".into(), &7.into(), &false.into()));
     assert!((1..60).contains(&row["age_s"].as_u64().expect("seconds")), "{row}");
     assert_eq!(row["outbound_bytes"], 0);
     let row = host.session("romeo@localhost/r");
-    assert_eq!(row["address"], romeo.address.to_string());
+    assert_eq!(row["address"], romeo.address());
     assert!(row["tls"].is_null() && row["priority"].is_null(), "{row}");
     assert!(row["idle_s"].as_u64() < row["age_s"].as_u64(), "just heard, and older than that: {row}");
     // The table has the same.
     let table = host.good(&["ctl", "sessions"]);
-    for wanted in [romeo.address.to_string(), juliet.address.to_string(), "TLSv1.3".into()] {
+    for wanted in [romeo.address(), juliet.address(), "TLSv1.3".into()] {
         assert!(table.contains(&wanted), "{wanted} in {table}");
     }
     // One that has lost its connection waits to be resumed, and is as old as that.
@@ -268,7 +171,7 @@ fn sessions_are_listed_as_they_are(driver: &str) {
 fn who_is_ended_is_told_why(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     host.start(driver);
-    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
     assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 sessions ended\n");
     assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 sessions ended\n");
     let error = |text: &str| {
@@ -311,11 +214,11 @@ fn sessions_are_listed_as_they_are_on_io_uring() {
 fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     let mut host = Host::new(&["juliet", "romeo", "tybalt", "nurse"]);
     host.start("epoll");
-    let mut juliet = Client::plain(&host, "juliet");
+    let mut juliet = host.client("juliet");
     juliet.roster("r");
     juliet.ask("<presence/>", "/>");
     for user in ["romeo", "tybalt"] {
-        let mut other = Client::plain(&host, user);
+        let mut other = host.client(user);
         other.send("<presence to='juliet@localhost' type='subscribe'/>");
         juliet.hear("type='subscribe'");
         juliet.ask(&format!("<presence to='{user}@localhost' type='subscribed'/>"), "subscription='from'");
@@ -341,7 +244,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     assert!(!host.run(&["user", "del", "romeo", "--yes"]).status.success(), "it is gone");
     host.good(&["store", "check"]);
     host.start("epoll");
-    let mut juliet = Client::plain(&host, "juliet");
+    let mut juliet = host.client("juliet");
     let after = juliet.roster("v");
     for gone in ["tybalt", "romeo", "nurse"] {
         assert!(after.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {after}");
@@ -374,7 +277,7 @@ fn knob_becomes(host: &Host, key: &str, value: &str) {
 fn a_knob_is_felt_by_who_is_connected(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     host.start(driver);
-    let (mut romeo, mut juliet) = (Client::plain(&host, "romeo"), Client::tls(&host, "juliet"));
+    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
     for (key, value) in [
         ("turn_events_max", "8"),
         ("turn_others_max", "1"),
@@ -468,7 +371,7 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
 fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     let mut host = Host::new(&["romeo"]);
     host.start(driver);
-    let mut romeo = Client::plain(&host, "romeo");
+    let mut romeo = host.client("romeo");
     let waits = |host: &Host| host.session("romeo@localhost")["outbound_bytes"].as_u64().expect("bytes");
     let fill = |host: &Host| {
         let text = "x".repeat(8_000);
@@ -497,7 +400,7 @@ fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
     assert_eq!(host.good(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
     assert_eq!(host.run(&["ctl", "mailbox", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
-    let back = Client::plain(&host, "romeo");
+    let back = host.client("romeo");
     assert_eq!(
         host.run(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]).status.code(),
         Some(1),

@@ -1,20 +1,13 @@
 //! `throng ctl profile` against `throng serve` under load, as processes, on both drivers.
 
 mod support;
-#[path = "support/uring.rs"]
-mod uring;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Server, THRONG, good, read, throng};
-use crate::uring::has_uring;
-
-fn folder(server: &Server) -> String {
-    server.data.path().join("data").to_str().expect("a plain path").to_owned()
-}
+use crate::support::{Server, THRONG, good, has_uring, read, until};
 
 /// A load that takes some seconds, and where its result goes.
 fn load(server: &Server) -> (Child, std::path::PathBuf) {
@@ -26,7 +19,7 @@ fn load(server: &Server) -> (Child, std::path::PathBuf) {
 }
 
 fn profile_of(what: &str, server: &Server, further: &[&str]) -> std::process::Output {
-    throng(&[&["ctl", "profile", what, "--data", &folder(server)], further].concat())
+    server.ctl(&[&["profile", what], further].concat())
 }
 
 fn profile(server: &Server, further: &[&str]) -> std::process::Output {
@@ -168,14 +161,14 @@ fn a_picture_shows_threads_and_one_profile_runs_at_a_time() {
     let server = Server::start_with(&[]);
     let svg = server.data.path().join("cpu.svg");
     let (mut load, _) = load(&server);
-    let first = Command::new(THRONG)
-        .args(["ctl", "profile", "cpu", "--data", &folder(&server), "--seconds", "3", "--hz", "500", "--out"])
+    let first = server
+        .command(&["ctl", "profile", "cpu", "--seconds", "3", "--hz", "500"])
+        .arg("--out")
         .arg(&svg)
-        .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    std::thread::sleep(std::time::Duration::from_millis(1_000));
+    until("the first has begun", || server.task("profile").is_some());
     let second = profile(&server, &["--seconds", "1", "--json"]);
     assert_eq!(second.status.code(), Some(1), "{second:?}");
     assert!(String::from_utf8_lossy(&second.stderr).contains("another profile is under way"), "{second:?}");

@@ -4,39 +4,16 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Server, THRONG, good, read, throng};
+use crate::support::{Server, THRONG, good, throng, until};
 
-const LONG: Duration = Duration::from_secs(60);
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// Where the server's HTTP is, as its log says.
 fn http(server: &Server) -> String {
-    let mut found = None;
-    until(|| {
-        let log = read(&server.data.path().join("out"));
-        let line = log.lines().find(|line| line.contains("the operator's HTTP is served"));
-        found = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
-        found.is_some()
-    });
-    format!("http://{}", found.expect("just found"))
-}
-
-fn recorder(server: &Server) -> PathBuf {
-    server.data.path().join("data/recorder")
-}
-
-fn until(mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    format!("http://{}", server.http())
 }
 
 fn sar(from: &str, further: &[&str]) -> Output {
@@ -60,10 +37,10 @@ fn times(output: &Output) -> Vec<String> {
 #[test]
 fn a_time_is_told_alike_by_folder_and_port() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
-    let (url, folder) = (http(&server), recorder(&server));
-    let folder = folder.to_str().expect("a plain path");
+    let (url, folder) = (http(&server), format!("{}/recorder", server.folder()));
+    let folder = &*folder;
     let mut seen = Vec::new();
-    until(|| {
+    until("samples", || {
         seen = times(&sar(folder, &["--json", "cpu"]));
         seen.len() >= 8
     });
@@ -97,7 +74,7 @@ fn a_recording_in_memory_only_is_read_by_the_port() {
     std::fs::write(data.path().join("data/recorder"), "").expect("a file");
     let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0"]);
     let url = http(&server);
-    until(|| times(&sar(&url, &["--json", "cpu", "shard"])).len() >= 3);
+    until("samples", || times(&sar(&url, &["--json", "cpu", "shard"])).len() >= 3);
     let followed = sar(&url, &["--follow", "--json", "-n", "3", "shard.turns"]);
     good(&followed);
     assert_eq!(times(&followed).len(), 3, "{}", said(&followed));
@@ -107,7 +84,7 @@ fn a_recording_in_memory_only_is_read_by_the_port() {
 fn whoever_follows_is_told_when_the_server_goes_away() {
     let mut server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
     let url = http(&server);
-    until(|| times(&sar(&url, &["--json", "cpu"])).len() >= 2);
+    until("samples", || times(&sar(&url, &["--json", "cpu"])).len() >= 2);
     let mut follower = Command::new(THRONG)
         .args(["sar", "--follow", "--json", "shard.turns", "--from", &url])
         .stdin(Stdio::null())
@@ -140,7 +117,7 @@ fn a_token_is_asked_for_and_what_is_wrong_is_said() {
     let [token, wrong, odd] = [&token, &wrong, &odd].map(|path| path.to_str().expect("a plain path").to_owned());
     let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0", "--admin-http-token", &token]);
     let url = http(&server);
-    until(|| times(&sar(&url, &["--json", "cpu", "--token-file", &token])).len() >= 2);
+    until("samples", || times(&sar(&url, &["--json", "cpu", "--token-file", &token])).len() >= 2);
     // A silent port, and one that speaks something else.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -5,19 +5,18 @@
 //! The server plants what `PLANTED_STALLS` says, which only builds with debug assertions know.
 #![cfg(debug_assertions)]
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod support;
+
+use std::io::{ErrorKind, Write};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use serde_json::Value;
 
-const THRONG: &str = env!("CARGO_BIN_EXE_throng");
-const PASSWORD: &str = "pencil";
+use crate::support::{Client, PASSWORD, Server, has_uring};
+
 /// As long as it may take on a machine that has other things to do.
 const LONG: Duration = Duration::from_secs(80);
 
@@ -27,144 +26,48 @@ struct Kill(Child);
 impl Drop for Kill {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        // Not for ever: a process with a thread that somebody traces does not end.
-        let end = Instant::now() + LONG;
-        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let _ = self.0.wait();
     }
 }
 
-/// A server with what is planted.
-struct Host {
-    // The process first, then its folder.
-    child: Kill,
-    plain: SocketAddr,
-    http: SocketAddr,
-    folder: tempfile::TempDir,
+/// A server with what is planted. None if this host has not the driver.
+fn planted(driver: &str, stalls: &str) -> Option<Server> {
+    let has = driver != "uring" || has_uring();
+    let flags = ["--driver", driver, "--admin-http", "127.0.0.1:0"];
+    has.then(|| Server::start_planted(tempfile::tempdir().expect("a folder"), stalls, &flags))
 }
 
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
+/// A client of which little is kept when it does not read.
+fn client(server: &Server, user: &str) -> Client {
+    server.add(&[user]);
+    let mut client = Client::connect_with_little_room(&server.plain).log_in(user, PASSWORD, "r");
+    client.ask("<presence/>", "<presence");
+    client
 }
 
-impl Host {
-    /// None if this host has not the driver.
-    fn start(driver: &str, plant: &str) -> Option<Host> {
-        let folder = tempfile::tempdir().expect("a folder");
-        for user in ["romeo", "juliet"] {
-            let added = Command::new(THRONG)
-                .args(["user", "add", user, "--password", PASSWORD, "--data"])
-                .arg(folder.path())
-                .output()
-                .expect("throng runs");
-            assert!(added.status.success(), "{added:?}");
-        }
-        let out = folder.path().join("out");
-        let log = std::fs::File::create(&out).expect("a file");
-        let child = Command::new(THRONG)
-            .args(["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth", "--shards", "2"])
-            .args(["--admin-http", "127.0.0.1:0", "--driver", driver, "--data"])
-            .arg(folder.path())
-            .env("PLANTED_STALLS", plant)
-            .stdout(log.try_clone().expect("a file"))
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("throng starts");
-        let mut child = Kill(child);
-        let end = Instant::now() + LONG;
-        loop {
-            let said = read(&out);
-            let address = |of: &str| {
-                let line = said.lines().find(|line| line.contains(of))?;
-                line.split(|c: char| c.is_whitespace() || c == '=').find_map(|word| word.parse().ok())
-            };
-            if let (true, Some(plain), Some(http)) =
-                (said.contains("Next:"), address("STARTTLS"), address("operator's HTTP is served"))
-            {
-                return Some(Host { child, plain, http, folder });
-            }
-            if child.0.try_wait().expect("a child").is_some() && driver == "uring" && said.contains("io_uring") {
-                println!("not tested: {said}");
-                return None;
-            }
-            assert!(Instant::now() < end, "throng did not start: {said}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn ctl(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(THRONG);
-        command.arg("ctl").args(arguments).arg("--data").arg(self.folder.path()).stdin(Stdio::null());
-        command
-    }
-
+impl Server {
     /// What the operator's HTTP answers.
-    fn get(&self, path: &str) -> Value {
-        let mut stream = TcpStream::connect(self.http).expect("a connection");
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    fn told(&self, path: &str) -> Value {
+        let body = self.get(path);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
     /// `throng ctl profile wait` over a second.
     fn profile(&self) -> Value {
-        let output = self.ctl(&["profile", "wait", "--seconds", "1", "--json"]).output().expect("throng runs");
+        let output = self.ctl(&["profile", "wait", "--seconds", "1", "--json"]);
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 }
 
-/// A client, bound, of which little is kept when it does not read.
-struct Client {
-    stream: TcpStream,
-    said: String,
-}
-
 impl Client {
-    fn bound(host: &Host, user: &str) -> Client {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-        socket.set_recv_buffer_size(4_096).expect("a size");
-        socket.connect(&host.plain.into()).expect("a connection");
-        let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        let mut client = Client { stream, said: String::new() };
-        let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
-                      xmlns:stream='http://etherx.jabber.org/streams'>";
-        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{PASSWORD}"));
-        client.ask(header, "</stream:features>");
-        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
-        client.ask(&auth, "<success");
-        client.ask(header, "</stream:features>");
-        let bind = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>\
-                    <resource>r</resource></bind></iq>";
-        client.ask(bind, "</iq>");
-        client.ask("<presence/>", "<presence");
-        client
-    }
-
-    fn ask(&mut self, xml: &str, until: &str) {
-        self.stream.write_all(xml.as_bytes()).expect("sent");
-        let mut buffer = [0; 4096];
-        while !self.said.contains(until) {
-            let count = self.stream.read(&mut buffer).unwrap_or_else(|error| panic!("{error}; said: {}", self.said));
-            assert!(count > 0, "the connection ended before {until}: {}", self.said);
-            self.said += &String::from_utf8_lossy(&buffer[..count]);
-        }
-        self.said.clear();
-    }
-
     /// Sends as much as the server takes at once; false if it takes nothing now.
     fn send_if_taken(&mut self, xml: &str) -> bool {
-        self.stream.set_nonblocking(true).expect("a mode");
+        self.socket.set_nonblocking(true).expect("a mode");
         let mut rest = xml.as_bytes();
         let mut begun = false;
         while !rest.is_empty() {
-            match self.stream.write(rest) {
+            match self.socket.write(rest) {
                 Ok(count) => (rest, begun) = (&rest[count..], true),
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !begun => return false,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
@@ -192,17 +95,17 @@ fn has_all(text: &str, parts: &[&str]) -> bool {
 }
 
 /// Waits until all have named it; `meanwhile` is called again and again.
-fn named(host: &Host, planted: Instant, by: &Named<'_>, mut meanwhile: impl FnMut()) {
+fn named(host: &Server, planted: Instant, by: &Named<'_>, mut meanwhile: impl FnMut()) {
     let mut when: [Option<Duration>; 4] = [None; 4];
     let mut last = [Value::Null, Value::Null];
     while when.contains(&None) {
         meanwhile();
-        let log = read(&host.folder.path().join("out"));
-        let panel = host.get("/api/now");
+        let log = host.log();
+        let panel = host.told("/api/now");
         let said = |wrong: &Value| {
             format!("{} {}", wrong["what"].as_str().unwrap_or(""), wrong["text"].as_str().unwrap_or(""))
         };
-        let marks = host.get("/api/series?pick=cpu.user");
+        let marks = host.told("/api/series?pick=cpu.user");
         let seen = [
             log.lines().any(|line| line.contains("backlog") && has_all(line, by.log)),
             panel["wrong"].as_array().expect("a list").iter().any(|wrong| has_all(&said(wrong), by.panel)),
@@ -241,7 +144,7 @@ fn stuck(profile: &Value, what: &str, text: &str) -> bool {
 }
 
 fn a_sleeping_shard_is_named(driver: &str) {
-    let Some(host) = Host::start(driver, "sleep-shard=1:100s@3s") else { return };
+    let Some(host) = planted(driver, "sleep-shard=1:100s@3s") else { return };
     let planted = Instant::now() + Duration::from_secs(3);
     std::thread::sleep(Duration::from_secs(3));
     let by = Named {
@@ -251,7 +154,7 @@ fn a_sleeping_shard_is_named(driver: &str) {
         profile: &|profile| stuck(profile, "shard-1", "at no known place"),
     };
     named(&host, planted, &by, || {});
-    let healthy = host.get("/api/now");
+    let healthy = host.told("/api/now");
     let others = healthy["wrong"].as_array().expect("a list").iter().filter(|wrong| wrong["what"] == "shard 0").count();
     assert_eq!(others, 0, "the other one turns: {healthy}");
 }
@@ -303,10 +206,8 @@ impl Drop for Tracer {
 /// Of a shard that stands outside of any place the kernel says why: here somebody traces it.
 #[test]
 fn a_shard_that_a_tracer_has_stopped_is_named_so() {
-    let host = Host::start("epoll", "").expect("epoll is everywhere");
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", host.child.0.id())).expect("threads");
-    let mut tasks = tasks.map(|task| task.expect("a thread").path());
-    let task = tasks.find(|task| read(&task.join("comm")).trim() == "shard-0").expect("it runs");
+    let host = planted("epoll", "").expect("epoll is everywhere");
+    let task = host.task("shard-0").expect("it runs");
     let tid = task.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
     let _tracer = match Tracer::start(tid) {
         Ok(tracer) => tracer,
@@ -324,8 +225,9 @@ fn a_shard_that_a_tracer_has_stopped_is_named_so() {
 
 #[test]
 fn slow_syncs_are_named() {
-    let host = Host::start("auto", "sync-ms=200").expect("there is a driver");
-    let mut romeo = Client::bound(&host, "romeo");
+    let host = planted("auto", "sync-ms=200").expect("there is a driver");
+    let mut romeo = client(&host, "romeo");
+    host.add(&["juliet"]);
     let planted = Instant::now();
     let by = Named {
         log: &["queue=\"store\"", "owner=throng-commit", "a sync of the journal takes 2"],
@@ -351,13 +253,13 @@ fn slow_syncs_are_named() {
 }
 
 /// Sends until nothing more is taken for juliet: the kernel takes some megabytes first. Since when that is so.
-fn fill(host: &Host, romeo: &mut Client, message: &str) -> Instant {
+fn fill(host: &Server, romeo: &mut Client, message: &str) -> Instant {
     let end = Instant::now() + LONG;
     let (mut before, mut since, mut looks) = (None, Instant::now(), 0);
     while looks < 3 {
         (0..50).for_each(|_| _ = romeo.send_if_taken(message));
         std::thread::sleep(Duration::from_millis(200));
-        let output = host.ctl(&["sessions", "juliet@localhost", "--json"]).output().expect("throng runs");
+        let output = host.ctl(&["sessions", "juliet@localhost", "--json"]);
         let row: Value = serde_json::from_slice(&output.stdout).expect("one session");
         let waits = row["outbound_bytes"].as_u64().filter(|bytes| *bytes > 64 << 10);
         match waits.is_some() && waits == before {
@@ -371,11 +273,11 @@ fn fill(host: &Host, romeo: &mut Client, message: &str) -> Instant {
 }
 
 fn a_client_that_does_not_read_is_named(driver: &str) {
-    let Some(host) = Host::start(driver, "") else { return };
-    let (mut romeo, juliet) = (Client::bound(&host, "romeo"), Client::bound(&host, "juliet"));
+    let Some(host) = planted(driver, "") else { return };
+    let (mut romeo, juliet) = (client(&host, "romeo"), client(&host, "juliet"));
     let message = format!("<message type='chat' to='juliet@localhost'><body>{}</body></message>", "x".repeat(8_000));
     let planted = fill(&host, &mut romeo, &message);
-    let peer = juliet.stream.local_addr().expect("an address").to_string();
+    let peer = juliet.address();
     let by = Named {
         log: &[
             "queue=\"connection\"",
@@ -394,7 +296,7 @@ fn a_client_that_does_not_read_is_named(driver: &str) {
         },
     };
     named(&host, planted, &by, || {});
-    let log = read(&host.folder.path().join("out"));
+    let log = host.log();
     let mailbox =
         |line: &str| has_all(line, &["backlog", "queue=\"mailbox\"", "owner=juliet@localhost ", "unit=\"messages\""]);
     romeo.send_if_taken(&message);
@@ -413,11 +315,12 @@ fn a_client_that_does_not_read_is_named_on_io_uring() {
 
 #[test]
 fn a_lock_that_is_held_is_named_with_its_holder_and_who_waits() {
-    let host = Host::start("auto", "hold-lock=knobs:100s@3s").expect("there is a driver");
+    let host = planted("auto", "hold-lock=knobs:100s@3s").expect("there is a driver");
     let planted = Instant::now() + Duration::from_secs(3);
     std::thread::sleep(Duration::from_millis(3_500));
     // One of the control socket's own threads waits for it: others answer nevertheless.
-    let set = host.ctl(&["knob", "set", "log_level", "debug"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut set = host.command(&["ctl", "knob", "set", "log_level", "debug"]);
+    let set = set.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _waits = Kill(set.expect("throng runs"));
     let by = Named {
         log: &["queue=\"lock knobs\"", "owner=plant", "unit=\"threads\"", "it has kept waiting: "],
@@ -429,6 +332,6 @@ fn a_lock_that_is_held_is_named_with_its_holder_and_who_waits() {
         },
     };
     named(&host, planted, &by, || {});
-    let listed = host.ctl(&["knob", "list"]).output().expect("throng runs");
+    let listed = host.ctl(&["knob", "list"]);
     assert!(listed.status.success(), "who only looks waits for nobody: {listed:?}");
 }

@@ -1,83 +1,18 @@
 //! `throng ctl trace` against `throng serve`, as processes, on both drivers.
 
 mod support;
-#[path = "support/uring.rs"]
-mod uring;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Server, THRONG, good, read, throng};
-use crate::uring::has_uring;
+use crate::support::{Server, good, has_uring, throng, until};
 
-/// For what must come.
-const LONG: Duration = Duration::from_secs(40);
 /// What must not be seen of a stanza.
 const SECRET: &str = "it-is-the-east-and-juliet-is-the-sun";
-
-fn folder(server: &Server) -> String {
-    server.data.path().join("data").to_str().expect("a plain path").to_owned()
-}
-
-fn ctl(server: &Server, arguments: &[&str]) -> std::process::Output {
-    throng(&[&["ctl"], arguments, &["--data", &folder(server)]].concat())
-}
-
-/// A client with a bound resource.
-struct Client {
-    stream: TcpStream,
-    said: String,
-}
-
-impl Client {
-    fn new(server: &Server, user: &str, resource: &str) -> Client {
-        let stream = TcpStream::connect(&server.plain).expect("a connection");
-        stream.set_read_timeout(Some(LONG)).expect("a time-out");
-        let mut client = Client { stream, said: String::new() };
-        let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
-                      xmlns:stream='http://etherx.jabber.org/streams'>";
-        let plain = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0pencil"));
-        client.ask(header, "</stream:features>");
-        client.ask(
-            &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"),
-            "<success",
-        );
-        client.ask(header, "</stream:features>");
-        let bind = format!(
-            "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"
-        );
-        client.ask(&bind, "</iq>");
-        client
-    }
-
-    fn send(&mut self, xml: &str) {
-        self.stream.write_all(xml.as_bytes()).expect("sent");
-    }
-
-    /// Reads up to what is waited for; all of it.
-    fn hear(&mut self, what: &str) -> String {
-        let mut buffer = [0; 65_536];
-        loop {
-            if let Some(at) = self.said.find(what) {
-                return self.said.drain(..at + what.len()).collect();
-            }
-            let count = self.stream.read(&mut buffer).expect("something");
-            assert!(count > 0, "closed before {what}: {}", self.said);
-            self.said.push_str(std::str::from_utf8(&buffer[..count]).expect("text"));
-        }
-    }
-
-    fn ask(&mut self, xml: &str, answer: &str) -> String {
-        self.send(xml);
-        self.hear(answer)
-    }
-}
 
 /// A trace under way.
 struct Trace {
@@ -97,15 +32,14 @@ impl Trace {
     /// Begun, as the server's events say.
     fn begin(server: &Server, jid: &str, further: &[&str]) -> Trace {
         let before = events(server, "begins").len();
-        let mut child = Command::new(THRONG)
-            .args(["ctl", "trace", "--jid", jid, "--json", "--data", &folder(server)])
+        let mut child = server
+            .command(&["ctl", "trace", "--jid", jid, "--json"])
             .args(further)
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        until(|| events(server, "begins").len() > before);
+        until("a trace begins", || events(server, "begins").len() > before);
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
         Trace { child, out, lines: Vec::new() }
     }
@@ -139,31 +73,17 @@ impl Trace {
     }
 }
 
-fn until(mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Lines of the events that say this of a trace.
 fn events(server: &Server, what: &str) -> Vec<String> {
-    let list = String::from_utf8(ctl(server, &["knob", "list"]).stdout).expect("text");
+    let list = String::from_utf8(server.ctl(&["knob", "list"]).stdout).expect("text");
     let of_traces = list.lines().filter(|line| line.contains("a trace of ") && line.contains(what));
     of_traces.map(str::to_owned).collect()
 }
 
-fn add(server: &Server, users: &[&str]) {
-    for user in users {
-        good(&throng(&["user", "add", user, "--password", "pencil", "--data", &folder(server)]));
-    }
-}
-
 fn shows_withholds_and_tells(driver: &str) {
     let server = Server::start_with(&["--driver", driver, "--admin-http", "off"]);
-    add(&server, &["romeo", "juliet"]);
-    let (mut romeo, mut juliet) = (Client::new(&server, "romeo", "orchard"), Client::new(&server, "juliet", "balcony"));
+    server.add(&["romeo", "juliet"]);
+    let (mut romeo, mut juliet) = (server.client("romeo", "orchard"), server.client("juliet", "balcony"));
     juliet.ask("<enable xmlns='urn:xmpp:sm:3' resume='true'/>", "<enabled");
     juliet.ask("<presence/>", "<presence");
     let mut trace = Trace::begin(&server, "juliet@localhost", &["--seconds", "60"]);
@@ -199,19 +119,18 @@ fn shows_withholds_and_tells(driver: &str) {
     assert!(begun[1].ends_with("a trace of romeo@localhost/orchard begins, with bodies (control socket)"), "{begun:?}");
     let ended = events(&server, "has ended");
     assert!(ended[0].contains("a trace of juliet@localhost has ended, "), "{ended:?}");
-    let log = read(&server.data.path().join("out"));
+    let log = server.log();
     assert!(
         log.contains("a trace of a user's stanzas begins by=\"control socket\" jid=juliet@localhost bodies=false"),
         "{log}"
     );
     assert!(log.contains("a trace of a user's stanzas has ended by=\"control socket\" jid=juliet@localhost"), "{log}");
-    let status = ctl(&server, &["status", "--json"]);
+    let status = server.ctl(&["status", "--json"]);
     let status = String::from_utf8(status.stdout).expect("text");
     assert!(!log.contains(SECRET) && !status.contains(SECRET));
-    let recorder = server.data.path().join("data/recorder");
-    let recorder = recorder.to_str().expect("a plain path");
-    until(|| {
-        let told = throng(&["sar", "--from", recorder, "--json", "cpu"]);
+    let recorder = format!("{}/recorder", server.folder());
+    until("four marks", || {
+        let told = throng(&["sar", "--from", &recorder, "--json", "cpu"]);
         let told = String::from_utf8(told.stdout).expect("text");
         let marks = told.lines().filter(|line| line.contains("\"mark\":\"trace\"")).count();
         assert!(!told.contains(SECRET));
@@ -231,7 +150,6 @@ fn a_trace_shows_withholds_and_is_told_on_io_uring() {
     }
 }
 
-/// A kernel or container without io_uring says so.
 #[test]
 fn bad_addresses_and_times_are_refused_and_the_server_lives_on() {
     let server = Server::start_with(&["--admin-http", "off"]);
@@ -248,31 +166,31 @@ fn bad_addresses_and_times_are_refused_and_the_server_lives_on() {
         &long,
     ];
     for jid in wrong {
-        let refused = ctl(&server, &["trace", "--jid", jid, "--seconds", "1"]);
+        let refused = server.ctl(&["trace", "--jid", jid, "--seconds", "1"]);
         assert_eq!(refused.status.code(), Some(2), "{jid:?}: {refused:?}");
         assert!(!refused.stderr.contains(&0x1b) && !refused.stderr.contains(&7), "{refused:?}");
     }
     for seconds in ["0", "-1", "3601", "x"] {
-        assert_eq!(ctl(&server, &["trace", "--jid", "juliet", "--seconds", seconds]).status.code(), Some(2));
+        assert_eq!(server.ctl(&["trace", "--jid", "juliet", "--seconds", seconds]).status.code(), Some(2));
     }
     // Whoever is not there may come; a name that is like another's is nobody's.
-    let quiet = ctl(&server, &["trace", "--jid", "Nobody@LocalHost", "--seconds", "1"]);
+    let quiet = server.ctl(&["trace", "--jid", "Nobody@LocalHost", "--seconds", "1"]);
     good(&quiet);
     let said = String::from_utf8_lossy(&quiet.stderr).into_owned();
     assert!(said.contains("nobody@localhost for 1 s, 0 sessions now") && said.ends_with("0 stanzas\n"), "{said}");
     let most: Vec<Trace> = (0..4).map(|_| Trace::begin(&server, "juliet", &["--seconds", "60"])).collect();
-    let fifth = ctl(&server, &["trace", "--jid", "juliet", "--seconds", "1"]);
+    let fifth = server.ctl(&["trace", "--jid", "juliet", "--seconds", "1"]);
     assert_eq!(fifth.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&fifth.stderr).contains("4 traces are under way"), "{fifth:?}");
     most.into_iter().for_each(|trace| drop(trace.end()));
-    good(&ctl(&server, &["status"]));
+    good(&server.ctl(&["status"]));
 }
 
 #[test]
 fn a_flood_is_counted_every_message_arrives_and_an_abandoned_trace_ends() {
     let server = Server::start_with(&["--admin-http", "off"]);
-    add(&server, &["romeo", "juliet"]);
-    let (mut romeo, mut juliet) = (Client::new(&server, "romeo", "orchard"), Client::new(&server, "juliet", "balcony"));
+    server.add(&["romeo", "juliet"]);
+    let (mut romeo, mut juliet) = (server.client("romeo", "orchard"), server.client("juliet", "balcony"));
     juliet.ask("<presence/>", "<presence");
     let trace = Trace::begin(&server, "juliet@localhost/balcony", &["--seconds", "60"]);
     // Nobody fetches for a while.
@@ -295,7 +213,7 @@ fn a_flood_is_counted_every_message_arrives_and_an_abandoned_trace_ends() {
     let mut trace = Trace::begin(&server, "romeo@localhost", &["--seconds", "600"]);
     trace.child.kill().expect("it runs");
     let began = Instant::now();
-    until(|| events(&server, "a trace of romeo@localhost has ended").len() == 1);
+    until("an end", || events(&server, "a trace of romeo@localhost has ended").len() == 1);
     assert!(began.elapsed() > Duration::from_secs(5), "it may be fetched from for ten seconds");
-    assert!(read(&server.data.path().join("out")).contains("abandoned=true"));
+    assert!(server.log().contains("abandoned=true"));
 }

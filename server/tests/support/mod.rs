@@ -1,11 +1,22 @@
-//! A server as a process, and the program's commands, for tests that run `throng load` against `throng serve`.
+//! A server as a process, its clients, and the program's commands.
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
-use std::path::Path;
+mod client;
+mod uring;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use client::Client;
+pub(crate) use uring::has_uring;
+
 pub(crate) const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// Of accounts that [`Server::add`] makes.
+pub(crate) const PASSWORD: &str = "pencil";
 
 /// A server with fifty accounts, ended when dropped.
 pub(crate) struct Server {
@@ -30,6 +41,11 @@ impl Server {
 
     /// The same in a folder with something in it; the server's own is `data` in it.
     pub(crate) fn start_in(data: tempfile::TempDir, further: &[&str]) -> Server {
+        Server::start_planted(data, "", further)
+    }
+
+    /// The same with stalls planted (`throng::plant`).
+    pub(crate) fn start_planted(data: tempfile::TempDir, stalls: &str, further: &[&str]) -> Server {
         let folder = data.path().join("data");
         let csv = data.path().join("users.csv");
         let csv = csv.to_str().expect("a plain path");
@@ -41,6 +57,7 @@ impl Server {
             .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
             .args(["--shards", "2", "--open-registration", "--registrations-hourly-max", "1000"])
             .args(further)
+            .envs((!stalls.is_empty()).then_some(("PLANTED_STALLS", stalls)))
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
             .stdin(Stdio::null())
@@ -64,6 +81,81 @@ impl Server {
             }
         }
         server
+    }
+
+    /// Its data folder.
+    pub(crate) fn folder(&self) -> String {
+        self.data.path().join("data").to_str().expect("a plain path").to_owned()
+    }
+
+    /// The folder of a thread of this name in `/proc`, if it has one.
+    pub(crate) fn task(&self, name: &str) -> Option<PathBuf> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads");
+        let mut tasks = tasks.filter_map(|task| Some(task.ok()?.path()));
+        tasks.find(|task| read(&task.join("comm")).trim() == name)
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        read(&self.data.path().join("out"))
+    }
+
+    /// A command on its data folder.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(THRONG);
+        command.args(arguments).args(["--data", &self.folder()]).stdin(Stdio::null());
+        command
+    }
+
+    /// `throng ctl`.
+    pub(crate) fn ctl(&self, arguments: &[&str]) -> Output {
+        self.command(&[&["ctl"], arguments].concat()).output().expect("throng runs")
+    }
+
+    /// Makes accounts.
+    pub(crate) fn add(&self, users: &[&str]) {
+        for user in users {
+            good(&self.command(&["user", "add", user, "--password", PASSWORD]).output().expect("throng runs"));
+        }
+    }
+
+    /// A client of one of these accounts.
+    pub(crate) fn client(&self, user: &str, resource: &str) -> Client {
+        Client::connect(&self.plain).log_in(user, PASSWORD, resource)
+    }
+
+    /// Where the operator's HTTP is, as the log says.
+    pub(crate) fn http(&self) -> String {
+        let mut found = None;
+        until("the operator's HTTP", || {
+            let log = self.log();
+            let line = log.lines().find(|line| line.contains("the operator's HTTP is served"));
+            found = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
+            found.is_some()
+        });
+        found.expect("just found")
+    }
+
+    /// What the operator's HTTP answers.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.http()).expect("a connection");
+        stream.set_read_timeout(Some(WAIT)).expect("a time-out");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    }
+}
+
+/// Longest wait on a machine that has other things to do.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Waits until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + WAIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within {WAIT:?}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
