@@ -1,81 +1,58 @@
 //! `throng top` against `throng serve` under a skewed load, as processes, on both drivers; and on a terminal, with keys.
 
 mod support;
-#[path = "support/uring.rs"]
-mod uring;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use throng::top::terminal::Taken;
 
-use crate::support::{Server, THRONG, good, throng};
-use crate::uring::has_uring;
+use crate::support::{Server, THRONG, good, has_uring, throng, until};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn folder(server: &Server) -> String {
-    server.data.path().join("data").to_str().expect("a plain path").to_owned()
-}
-
 fn top(server: &Server, further: &[&str]) -> std::process::Output {
-    throng(&[&["top", "--data", &folder(server)], further].concat())
+    server.command(&[&["top"], further].concat()).output().expect("throng runs")
 }
 
 /// Three users who send to themselves: one much, one some, one little.
-struct Load(Vec<Child>);
+struct Load(Arc<AtomicBool>, Vec<JoinHandle<()>>);
 
 impl Drop for Load {
     fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.0.store(true, Ordering::Relaxed);
+        // One that has failed has said why.
+        self.1.drain(..).for_each(|user| drop(user.join()));
     }
 }
 
 impl Load {
     fn start(server: &Server) -> Load {
+        let users = [("much", 5), ("some", 50), ("little", 500)];
+        server.add(&users.map(|(user, _)| user));
+        let stop = Arc::new(AtomicBool::new(false));
         let talk = |(user, every_ms): (&str, u64)| {
-            good(&throng(&["user", "add", user, "--password", "pencil", "--data", &folder(server)]));
-            Command::new("python3")
-                .args(["-c", TALK, &server.plain, user, "pencil", &every_ms.to_string()])
-                .stdin(Stdio::null())
-                .spawn()
-                .expect("python runs")
+            let (stop, mut client) = (stop.clone(), server.client(user, "r"));
+            let message = format!("<message to='{user}@localhost/r'><body>{}</body></message>", "x".repeat(100));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    client.ask(&message, "</message>");
+                    std::thread::sleep(Duration::from_millis(every_ms));
+                }
+            })
         };
-        Load([("much", 5), ("some", 50), ("little", 500)].map(talk).into())
+        let talking = users.map(talk).into();
+        Load(stop, talking)
     }
 }
-
-/// Sends a message to itself every so many milliseconds, and reads what comes.
-const TALK: &str = r#"
-import base64, socket, sys, threading, time
-address, user, password, every = sys.argv[1:]
-host, port = address.rsplit(":", 1)
-s = socket.create_connection((host, int(port)))
-said = b""
-def hear(what):
-    global said
-    while what not in said:
-        said += s.recv(65536) or sys.exit("closed: " + said.decode())
-    said = said[said.index(what) + len(what):]
-header = b"<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
-plain = base64.b64encode(b"\0" + user.encode() + b"\0" + password.encode())
-s.sendall(header); hear(b"</stream:features>")
-s.sendall(b"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>" + plain + b"</auth>"); hear(b"<success")
-s.sendall(header); hear(b"</stream:features>")
-s.sendall(b"<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>"); hear(b"</iq>")
-def drain():
-    while s.recv(65536):
-        pass
-threading.Thread(target=drain, daemon=True).start()
-while True:
-    s.sendall(b"<message to='" + user.encode() + b"@localhost/r'><body>" + b"x" * 100 + b"</body></message>")
-    time.sleep(int(every) / 1000)
-"#;
 
 fn object(output: &std::process::Output) -> Value {
     good(output);
@@ -186,14 +163,16 @@ impl Screen {
         }
     }
 
-    /// Reads on until this comes, from where the last one was.
-    fn wait(&mut self, what: &str) {
+    /// Reads on until this comes, from where the last one was; what came before it.
+    fn wait(&mut self, what: &str) -> String {
         let end = Instant::now() + LONG;
         while !self.shown.contains(what) {
             self.read(end, &what);
         }
-        let at = self.shown.find(what).expect("it is there") + what.len();
-        self.shown.drain(..at);
+        let at = self.shown.find(what).expect("it is there");
+        let before = self.shown[..at].to_owned();
+        self.shown.drain(..at + what.len());
+        before
     }
 
     /// Reads on until one of these stands on the screen.
@@ -211,16 +190,23 @@ impl Screen {
     /// The terminal is as it was: what was on it is back, the cursor, lines and echo are on.
     fn is_restored(&mut self, code: i32) {
         self.wait("\u{1b}[?1049l");
-        self.wait(&format!("ENDED WITH {code}"));
+        self.wait("\u{1b}[?25h");
+        self.is_restored_after_it_was_left(code);
+    }
+
+    /// The same when the screen was left already; what came up to the end.
+    fn is_restored_after_it_was_left(&mut self, code: i32) -> String {
+        let before = self.wait(&format!("ENDED WITH {code}"));
         self.wait(" icanon");
         self.wait(" echo ");
+        before
     }
 }
 
 #[test]
 fn a_terminal_shows_takes_keys_and_is_given_back() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
-    let command = format!("{THRONG} top --data {}", folder(&server));
+    let command = format!("{THRONG} top --data {}", server.folder());
     let mut screen = Screen::start(&command);
     screen.wait("\u{1b}[?1049h");
     screen.stands(&["SHARD"]);
@@ -245,10 +231,212 @@ fn a_terminal_shows_takes_keys_and_is_given_back() {
     // A signal from elsewhere.
     let pid = server.data.path().join("pid");
     let shell = format!("sh -c 'echo $$ > {}; exec {command}'", pid.display());
-    let mut screen = Screen::start(&shell);
-    screen.stands(&["SHARD"]);
-    let pid = std::fs::read_to_string(&pid).expect("a number");
-    good(&Command::new("kill").args(["-TERM", pid.trim()]).output().expect("kill runs"));
+    for signal in ["-TERM", "-HUP", "-INT"] {
+        let mut screen = Screen::start(&shell);
+        screen.stands(&["SHARD"]);
+        self::signal(signal, &pid_in(&pid));
+        screen.is_restored(0);
+    }
+}
+
+/// A shell with job control that runs `throng top` as a job, which tells its process here; what it says of it when that has stopped,
+/// and when it was brought back to the foreground.
+fn as_a_job(server: &Server, pid: &std::path::Path) -> String {
+    let top = format!("exec {THRONG} top --data {}", server.folder());
+    let job = format!("sh -c \"echo \\$\\$ > {}; {top}\"", pid.display());
+    format!("set -m; {job}; echo STOPPED WITH $?; stty -a; read go; fg")
+}
+
+/// A signal to a process, or to a process group: that is a minus before its number.
+fn signal(signal: &str, to: &str) {
+    good(&Command::new("kill").args([signal, "--", to]).output().expect("kill runs"));
+}
+
+/// Stopped by the key or by a signal, the terminal is the shell's; in the foreground again, all of the screen is drawn.
+#[test]
+fn it_stops_and_comes_back_as_a_job() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let pid = server.data.path().join("pid");
+    for stopped_by in ["the key", "-TSTP"] {
+        let mut screen = Screen::start(&as_a_job(&server, &pid));
+        screen.stands(&["q quit"]);
+        let process = pid_in(&pid);
+        match stopped_by {
+            "the key" => screen.press("\u{1a}"),
+            by => signal(by, &format!("-{process}")),
+        }
+        screen.wait("\u{1b}[?1049l");
+        screen.wait("\u{1b}[?25h");
+        screen.wait("STOPPED WITH 1");
+        screen.wait(" icanon");
+        screen.wait(" echo ");
+        // What continues it in the background does not take the terminal from the shell.
+        signal("-CONT", &format!("-{process}"));
+        until("it has stopped again", || {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it lives");
+            stat.contains(") T ")
+        });
+        screen.press("\n");
+        screen.wait("\u{1b}[?1049h");
+        screen.stands(&["q quit"]);
+        let shown = screen.terminal.screen().contents();
+        assert!(shown.contains("SHARD") && shown.starts_with("throng ") && !shown.contains("STOPPED"), "{shown}");
+        screen.press("3");
+        screen.stands(&["LENGTH"]);
+        screen.press("q");
+        screen.is_restored(0);
+    }
+}
+
+/// SIGSTOP cannot be caught: when it goes on, the screen is drawn anew over what others have made of it, and keys need no Enter. One
+/// whom no shell can continue does not stop.
+#[test]
+fn it_is_drawn_anew_when_it_goes_on_and_never_stops_for_good() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let pid = server.data.path().join("pid");
+    let exec = format!("exec {THRONG} top --data {}", server.folder());
+    let mut screen = Screen::start(&format!("sh -c 'echo $$ > {}; {exec}'", pid.display()));
+    screen.stands(&["q quit"]);
+    let process = pid_in(&pid);
+    signal("-STOP", &process);
+    let terminal = format!("/proc/{process}/fd/1");
+    good(&Command::new("stty").args(["-F", &terminal, "sane"]).output().expect("stty runs"));
+    std::fs::write(&terminal, "\u{1b}[HOTHERS").expect("it is a terminal");
+    screen.stands(&["OTHERS"]);
+    signal("-CONT", &process);
+    screen.wait("\u{1b}[?1049l");
+    screen.wait("\u{1b}[?1049h");
+    screen.stands(&["q quit"]);
+    let shown = screen.terminal.screen().contents();
+    assert!(shown.starts_with("throng ") && shown.contains("SHARD") && !shown.contains("OTHERS"), "{shown}");
+    screen.press("3");
+    screen.stands(&["LENGTH"]);
+    screen.press("q");
+    screen.is_restored(0);
+
+    // The shell of this one has no job control, and nobody above it is in its session.
+    let mut screen = Screen::start(&format!("{THRONG} top --data {}", server.folder()));
+    screen.stands(&["q quit"]);
+    screen.press("\u{1a}");
+    screen.wait("\u{1b}[?1049l");
+    screen.wait("\u{1b}[?1049h");
+    screen.press("3");
+    screen.stands(&["LENGTH"]);
+    screen.press("q");
+    screen.is_restored(0);
+}
+
+/// Not a test by itself: what [`a_panic_is_told_on_a_terminal_that_is_given_back`] runs on a terminal.
+#[test]
+#[ignore = "run on a terminal by another test"]
+fn panics() {
+    let elsewhere = std::env::var_os("ELSEWHERE").is_some();
+    Taken::with::<()>(|taken| {
+        taken.draw(|frame| frame.render_widget("drawn", frame.area()))?;
+        if elsewhere {
+            std::thread::spawn(|| panic!("on purpose"));
+        }
+        loop {
+            assert!(elsewhere, "on purpose");
+            taken.draw(|frame| frame.render_widget("drawn", frame.area()))?;
+        }
+    })
+    .expect("a terminal");
+}
+
+/// Also when another thread panics than the one that draws: the process ends then, and nothing is drawn any more.
+#[test]
+fn a_panic_is_told_on_a_terminal_that_is_given_back() {
+    let own = std::env::current_exe().expect("a path");
+    for elsewhere in ["", "ELSEWHERE=1 "] {
+        let mut screen = Screen::start(&format!("{elsewhere}{} --ignored --nocapture --exact panics", own.display()));
+        screen.wait("\u{1b}[?1049h");
+        screen.wait("drawn");
+        screen.wait("\u{1b}[?1049l");
+        screen.wait("\u{1b}[?25h");
+        screen.wait("on purpose");
+        let after = screen.is_restored_after_it_was_left(101);
+        assert!(!after.contains("\u{1b}[?25l"), "something is drawn after the end: {after:?}");
+    }
+}
+
+/// Passes requests on to a server's HTTP, but never those for its busiest sessions; its address.
+fn without_busiest(http: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let pass = |mut client: TcpStream, mut server: TcpStream| {
+        let (mut answers, mut back) = (server.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
+        std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+        let mut request = [0; 4_096];
+        // Each comes whole: they are small.
+        while let Ok(count @ 1..) = client.read(&mut request) {
+            if !request.starts_with(b"GET /api/busiest") && server.write_all(&request[..count]).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.expect("a client"), TcpStream::connect(&http).expect("the server"));
+            std::thread::spawn(move || pass(client, server));
+        }
+    });
+    address
+}
+
+/// What is asked of the shards may never be answered: the rest is as new as ever.
+#[test]
+fn who_waits_for_the_busiest_sessions_waits_apart() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let mut screen = Screen::start(&format!("{THRONG} top --from http://{}", without_busiest(server.http())));
+    screen.stands(&["the busiest sessions are being counted"]);
+    // Each second of the server's time up, and when it was shown first.
+    let (mut up, end) = (BTreeMap::new(), Instant::now() + LONG);
+    while up.len() < 6 {
+        screen.read(end, &"a server that grows older");
+        let shown = screen.terminal.screen().contents();
+        if let Some(seconds) = shown.split("  up ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok())
+        {
+            up.entry(seconds).or_insert_with(Instant::now);
+        }
+    }
+    let (first, last) = (up.values().min().expect("six"), up.values().max().expect("six"));
+    assert!(*last - *first < Duration::from_secs(9), "a second is shown each second: {up:?}");
+    screen.press("q");
+    screen.is_restored(0);
+}
+
+/// One question waits for a shard that stands still, two seconds long: neither the screen nor what scripts are told waits with it, and
+/// the shard is marked.
+#[cfg(debug_assertions)]
+#[test]
+fn a_shard_that_stands_still_is_marked_and_holds_nothing_up() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start_planted(folder, "sleep-shard=1:100s@3s", &["--admin-http", "127.0.0.1:0"]);
+    let mut json = server.command(&["top", "--json"]).stdout(Stdio::piped()).spawn().expect("throng runs");
+    let mut lines = BufReader::new(json.stdout.take().expect("a pipe")).lines();
+    // Since the stall: when each second was told, for how long the shard stood then, and the server's time up.
+    let mut told: Vec<(Instant, f64, u64)> = Vec::new();
+    while told.len() < 12 {
+        let line: Value = serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON");
+        let shards = line["second"]["shards"].as_array().expect("shards");
+        let still = |shard: usize| shards[shard]["still_s"].as_f64().expect("seconds");
+        assert_eq!(still(0), 0.0, "the other one turns: {line}");
+        if still(1) > 0.0 {
+            told.push((Instant::now(), still(1), line["uptime_s"].as_u64().expect("seconds")));
+        }
+    }
+    let _ = (json.kill(), json.wait());
+    let slow = told.windows(2).filter(|pair| pair[1].0 - pair[0].0 > Duration::from_millis(1_700)).count();
+    assert!(slow <= 2, "a second is told each second: {told:?}");
+    let ((_, still_first, up_first), (_, still_last, up_last)) = (told[0], told[11]);
+    assert!(still_last - still_first > 9.0 && up_last - up_first > 9, "the state is as new as they are: {told:?}");
+
+    let mut screen = Screen::start(&format!("{THRONG} top --data {}", server.folder()));
+    screen.stands(&[" STILL "]);
+    screen.stands(&["! shard 1 has not turned for "]);
+    screen.press("q");
     screen.is_restored(0);
 }
 
@@ -278,7 +466,7 @@ fn it_ends_with_its_terminal_and_with_a_signal() {
     let pid = server.data.path().join("pid");
     let exec = |further: &str| format!("setsid -w sh -c 'echo $$ > {}; exec {THRONG} top {further}'", pid.display());
     // In a session of its own no SIGHUP comes: only the terminal's end tells.
-    let mut screen = Screen::start(&exec(&format!("--data {}", folder(&server))));
+    let mut screen = Screen::start(&exec(&format!("--data {}", server.folder())));
     screen.wait("SHARD");
     let process = pid_in(&pid);
     drop(screen);
@@ -289,7 +477,7 @@ fn it_ends_with_its_terminal_and_with_a_signal() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let mut waits = Command::new(THRONG).args(["top", "--once", "--from", &from]).spawn().expect("throng runs");
         let _held = silent.accept().expect("it asks");
-        good(&Command::new("kill").args([signal, &waits.id().to_string()]).output().expect("kill runs"));
+        self::signal(signal, &waits.id().to_string());
         is_gone_within_seconds(&waits.id().to_string());
         let _ = waits.wait();
     }
@@ -298,7 +486,7 @@ fn it_ends_with_its_terminal_and_with_a_signal() {
 #[test]
 fn a_server_that_goes_away_is_told() {
     let mut server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
-    let mut screen = Screen::start(&format!("{THRONG} top --data {}", folder(&server)));
+    let mut screen = Screen::start(&format!("{THRONG} top --data {}", server.folder()));
     screen.wait("SHARD");
     server.child.kill().expect("it runs");
     server.child.wait().expect("it ends");

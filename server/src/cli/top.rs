@@ -20,7 +20,7 @@ use crate::top::view::View;
 
 const AFTER: &str = "\
 Shards, queues with a backlog, the busiest sessions, and what is wrong, second by second. Keys: ? explains all, 1-4 and Tab choose \
-what fills the screen, s orders sessions, p pauses, q quits. 80x24 is enough.
+what fills the screen, s orders sessions, p pauses, Ctrl-Z suspends, q quits. 80x24 is enough.
 
 The server of the data folder is asked by its operator's HTTP (admin_http), whose address its control socket tells; another one is \
 named by --from. Sessions are counted only while somebody looks. Rooms are not served yet, so there is no list of busy rooms.

@@ -69,9 +69,11 @@ pub trait Watched: Send + Sync {
 
     /// Connections and mailboxes in which much waits, with their owners.
     fn owed(&self) -> Arc<Vec<Owed>>;
-    /// The busiest sessions, so many at most. Waits for an answer of each shard, which counts while it is asked.
+
+    /// The busiest sessions, so many at most. Waits for an answer of each shard, which counts while it is asked; those that stand still
+    /// (`stuck`) are not asked.
     ///
     /// # Errors
     /// They cannot be asked.
-    fn busiest(&self, most: usize) -> Result<Busiest, Fault>;
+    fn busiest(&self, most: usize, stuck: &[usize]) -> Result<Busiest, Fault>;
 }

@@ -192,8 +192,9 @@ struct Most {
 async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) -> Result<Response, Refused> {
     let Ok(place) = seen.asking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
     let (watched, most) = (seen.watched.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
+    let stuck: Vec<usize> = seen.turns.stuck(Instant::now()).into_iter().map(|(shard, _)| shard).collect();
     let asked = tokio::task::spawn_blocking(move || {
-        let told = watched.busiest(most);
+        let told = watched.busiest(most, &stuck);
         drop(place);
         told
     });

@@ -59,7 +59,7 @@ impl Watched for Told {
         Arc::new(if self.full.load(Ordering::Relaxed) { vec![deaf] } else { Vec::new() })
     }
 
-    fn busiest(&self, most: usize) -> Result<Busiest, Fault> {
+    fn busiest(&self, most: usize, _: &[usize]) -> Result<Busiest, Fault> {
         let session = BusySession { jid: "romeo@localhost/orchard".into(), ..BusySession::default() };
         Ok(Busiest { counted: true, sessions: vec![session; most] })
     }

@@ -31,11 +31,12 @@ impl Watched for Running {
         self.counters().iter().map(|counters| counters.list().into_iter().map(number).collect()).collect()
     }
 
-    fn busiest(&self, most: usize) -> Result<Busiest, Fault> {
+    fn busiest(&self, most: usize, stuck: &[usize]) -> Result<Busiest, Fault> {
         let command = Command::Busiest { most: u32::try_from(most).unwrap_or(u32::MAX) };
-        let asked: Vec<_> = (0..self.shards()).map(|shard| self.put(shard, command.clone(), None)).collect();
+        let turning = (0..self.shards()).filter(|shard| !stuck.contains(shard));
+        let asked: Vec<_> = turning.map(|shard| (shard, self.put(shard, command.clone(), None))).collect();
         let (mut busiest, end) = (Busiest::default(), Instant::now() + BUSIEST_WAIT);
-        for (shard, answer) in asked.into_iter().enumerate() {
+        for (shard, answer) in asked {
             let left = end.saturating_duration_since(Instant::now());
             // A shard that stands still is told of elsewhere; the others have their figures.
             let answer = answer.ok().and_then(|answer| answer.recv_timeout(left).ok());

@@ -51,6 +51,17 @@ impl Order {
     }
 }
 
+/// What comes of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// What is chosen is shown.
+    Show,
+    /// The job stops, as by a signal: the terminal, which is raw, does not see to that.
+    Suspend,
+    /// The end.
+    Quit,
+}
+
 /// What is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Chosen {
@@ -72,18 +83,19 @@ const PAGE: usize = 10;
 const SKIPPED_MAX: usize = 10_000;
 
 impl Chosen {
-    /// Takes a key. False if it is the one to quit.
-    pub fn key(&mut self, key: KeyEvent) -> bool {
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) -> Next {
         if key.kind == KeyEventKind::Release {
-            return true;
+            return Next::Show;
         }
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let place = TABS.iter().position(|(tab, _)| *tab == self.tab).unwrap_or(0);
         match key.code {
-            KeyCode::Char('c' | 'd') if control => return false,
-            KeyCode::Char('q') => return false,
+            KeyCode::Char('c' | 'd') if control => return Next::Quit,
+            KeyCode::Char('z') if control => return Next::Suspend,
+            KeyCode::Char('q') => return Next::Quit,
             // Out of the help, and only then out of all.
-            KeyCode::Esc if !self.help => return false,
+            KeyCode::Esc if !self.help => return Next::Quit,
             KeyCode::Esc => self.help = false,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
@@ -98,7 +110,7 @@ impl Chosen {
             KeyCode::Home => self.skipped = 0,
             _ => {}
         }
-        true
+        Next::Show
     }
 
     fn show(&mut self, tab: usize) {

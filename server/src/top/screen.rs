@@ -1,6 +1,8 @@
 //! A frame: what is known, on as much room as there is. From 80x24 on everything has its place; below that, what is most
 //! telling stays.
 
+use std::cmp::Ordering;
+
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -8,7 +10,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph, Row, Sparkline, Table};
 
 use super::keys::{Chosen, Order, TABS, Tab};
-use super::view::{Queue, Second, View};
+use super::view::{Queue, Second, Shard, View};
 use crate::admin::BusySession;
 
 /// Whether there are colours. Without them, what is bad is bold.
@@ -245,14 +247,14 @@ fn table(
     area: Rect,
     head: &[&'static str],
     widths: &[Constraint],
-    rows: Vec<Vec<String>>,
+    rows: Vec<(Style, Vec<String>)>,
     theme: Theme,
 ) {
     let cell = |(at, text): (usize, String)| {
         Text::from(text).alignment(if at == 0 { Alignment::Left } else { Alignment::Right })
     };
-    let row = |cells: Vec<String>| Row::new(cells.into_iter().enumerate().map(cell));
-    let head = row(head.iter().map(|word| (*word).to_owned()).collect()).style(theme.head());
+    let row = |(style, cells): (Style, Vec<String>)| Row::new(cells.into_iter().enumerate().map(cell)).style(style);
+    let head = row((theme.head(), head.iter().map(|word| (*word).to_owned()).collect()));
     frame.render_widget(
         Table::new(rows.into_iter().map(row), widths.iter().copied()).header(head).column_spacing(1),
         area,
@@ -265,16 +267,18 @@ fn draw_shards(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, t
     let mut widths = [Constraint::Length(6); 12];
     widths[..3].fill(Constraint::Length(5));
     let mut shards = view.last().map_or(Vec::new(), |second| second.shards.clone());
-    // Where there is no room for all, those that do most come first.
+    // Where there is no room for all, those that stand still come first, and then those that do most.
     if shards.len() >= usize::from(area.height) && skipped == 0 {
-        shards.sort_by(|a, b| b.cpu.unwrap_or(0.0).total_cmp(&a.cpu.unwrap_or(0.0)));
+        let first = |shard: &Shard| (shard.still_s > 0.0, shard.cpu.unwrap_or(0.0));
+        shards.sort_by(|a, b| first(b).partial_cmp(&first(a)).unwrap_or(Ordering::Equal));
     }
-    let row = |s: super::view::Shard| {
-        vec![
+    let row = |s: Shard| {
+        let stands = s.still_s > 0.0;
+        let cells = vec![
             s.shard,
             maybe(s.cpu, |cpu| format!("{cpu:.0}")),
             maybe(s.wait, |wait| format!("{wait:.0}")),
-            short(s.turns),
+            if stands { "STILL".into() } else { short(s.turns) },
             short(s.connections),
             short(s.sessions),
             short(s.stanzas_in),
@@ -283,7 +287,8 @@ fn draw_shards(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, t
             bytes(s.kib_out * 1_024.0),
             bytes(s.outbound_kib * 1_024.0),
             short(s.waiting),
-        ]
+        ];
+        (if stands { theme.bad() } else { Style::new() }, cells)
     };
     table(frame, area, &head, &widths, shards.into_iter().skip(skipped).map(row).collect(), theme);
 }
@@ -321,14 +326,15 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, view: &View, all: bool, skippe
         };
         let delay =
             maybe(queue.delay_ms, |ms| if ms < 1_000.0 { format!("{ms:.0} ms") } else { seconds(ms / 1_000.0) });
-        vec![queue.queue.clone(), length, maybe(queue.rate_in, short), maybe(queue.rate_out, short), delay, drained]
+        let rates = [queue.rate_in, queue.rate_out].map(|rate| maybe(rate, short));
+        (Style::new(), [vec![queue.queue.clone(), length], rates.to_vec(), vec![delay, drained]].concat())
     };
     table(frame, area, &head, &widths, shown.into_iter().skip(skipped).map(row).collect(), theme);
 }
 
 fn draw_sessions(frame: &mut Frame<'_>, area: Rect, view: &View, chosen: &Chosen, theme: Theme) {
-    let Some(busiest) = &view.busiest else {
-        let text = "the busiest sessions are being counted";
+    let (Some(busiest), None) = (&view.busiest, &view.uncounted) else {
+        let text = view.uncounted.as_deref().map_or("the busiest sessions are being counted".into(), printable);
         return frame.render_widget(Paragraph::new(vec![Line::styled("SESSION", theme.head()), Line::raw(text)]), area);
     };
     let mut sessions: Vec<&BusySession> = busiest.iter().collect();
@@ -346,7 +352,7 @@ fn draw_sessions(frame: &mut Frame<'_>, area: Rect, view: &View, chosen: &Chosen
         let jid = printable(&s.jid);
         let waits = bytes(s.outbound_bytes as f64);
         let rates = [short(s.stanzas_in), short(s.stanzas_out), bytes(s.bytes_in), bytes(s.bytes_out)];
-        [vec![jid, s.shard.to_string()], rates.to_vec(), vec![waits]].concat()
+        (Style::new(), [vec![jid, s.shard.to_string()], rates.to_vec(), vec![waits]].concat())
     };
     table(frame, area, &head, &widths, sessions.into_iter().skip(chosen.skipped).map(row).collect(), theme);
 }
@@ -361,21 +367,22 @@ fn footer(chosen: &Chosen, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 KEYS
-  1 2 3 4, Tab   all, shards, queues, sessions
-  s              order sessions by stanzas, bytes, or what is unsent
-  p, space       pause: nothing new is shown       j k, arrows, PgUp PgDn   scroll
-  ?              this help                         q, Esc, Ctrl-C           quit
+  1 2 3 4, Tab   all, shards, queues, sessions        ?    this help
+  s              sessions by stanzas, bytes, unsent   p    pause, and go on
+  j k, arrows, PgUp PgDn   scroll                     q, Esc, Ctrl-C   quit
+  Ctrl-Z         to the shell; its `fg` comes back
 
-SHARDS   CPU% of one core that the shard ran, WAIT% that it could have run but had
-         no core; turns of its loop; connections, sessions; stanzas and bytes in
-         and out; UNSENT: bytes that clients do not take; QUEUED: what waits for
-         the disk, other shards, reads, passwords, users that are still read
+SHARDS   CPU% of one core that the shard ran, WAIT% that it could have run but
+         had no core; turns of its loop, `STILL`: none for a second;
+         connections, sessions; stanzas and bytes in and out; UNSENT: bytes
+         that clients do not take; QUEUED: what waits for the disk, other
+         shards, reads, passwords, users that are still read
 QUEUES   of all shards by kind, rates of ten seconds; how long what comes now
          waits; when it is empty at these rates; `never`: more comes than goes
 SESSIONS the busiest of the last two seconds; figures may be too small for
          sessions that are not among the busiest all the time, never too large.
          Rooms are not served yet, so there is no list of busy rooms.
-CURVES   a column a second: now, and <the most that is seen; msg/s are messages that
-         sessions were given, in/s and out/s stanzas from and to clients";
+CURVES   a column a second: now, and <the most that is seen; msg/s are messages
+         that sessions were given, in/s and out/s stanzas from and to clients";

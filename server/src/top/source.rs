@@ -1,4 +1,5 @@
-//! Asks a server, on a thread of its own: what it records as it grows, and once a second its state and its busiest sessions.
+//! Asks a server, once a second: on one thread what it records as it grows and its state, which it tells at once; on another one its
+//! busiest sessions, for which it waits for its shards.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use serde::Deserialize;
-use throng_recorder::clock::{Stop, wall_ms};
+use throng_recorder::clock::{Pace, Stop, wall_ms};
 use throng_recorder::sar::{Failure, Feed, Files, Http, Remote, Said, Selection, between};
 use throng_recorder::table::Sample;
 
@@ -17,8 +18,8 @@ use crate::admin::{Busiest, Status};
 const NEWS_MAX: usize = 1_024;
 /// Sessions that are asked for.
 const SESSIONS: usize = 200;
-/// Time after which a server that was lost is asked again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How often the busiest sessions are asked for, and a server that was lost.
+const EVERY: Duration = Duration::from_secs(1);
 
 /// How to reach a server.
 #[derive(Clone, Debug)]
@@ -45,20 +46,23 @@ impl Source {
         http(&address)?;
         let (news_in, news) = sync_channel(NEWS_MAX);
         let stop = Arc::new(Stop::default());
-        let wished = stop.clone();
-        let ask = move || {
-            while !wished.is_set() {
-                match follow(&address, &wished, &news_in) {
-                    Ok(()) | Err(Failure::Closed) => return,
-                    Err(Failure::Usage(why) | Failure::Failed(why) | Failure::InUse(why)) => {
-                        if news_in.send(News::Lost(why)).is_err() || wished.wait(AGAIN) {
-                            return;
+        let asked: [(&str, Ask, Lost); 2] = [("top", follow, News::Lost), ("top-busiest", busiest, News::Uncounted)];
+        for (name, ask, lost) in asked {
+            let (address, wished, news_in) = (address.clone(), stop.clone(), news_in.clone());
+            let ask = move || {
+                while !wished.is_set() {
+                    match ask(&address, &wished, &news_in) {
+                        Ok(()) | Err(Failure::Closed) => return,
+                        Err(Failure::Usage(why) | Failure::Failed(why) | Failure::InUse(why)) => {
+                            if news_in.send(lost(why)).is_err() || wished.wait(EVERY) {
+                                return;
+                            }
                         }
                     }
                 }
-            }
-        };
-        std::thread::Builder::new().name("top".into()).spawn(ask)?;
+            };
+            std::thread::Builder::new().name(name.into()).spawn(ask)?;
+        }
         Ok(Source { stop, news })
     }
 
@@ -74,6 +78,12 @@ impl Drop for Source {
         self.stop.set();
     }
 }
+
+/// Asks until the end is wished, or something fails.
+type Ask = fn(&Address, &Arc<Stop>, &SyncSender<News>) -> Result<(), Failure>;
+
+/// What is told of its failure.
+type Lost = fn(String) -> News;
 
 fn http(address: &Address) -> Result<Http, Failure> {
     Http::new(&address.url, address.token_file.as_deref())
@@ -92,9 +102,17 @@ fn tell(news: &SyncSender<News>, what: News) -> Result<(), Failure> {
 
 fn state(http: &Http, news: &SyncSender<News>) -> Result<(), Failure> {
     let now: Now = http.json("/api/now")?;
-    tell(news, News::State(now.status, now.wrong))?;
-    let busiest: Busiest = http.json(&format!("/api/busiest?most={SESSIONS}"))?;
-    tell(news, News::Busiest(busiest.counted.then_some(busiest.sessions)))
+    tell(news, News::State(now.status, now.wrong))
+}
+
+/// Tells the busiest sessions once a second, or as soon as the shards have answered.
+fn busiest(address: &Address, stop: &Arc<Stop>, news: &SyncSender<News>) -> Result<(), Failure> {
+    let (asks, mut pace) = (http(address)?, Pace::at_once(EVERY));
+    while pace.wait(stop) {
+        let busiest: Busiest = asks.json(&format!("/api/busiest?most={SESSIONS}"))?;
+        tell(news, News::Busiest(busiest.counted.then_some(busiest.sessions)))?;
+    }
+    Ok(())
 }
 
 /// Tells the last minutes and what comes, until the end is wished.

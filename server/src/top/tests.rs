@@ -5,8 +5,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
-use super::keys::{Chosen, Order, Tab};
-use super::screen::{Theme, bytes, draw, short};
+use super::keys::{Chosen, Next, Order, Tab};
+use super::screen::{HELP, Theme, bytes, draw, short};
 use super::view::{HISTORY_MAX, News, Queue, Second, Shard, View, Wrong};
 use crate::admin::{BusySession, Status};
 
@@ -124,6 +124,8 @@ fn a_terminal_of_80_by_24_has_all_of_it() {
     assert_eq!(text.lines().count(), 24);
     assert!(text.lines().any(|line| line.contains('█')), "curves\n{text}");
     assert!(!text.contains("gate"), "nothing waits there\n{text}");
+    let help = shown(&view(2), &Chosen { help: true, ..Chosen::default() }, 80, 24);
+    assert!(help.contains(HELP), "all of it\n{help}");
 }
 
 #[test]
@@ -171,6 +173,11 @@ fn a_server_that_is_lost_or_says_nothing_is_told() {
     let mut view = view(2);
     view.take(News::Lost("http://127.0.0.1:5280: connection refused".into()));
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("connection refused (what is shown is "));
+    let names = |view: &View, text: &str| shown(view, &Chosen::default(), 80, 24).contains(text);
+    view.take(News::Uncounted("the shards could not be asked".into()));
+    assert!(names(&view, "the shards could not be asked") && !names(&view, "user0@"));
+    view.take(News::Busiest(None));
+    assert!(names(&view, "user0@"), "what was known, until there is more");
     view.take(News::Second(Box::new(Second { wall_ms: NOW_MS + 1_000, ..second(0, 2) })));
     view.wrong.clear();
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("nothing is wrong"));
@@ -181,9 +188,30 @@ fn a_server_that_is_lost_or_says_nothing_is_told() {
 }
 
 #[test]
+fn a_shard_that_does_not_turn_stands_out_with_how_long_it_has_not() {
+    let mut view = view(64);
+    for at in HISTORY_MAX - 59..HISTORY_MAX - 56 {
+        let mut next = second(at, 64);
+        next.shards[33].turns = 0.0;
+        view.take(News::Second(Box::new(next)));
+    }
+    let still = |view: &View| view.last().expect("a second").shards.iter().map(|shard| shard.still_s).sum::<f64>();
+    assert_eq!(still(&view), 3.0);
+    let plain = frame(&view, &Chosen::default(), 80, 24, false);
+    let lines = lines(&plain);
+    let at = lines.iter().position(|line| line.starts_with("33 ")).unwrap_or_else(|| panic!("{lines:#?}"));
+    assert!(lines[at - 1].starts_with("SHARD") && lines[at].contains(" STILL "), "{lines:#?}");
+    assert!(lines[at + 1].starts_with("63 "), "then those that do most: {lines:#?}");
+    let cell = &plain.buffer()[(0, at as u16)];
+    assert!(cell.modifier.contains(Modifier::REVERSED | Modifier::BOLD), "without colours as well");
+    view.take(News::Second(Box::new(second(HISTORY_MAX - 56, 64))));
+    assert_eq!(still(&view), 0.0, "it turns again");
+}
+
+#[test]
 fn keys_choose_and_quit() {
     let mut chosen = Chosen::default();
-    let mut press = |code| chosen.key(KeyEvent::new(code, KeyModifiers::NONE)).then_some(chosen);
+    let mut press = |code| (chosen.key(KeyEvent::new(code, KeyModifiers::NONE)) == Next::Show).then_some(chosen);
     assert_eq!(press(KeyCode::Tab).expect("on").tab, Tab::Shards);
     assert_eq!(press(KeyCode::BackTab).expect("on").tab, Tab::All);
     assert_eq!(press(KeyCode::Char('4')).expect("on").tab, Tab::Sessions);
@@ -196,7 +224,8 @@ fn keys_choose_and_quit() {
     assert_eq!(press(KeyCode::Char('x')).expect("on").skipped, 9, "it means nothing");
     assert_eq!(press(KeyCode::Char('q')), None);
     assert_eq!(press(KeyCode::Esc), None);
-    assert!(!Chosen::default().key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+    let control = |letter| Chosen::default().key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL));
+    assert_eq!(['c', 'd', 'z', 'x'].map(control), [Next::Quit, Next::Quit, Next::Suspend, Next::Show]);
 }
 
 #[test]

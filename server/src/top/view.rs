@@ -44,6 +44,8 @@ pub struct Shard {
     pub wait: Option<f64>,
     /// Turns a second.
     pub turns: f64,
+    /// Seconds for which it has not turned; it turns four times a second if it has nothing to do.
+    pub still_s: f64,
     /// Connections held.
     pub connections: f64,
     /// Sessions, resumable ones included.
@@ -115,6 +117,7 @@ impl Second {
                 cpu: number(its, 0),
                 wait: number(its, 1),
                 turns: is(0),
+                still_s: 0.0,
                 connections: is(1),
                 sessions: is(2),
                 available: is(3),
@@ -142,6 +145,15 @@ impl Second {
         }
     }
 
+    /// Marks shards that have not turned since the second before.
+    fn stands_still_since(&mut self, before: &Second) {
+        let since_s = self.wall_ms.saturating_sub(before.wall_ms) as f64 / 1_000.0;
+        for shard in self.shards.iter_mut().filter(|shard| shard.turns == 0.0) {
+            let stood_s = before.shards.iter().find(|then| then.shard == shard.shard).map_or(0.0, |then| then.still_s);
+            shard.still_s = stood_s + since_s;
+        }
+    }
+
     /// Of all shards.
     pub fn sum(&self, of: impl Fn(&Shard) -> f64) -> f64 {
         self.shards.iter().map(of).sum()
@@ -162,6 +174,8 @@ pub enum News {
     State(Box<Status>, Vec<Wrong>),
     /// The busiest sessions; none while counting has only begun.
     Busiest(Option<Vec<BusySession>>),
+    /// The busiest sessions cannot be asked for now; why.
+    Uncounted(String),
     /// There is no way to the server now; why.
     Lost(String),
 }
@@ -179,6 +193,8 @@ pub struct View {
     pub seconds: VecDeque<Second>,
     /// The busiest sessions, once they are known.
     pub busiest: Option<Vec<BusySession>>,
+    /// Why these do not come any more.
+    pub uncounted: Option<String>,
     /// Why nothing comes any more.
     pub lost: Option<String>,
 }
@@ -192,11 +208,14 @@ impl View {
     /// Takes news in.
     pub fn take(&mut self, news: News) {
         match news {
-            News::Second(second) => {
+            News::Second(mut second) => {
                 self.lost = None;
                 // A server that was started anew tells its last minutes again.
                 if self.seconds.back().is_some_and(|last| last.wall_ms >= second.wall_ms) {
                     return;
+                }
+                if let Some(before) = self.last() {
+                    second.stands_still_since(before);
                 }
                 if self.seconds.len() == HISTORY_MAX {
                     self.seconds.pop_front();
@@ -204,8 +223,11 @@ impl View {
                 self.seconds.push_back(*second);
             }
             News::State(status, wrong) => (self.status, self.wrong) = (Some(status), wrong),
-            News::Busiest(Some(busiest)) => self.busiest = Some(busiest),
-            News::Busiest(None) => {}
+            News::Busiest(busiest) => {
+                self.uncounted = None;
+                self.busiest = busiest.or(self.busiest.take());
+            }
+            News::Uncounted(why) => self.uncounted = Some(why),
             News::Lost(why) => self.lost = Some(why),
         }
     }
