@@ -81,7 +81,6 @@ async function open(options = {}) {
   return { page, wrong };
 }
 
-const shot = (page, name) => process.env.SCREENSHOTS && page.screenshot({ path: join(process.env.SCREENSHOTS, `dashboard-${name}.png`) });
 const last = (page) => page.evaluate(() => Number(document.body.dataset.last));
 const points = (page) => page.evaluate(() => Number(document.body.dataset.points));
 
@@ -90,6 +89,8 @@ test("live data moves, and what clients do is seen", { timeout: 120000 }, async 
   const before = await last(page);
   const load = run("load", "--quiet", "--to", `127.0.0.1:${c2s}`, "--auth", "plain", "--user-prefix", "user", "--password", "password", "--sessions", "100", "--pairs", "50", "--in-flight", "0", "--rate", "500", "--hold-s", "20", "--out", join(folder, "load.json"));
   await page.waitForFunction(() => document.getElementById("figure-sessions")?.textContent === "100", null, { timeout: 30000 });
+  const legend = page.locator("article", { hasText: "Connections" }).first().locator(".u-legend .u-value");
+  await until("the legend has the last figures, without a pointer", async () => (await legend.nth(1).textContent()) === "100");
   await until("time goes on", async () => (await last(page)) >= before + 3000);
   await page.locator("article", { hasText: "Stanzas" }).first().locator("summary").click();
   const most = () => page.locator("article", { hasText: "Stanzas" }).first().locator("details tr").nth(1).locator("td").last().textContent();
@@ -99,7 +100,6 @@ test("live data moves, and what clients do is seen", { timeout: 120000 }, async 
     told = Number((await most()).replaceAll(",", ""));
     return told > 400;
   }).catch((error) => assert.fail(`${error.message}: ${told}`));
-  await shot(page, "light");
   await done(load);
   assert.deepEqual(wrong, []);
 });
@@ -137,7 +137,6 @@ test("a knob that is turned is marked in each plot", { timeout: 60000 }, async (
   const { page, wrong } = await open();
   await done(run("ctl", "knob", "set", "log_level", "debug", "--for", "10m", "--data", join(folder, "data")));
   await until("the mark is there", async () => /knob: log_level/.test(await page.locator("#marks").textContent()));
-  await shot(page, "knob");
   await done(run("ctl", "knob", "reset", "log_level", "--data", join(folder, "data")));
   assert.deepEqual(wrong, []);
 });
@@ -151,8 +150,32 @@ test("it can be read in the dark, on a phone, and without seeing the plots", { t
   const labels = await page.locator("[role=img]").evaluateAll((plots) => plots.map((plot) => plot.getAttribute("aria-label")));
   assert.ok(labels.length >= 15 && labels.every((label) => /at most/.test(label)), labels.join("\n"));
   for (const button of await page.getByRole("button").all()) assert.ok((await button.textContent()).trim() !== "");
-  await shot(page, "phone-dark");
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
   assert.deepEqual(wrong, []);
+});
+
+/** Pictures of the last minute, of a server with something to do. */
+test("pictures for the documentation", { skip: !process.env.SCREENSHOTS, timeout: 180000 }, async () => {
+  const talk = (name, ...more) => run("load", "--quiet", "--to", `127.0.0.1:${c2s}`, "--auth", "plain", "--user-prefix", "user", "--password", "password", "--in-flight", "0", "--hold-s", "70", "--out", join(folder, `${name}.json`), ...more);
+  const loads = [talk("pictures", "--sessions", "200", "--pairs", "80", "--rate", "800", "--presence-per-s", "20", "--offline-per-s", "3", "--flap-per-s", "3", "--storm-at-s", "30", "--storm-share", "0.3", "--storm-spread-s", "5")];
+  const { page, wrong } = await open();
+  await page.getByRole("button", { name: "1 min" }).click();
+  const shot = (of, name, more) => of.screenshot({ path: join(process.env.SCREENSHOTS, `dashboard-${name}.png`), ...more });
+  await new Promise((go) => setTimeout(go, 40000));
+  await done(run("ctl", "knob", "set", "log_level", "debug", "--for", "10m", "--data", join(folder, "data")));
+  await new Promise((go) => setTimeout(go, 15000));
+  await shot(page, "light");
+  // Further down, the shards' and the store's plots.
+  await page.setViewportSize({ width: 1280, height: 1200 });
+  await page.locator("article", { hasText: "Shard time split" }).first().evaluate((plot) => scrollTo(0, plot.offsetTop - document.querySelector("nav").offsetHeight - 8));
+  await shot(page, "plots");
+  if (process.env.SCREENSHOTS_WHOLE) await shot(page, "whole", { fullPage: true });
+  const phone = await open({ colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true });
+  await phone.page.getByRole("button", { name: "1 min" }).click();
+  await new Promise((go) => setTimeout(go, 2500));
+  await shot(phone.page, "phone-dark");
+  if (process.env.SCREENSHOTS_WHOLE) await shot(phone.page, "phone-whole", { fullPage: true });
+  for (const load of loads) await done(load);
+  assert.deepEqual([...wrong, ...phone.wrong], []);
 });

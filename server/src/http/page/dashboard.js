@@ -82,6 +82,7 @@ function options(plot, lines, width) {
       label: line.label, stroke: palette[at % palette.length], width: 1.5, points: { show: false }, value: (_, value) => told(value),
     }))),
     hooks: {
+      ready: [tellLast],
       draw: [drawMarks],
       setSelect: [(chart) => {
         if (chart.select.width < 4) return;
@@ -92,6 +93,11 @@ function options(plot, lines, width) {
       }],
     },
   };
+}
+
+/** Where no pointer is over a plot, its legend has the last figures. */
+function tellLast(chart) {
+  if (!(chart.cursor.left >= 0) && chart.data[0].length > 0) chart.setLegend({ idx: chart.data[0].length - 1 });
 }
 
 function tell(plot, place, lines) {
@@ -133,6 +139,7 @@ function draw(answer) {
       place.chart.setData(data, false);
     }
     place.chart.setScale("x", { min: from, max: to });
+    tellLast(place.chart);
     tell(plot, place, lines);
   }
   byId("marks").replaceChildren(...answer.marks.slice(-50).reverse().map((mark) => {

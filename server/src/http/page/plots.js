@@ -1,6 +1,6 @@
 // What is plotted: one entry a plot. `pick` is as in `throng sar`; rows of a module are summed, or told apart where `by` says so.
-// `rows` is what the names of rows that count begin with, `mean` takes their mean, and `rest` is what is left of 100 then. Of more
-// lines than `most`, those with the most in them are drawn.
+// `row` is what stands before their names then. `rows` is what the names of rows that count begin with, `mean` takes their mean, and
+// `rest` is what is left of 100 then. Of more lines than `most`, those with the most in them are drawn.
 "use strict";
 
 const PLOTS = [
@@ -11,17 +11,17 @@ const PLOTS = [
   { title: "Stanzas", unit: "a second", pick: "shard.stanzas_in,stanzas_out,messages_live,messages_stored", lines: { stanzas_in: "in", stanzas_out: "out", messages_live: "messages live", messages_stored: "stored" } },
   { title: "Stanzas by kind", unit: "a second", pick: "shard.messages_in,presences_in,iqs_in,messages_out,presences_out,iqs_out", lines: { messages_in: "messages in", presences_in: "presence in", iqs_in: "IQ in", messages_out: "messages out", presences_out: "presence out", iqs_out: "IQ out" } },
   { title: "Bytes", unit: "KiB a second", pick: "shard.bytes_in,bytes_out", lines: { bytes_in: "in", bytes_out: "out" } },
-  { title: "CPU of the host", unit: "%", pick: "cpu.user,sys,softirq,iowait,idle", lines: { user: "user", sys: "system", softirq: "soft interrupts", iowait: "waits for disks", idle: "idle" } },
+  { title: "CPU of the host", unit: "%", pick: "cpu.user,nice,sys,softirq,iowait,steal,idle", lines: { user: "user", nice: "of low priority", sys: "system", softirq: "soft interrupts", iowait: "waits for disks", steal: "had by other machines", idle: "idle" } },
   { title: "Shard time split", unit: "% of the time of all shards", pick: "thread.usr,sys,wait", rows: "shard-", mean: true, rest: "asleep", lines: { usr: "in the program", sys: "in system calls", wait: "waits for a core" } },
-  { title: "Sleep of each shard", unit: "% of the time", pick: "shard.sleep", by: "shard", most: 8 },
+  { title: "Sleep of each shard", unit: "% of the time", pick: "shard.sleep", by: "shard", row: "shard ", most: 8 },
   { title: "CPU by thread", unit: "% of a core", pick: "thread.cpu", by: "thread", most: 8 },
-  { title: "Turns of each shard", unit: "a second", pick: "shard.turns", by: "shard", most: 16 },
+  { title: "Turns of each shard", unit: "a second", pick: "shard.turns", by: "shard", row: "shard ", most: 16 },
   { title: "Queues", unit: "entries", pick: "shard.gate_waiting,mail_kept,reads_pending,jobs_pending,parked", lines: { gate_waiting: "behind the disk", mail_kept: "mail", reads_pending: "reads", jobs_pending: "jobs", parked: "parked stanzas" } },
   { title: "Queues: age of the oldest", unit: "ms", pick: "queue.oldest", by: "kind", most: 8 },
   { title: "Waits for clients", unit: "KiB", pick: "shard.outbound_bytes,gate_bytes", lines: { outbound_bytes: "outbound", gate_bytes: "behind the disk" } },
   { title: "Commit latency", unit: "ms", pick: "store.commit_mean,commit_p99,commit_max", lines: { commit_mean: "mean", commit_p99: "99 of 100 are below", commit_max: "longest" } },
   { title: "Commits", unit: "a second", pick: "store.commits,batches,rows", lines: { commits: "commits, each one sync", batches: "batches of shards", rows: "rows" } },
-  { title: "Read latency: 99 of 100 are below", unit: "ms", pick: "reads.read_p99", by: "thread", most: 8 },
+  { title: "Read latency: 99 of 100 are below", unit: "ms", pick: "reads.read_p99", by: "thread", row: "reader ", most: 8 },
   { title: "Disk: time a flush takes", unit: "ms", pick: "disk.fl_wait", by: "disk", most: 8 },
   { title: "Disk: busy", unit: "%", pick: "disk.busy", by: "disk", most: 8 },
   { title: "Memory of the server", unit: "MiB", pick: "process.rss,anon", lines: { rss: "resident", anon: "of its own" } },
@@ -41,7 +41,7 @@ function linesOf(plot, columns) {
   const module = plot.pick.split(".")[0];
   const own = columns.filter((column) => column.module === module && fieldsOf(plot).includes(column.field) && column.row.startsWith(plot.rows ?? ""));
   if (plot.by) {
-    const apart = own.map((column) => ({ label: column.row || module, values: column.values }));
+    const apart = own.map((column) => ({ label: column.row === "" ? module : (plot.row ?? "") + column.row, values: column.values }));
     return heaviest(apart, plot.most).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
   }
   const lines = fieldsOf(plot).map((field) => {
