@@ -66,7 +66,8 @@ impl HttpServer {
         for (listener, _) in &listeners {
             listener.set_nonblocking(true)?;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Its threads for work that takes a while, too: of the same name, as they do the same.
+        let runtime = tokio::runtime::Builder::new_current_thread().thread_name("http").enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
         let seen = Seen {
             watched,
