@@ -5,7 +5,8 @@
 //! alone, so that thousands of numbers share them and learn in seconds. A number that stands still costs a thousandth of
 //! a bit. Coding and decoding are one function over [`Bits`], and all arithmetic wraps: whatever goes in comes out.
 //!
-//! The first sample after [`Codec::begin`] stands alone; each later one needs those before it.
+//! The first sample after [`Codec::begin`] stands alone; each later one needs those before it. One may have some of the
+//! numbers only: the others stay as they were, and what is expected of them next is for as many samples as they were in.
 
 use crate::coder::{Bits, Chance, Reader, Writer};
 use crate::table::ABSENT;
@@ -31,10 +32,15 @@ struct Slot {
     /// Mean size of the difference.
     size: u64,
     grows: bool,
+    /// Samples that it was in, two at most.
+    age: u8,
 }
 
 impl Slot {
     fn place(&self) -> usize {
+        if self.age < 2 {
+            return SIZES + usize::from(self.age);
+        }
         let bits = u64::BITS - self.size.leading_zeros();
         if bits < 2 {
             return bits as usize;
@@ -42,11 +48,11 @@ impl Slot {
         (2 * bits as usize + (self.size >> (bits - 2) & 1) as usize).min(SIZES - 1)
     }
 
-    fn learn(&mut self, value: u64, difference: u64, age: u32) {
-        if age > 0 && value != ABSENT && self.last != ABSENT {
+    fn learn(&mut self, value: u64, difference: u64) {
+        if self.age > 0 && value != ABSENT && self.last != ABSENT {
             let growth = value.wrapping_sub(self.last) as i64;
             let size = difference.min(1 << 48) << PARTS;
-            if age == 1 {
+            if self.age == 1 {
                 self.trend = growth.wrapping_shl(PARTS);
                 // Of a growth that was seen once the next is likely to be off by less than it.
                 self.size = size >> 2;
@@ -59,6 +65,7 @@ impl Slot {
             }
         }
         self.last = value;
+        self.age = (self.age + 1).min(2);
     }
 }
 
@@ -77,12 +84,11 @@ pub(crate) struct Codec {
     places: Vec<Place>,
     /// The first bit behind the leading one, by the number of bits.
     next: [Chance; CLASSES],
-    age: u32,
 }
 
 impl Default for Codec {
     fn default() -> Codec {
-        Codec { slots: Vec::new(), places: Vec::new(), next: [Chance::NEW; CLASSES], age: 0 }
+        Codec { slots: Vec::new(), places: Vec::new(), next: [Chance::NEW; CLASSES] }
     }
 }
 
@@ -95,7 +101,6 @@ impl Codec {
         let place = Place { same: Chance::NEW, negative: Chance::NEW, classes: [Chance::NEW; CLASSES] };
         self.places.resize(PLACES, place);
         self.next = [Chance::NEW; CLASSES];
-        self.age = 0;
     }
 
     /// Appends a sample, which has as many numbers as there are slots.
@@ -106,7 +111,16 @@ impl Codec {
             self.number(&mut writer, at, *value);
         }
         writer.finish();
-        self.age = self.age.saturating_add(1);
+    }
+
+    /// Appends a sample of the numbers of some slots only.
+    pub(crate) fn encode_some(&mut self, slots: &[usize], values: &[u64], out: &mut Vec<u8>) {
+        assert_eq!(values.len(), slots.len(), "a sample of another shape");
+        let mut writer = Writer::new(out);
+        for (at, value) in slots.iter().zip(values) {
+            self.number(&mut writer, *at, *value);
+        }
+        writer.finish();
     }
 
     /// Reads the next sample into `values`, which has as many numbers as there are slots.
@@ -116,17 +130,21 @@ impl Codec {
         for (at, value) in values.iter_mut().enumerate() {
             *value = self.number(&mut reader, at, 0);
         }
-        self.age = self.age.saturating_add(1);
+    }
+
+    /// Reads the next sample that has the numbers of some slots only.
+    pub(crate) fn decode_some(&mut self, slots: &[usize], bytes: &[u8], values: &mut [u64]) {
+        assert_eq!(values.len(), slots.len(), "a sample of another shape");
+        let mut reader = Reader::new(bytes);
+        for (at, value) in slots.iter().zip(values) {
+            *value = self.number(&mut reader, *at, 0);
+        }
     }
 
     /// One number: goes out through a writer, or comes from a reader, which does not look at `value`.
     fn number(&mut self, bits: &mut impl Bits, at: usize, value: u64) -> u64 {
         let slot = &mut self.slots[at];
-        let place = match self.age {
-            0 | 1 => SIZES + self.age as usize,
-            _ => slot.place(),
-        };
-        let place = &mut self.places[place];
+        let place = &mut self.places[slot.place()];
         let expected = match slot.last {
             ABSENT => ABSENT,
             last => last.wrapping_add_signed(slot.trend >> PARTS),
@@ -135,7 +153,7 @@ impl Codec {
         // A number that comes or goes.
         let told = (slot.last == ABSENT) != (value == ABSENT);
         if !bits.bit(&mut place.same, difference != 0 || told) {
-            slot.learn(expected, 0, self.age);
+            slot.learn(expected, 0);
             return expected;
         }
         let length = (u64::BITS - difference.unsigned_abs().leading_zeros()) as usize;
@@ -143,7 +161,7 @@ impl Codec {
         let class = tree(bits, &mut place.classes, class);
         if class == IN_FULL {
             let value = bits.plain(64, value);
-            slot.learn(value, 1 << 48, self.age);
+            slot.learn(value, 1 << 48);
             return value;
         }
         let negative = bits.bit(&mut place.negative, difference < 0);
@@ -159,7 +177,7 @@ impl Codec {
         };
         let difference = if negative { (size as i64).wrapping_neg() } else { size as i64 };
         let value = expected.wrapping_add_signed(difference);
-        slot.learn(value, size, self.age);
+        slot.learn(value, size);
         value
     }
 }
@@ -208,6 +226,33 @@ mod tests {
         ) {
             let samples: Vec<Vec<u64>> = numbers.chunks_exact(growing.len()).map(<[u64]>::to_vec).collect();
             round_trip(&growing, &samples);
+        }
+
+        #[test]
+        fn samples_of_some_numbers_come_out_between_whole_ones(
+            growing in prop::collection::vec(any::<bool>(), 6),
+            numbers in prop::collection::vec(number(), 0..240),
+            some in prop::sample::subsequence(vec![0_usize, 1, 2, 3, 4, 5], 0..=6),
+            every in 1..12_usize,
+        ) {
+            let (mut encoder, mut decoder) = (Codec::default(), Codec::default());
+            encoder.begin(&growing);
+            decoder.begin(&growing);
+            for (at, sample) in numbers.chunks_exact(6).enumerate() {
+                let mut out = Vec::new();
+                if at % every == 0 {
+                    encoder.encode(sample, &mut out);
+                    let mut back = vec![0; 6];
+                    decoder.decode(&out, &mut back);
+                    assert_eq!(back, sample);
+                } else {
+                    let kept: Vec<u64> = some.iter().map(|slot| sample[*slot]).collect();
+                    encoder.encode_some(&some, &kept, &mut out);
+                    let mut back = vec![0; some.len()];
+                    decoder.decode_some(&some, &out, &mut back);
+                    assert_eq!(back, kept);
+                }
+            }
         }
 
         #[test]

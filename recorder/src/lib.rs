@@ -13,6 +13,8 @@
 //! | `schema`, `table` | modules, fields, rows, the shape of a sample | where numbers come from, how they are kept |
 //! | `coder`, `codec` | numbers as few bits | what they are |
 //! | `record`, `read` | records, checksums, damage | files |
+//! | `total` | all instances of a module together | files |
+//! | `thin` | old seconds made thin | where they go |
 //! | `ring`, `window` | files of a folder; the last minutes | what is in them |
 //! | `sources` | the kernel's files, one source a file | each other, the rest |
 //! | `recorder` | all of these; time is an argument | clocks |
@@ -33,4 +35,6 @@ pub mod sar;
 pub mod schema;
 pub mod sources;
 pub mod table;
+pub mod thin;
+mod total;
 pub mod window;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::codec::Codec;
-use crate::record::{self, Front, MAGIC, Mark, RecordKind};
+use crate::record::{self, Front, MAGIC, MAGIC_THINNED, Mark, RecordKind};
 use crate::schema::Schema;
 use crate::table::{Sample, Shape};
 
@@ -71,7 +71,11 @@ pub struct Damage {
 pub struct Decoder {
     schemas: BTreeMap<u32, Arc<Schema>>,
     shape: Option<Arc<Shape>>,
+    /// In a thinned stretch, the shape of thinned samples, and their slots among those of whole ones.
+    thin: Option<(Arc<Shape>, Vec<usize>)>,
     codec: Codec,
+    /// Files that were begun.
+    run: u32,
     /// Behind damage, for which the next SYNC has not come yet.
     lost: Option<Why>,
 }
@@ -79,7 +83,7 @@ pub struct Decoder {
 impl Decoder {
     /// Takes the schema from a file's first bytes, if it is there.
     pub fn learn(&mut self, head: &[u8]) -> Option<Arc<Schema>> {
-        match record::front(head.strip_prefix(MAGIC)?) {
+        match record::front(record::behind_magic(head)?) {
             Front::Record(RecordKind::Schema, content, _) => self.schema(content),
             _ => None,
         }
@@ -97,7 +101,8 @@ impl Decoder {
 
     /// Before another file.
     pub fn restart(&mut self) {
-        (self.shape, self.lost) = (None, None);
+        (self.shape, self.thin, self.lost) = (None, None, None);
+        self.run = self.run.wrapping_add(1);
     }
 
     /// The next item of a file that is in `bytes` from its first on, from `at` on, which moves behind it. None at the end;
@@ -113,16 +118,17 @@ impl Decoder {
                 return item;
             }
             if *at == 0 {
-                if rest.starts_with(MAGIC) {
+                if record::behind_magic(rest).is_some() {
                     *at = MAGIC.len();
                     continue;
                 }
-                if MAGIC.starts_with(rest) && !whole {
+                let begins = MAGIC.starts_with(rest) || MAGIC_THINNED.starts_with(rest);
+                if begins && !whole {
                     return None;
                 }
                 let form = MAGIC.iter().position(|byte| *byte == b' ').expect("a form") + 1;
                 let why = match () {
-                    () if MAGIC.starts_with(rest) => Why::CutOff,
+                    () if begins => Why::CutOff,
                     () if rest.starts_with(&MAGIC[..form]) => Why::OtherForm,
                     () => Why::NoRecording,
                 };
@@ -154,7 +160,7 @@ impl Decoder {
     }
 
     fn skip(&mut self, bytes: &[u8], at: &mut usize, why: Why, whole: bool) -> Option<Item> {
-        self.shape = None;
+        (self.shape, self.thin) = (None, None);
         self.find(bytes, at, 1, why, whole).flatten()
     }
 
@@ -182,12 +188,25 @@ impl Decoder {
         let (shape, coded) = match kind {
             RecordKind::Schema => return self.schema(content).map(|_| None).ok_or(Why::Senseless),
             RecordKind::Mark => return record::mark(content).map(|mark| Some(Item::Mark(mark))).ok_or(Why::Senseless),
-            RecordKind::Segment => {
+            RecordKind::Segment | RecordKind::Stretch => {
                 let (name, rest) = record::segment_schema(content).ok_or(Why::Senseless)?;
                 let schema = self.schemas.get(&name).ok_or(Why::SchemaLost)?;
-                let (shape, coded) = record::segment_shape(schema, rest).map_err(|_| Why::Senseless)?;
+                let (mut shape, mut coded) = record::segment_shape(schema, rest).map_err(|_| Why::Senseless)?;
+                self.thin = None;
+                if kind == RecordKind::Stretch {
+                    let (modules, rest) = record::thinned_modules(coded).ok_or(Why::Senseless)?;
+                    let (whole, thin) = shape.thinned(&modules, self.run).map_err(|_| Why::Senseless)?;
+                    self.thin = Some((Arc::new(thin), whole.kept()));
+                    (shape, coded) = (whole, rest);
+                }
                 self.codec.begin(&shape.growing());
                 (self.shape.insert(Arc::new(shape)), coded)
+            }
+            RecordKind::Thinned => {
+                let (shape, kept) = self.thin.as_ref().ok_or(Why::Senseless)?;
+                let mut values = vec![0; shape.slots()];
+                self.codec.decode_some(kept, content, &mut values);
+                return Ok(Some(Item::Sample(Sample { shape: shape.clone(), values })));
             }
             RecordKind::Sample => (self.shape.as_mut().ok_or(Why::Senseless)?, content),
         };

@@ -10,6 +10,15 @@
 //! mark:     wall clock in ms (8) | length of the kind (1) | kind | text
 //! ```
 //!
+//! A file of the second form is a thinned one. Its segments have more, and two kinds of samples:
+//!
+//! ```text
+//! stretch:  as a segment, but in front of the first sample: count of thinned modules, their places (LEB128).
+//!           These have a row more, behind the others: `all`
+//! sample:   as above, of all rows
+//! thinned:  the next sample without the rows of thinned modules, but for `all`
+//! ```
+//!
 //! A segment needs nothing in front of it but its schema, which any file of the recording has. The room knows bytes and
 //! no files.
 
@@ -21,6 +30,14 @@ use crate::table::Shape;
 
 /// A file's first bytes; the last digits are the version of the form.
 pub const MAGIC: &[u8; 16] = b"throng-record 1\n";
+
+/// The same of a file that was thinned.
+pub const MAGIC_THINNED: &[u8; 16] = b"throng-record 2\n";
+
+/// Behind a file's first bytes, if they are those of a recording.
+pub(crate) fn behind_magic(file: &[u8]) -> Option<&[u8]> {
+    file.strip_prefix(MAGIC).or_else(|| file.strip_prefix(MAGIC_THINNED))
+}
 
 /// In front of each schema and segment: where a reader goes on behind damage.
 pub(crate) const SYNC: &[u8; 8] = b"\xd3\x1eTHRONG";
@@ -36,12 +53,19 @@ pub(crate) enum RecordKind {
     Segment = 2,
     Sample = 3,
     Mark = 4,
+    Stretch = 5,
+    Thinned = 6,
 }
 
 impl RecordKind {
     fn of(byte: u8) -> Option<RecordKind> {
-        use RecordKind::{Mark, Sample, Schema, Segment};
-        [Schema, Segment, Sample, Mark].into_iter().find(|kind| *kind as u8 == byte)
+        use RecordKind::{Mark, Sample, Schema, Segment, Stretch, Thinned};
+        [Schema, Segment, Sample, Mark, Stretch, Thinned].into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether a SYNC stands in front of it: a reader can go on from there.
+    fn is_synced(self) -> bool {
+        matches!(self, RecordKind::Schema | RecordKind::Segment | RecordKind::Stretch)
     }
 }
 
@@ -106,7 +130,7 @@ fn record(kind: RecordKind, content: &[u8], out: &mut Vec<u8>) {
 #[cfg(feature = "testing")]
 pub fn sealed(kind: u8, content: &[u8], out: &mut Vec<u8>) {
     let Some(kind) = RecordKind::of(kind) else { return };
-    if matches!(kind, RecordKind::Schema | RecordKind::Segment) {
+    if kind.is_synced() {
         out.extend_from_slice(SYNC);
     }
     record(kind, content, out);
@@ -127,8 +151,24 @@ impl Pen {
         record(RecordKind::Schema, schema, out);
     }
 
+    /// Appends what a thinned file begins with.
+    pub fn head_thinned(&mut self, schema: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(MAGIC_THINNED);
+        out.extend_from_slice(SYNC);
+        record(RecordKind::Schema, schema, out);
+    }
+
     /// Appends a sample that stands alone; those behind it follow from it.
     pub fn segment(&mut self, schema: u32, shape: &Shape, values: &[u64], out: &mut Vec<u8>) {
+        self.begin(schema, shape);
+        self.codec.begin(&shape.growing());
+        self.codec.encode(values, &mut self.content);
+        out.extend_from_slice(SYNC);
+        record(RecordKind::Segment, &self.content, out);
+    }
+
+    /// Schema and names of rows.
+    fn begin(&mut self, schema: u32, shape: &Shape) {
         let content = &mut self.content;
         content.clear();
         content.extend_from_slice(&schema.to_le_bytes());
@@ -139,10 +179,31 @@ impl Pen {
                 content.extend_from_slice(name.as_bytes());
             }
         }
-        self.codec.begin(&shape.growing());
-        self.codec.encode(values, content);
+    }
+
+    /// The same of a stretch in which some modules are thinned: `shape` is that without their rows `all`, and `whole` that
+    /// of the values, with them.
+    pub(crate) fn stretch(
+        &mut self,
+        schema: u32,
+        (shape, modules): (&Shape, &[usize]),
+        (whole, values): (&Shape, &[u64]),
+        out: &mut Vec<u8>,
+    ) {
+        self.begin(schema, shape);
+        leb128(modules.len(), &mut self.content);
+        modules.iter().for_each(|module| leb128(*module, &mut self.content));
+        self.codec.begin(&whole.growing());
+        self.codec.encode(values, &mut self.content);
         out.extend_from_slice(SYNC);
-        record(RecordKind::Segment, content, out);
+        record(RecordKind::Stretch, &self.content, out);
+    }
+
+    /// Appends the next sample of the stretch, which has the values of some slots only.
+    pub(crate) fn thinned(&mut self, kept: &[usize], values: &[u64], out: &mut Vec<u8>) {
+        self.content.clear();
+        self.codec.encode_some(kept, values, &mut self.content);
+        record(RecordKind::Thinned, &self.content, out);
     }
 
     /// Appends the next sample of the segment.
@@ -184,7 +245,7 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let Some(kind) = whole.first() else { return Front::Short };
     let Some(kind) = RecordKind::of(*kind) else { return Front::Wrong };
     // Only where there is a SYNC does a reader find its way without the records in front.
-    if synced.is_some() != matches!(kind, RecordKind::Schema | RecordKind::Segment) {
+    if synced.is_some() != kind.is_synced() {
         return Front::Wrong;
     }
     let mut rest = &whole[1..];
@@ -243,6 +304,14 @@ pub(crate) fn segment_shape<'a>(schema: &Arc<Schema>, content: &'a [u8]) -> Resu
         rows.push(names);
     }
     Ok((Shape::new(schema.clone(), rows)?, rest))
+}
+
+/// What stands behind the names of a stretch: the places of the modules that are thinned, and the first sample.
+pub(crate) fn thinned_modules(content: &[u8]) -> Option<(Vec<usize>, &[u8])> {
+    let mut rest = content;
+    let count = take_leb128(&mut rest).filter(|count| *count <= rest.len())?;
+    let modules: Vec<usize> = (0..count).map(|_| take_leb128(&mut rest)).collect::<Option<_>>()?;
+    modules.is_sorted_by(|a, b| a < b).then_some((modules, rest))
 }
 
 /// A mark from its content.

@@ -1,7 +1,7 @@
 //! Sources to samples, samples to the window in memory and to the ring of files. Time is an argument.
 //!
 //! What goes wrong with the ring never ends a recording: it goes on in memory, tries again every ten seconds, and puts a
-//! mark where seconds are missing.
+//! mark where seconds are missing. Behind each sample a slice of an old file is thinned when the ring wants that.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +10,7 @@ use crate::record::{self, Mark, Pen};
 use crate::ring::Ring;
 use crate::schema::{Origin, Schema};
 use crate::table::{Sample, Shape, Source, Table};
+use crate::thin::{self, Job};
 use crate::window::{Place, Window};
 
 /// Samples of a segment: damage takes no more than these.
@@ -17,6 +18,15 @@ pub const SEGMENT_SAMPLES: u32 = 180;
 
 /// New rows are taken up every so many samples, and a ring that failed is tried again.
 const SETTLE_SAMPLES: u64 = 10;
+
+/// Samples that are thinned in a tick: as files are thinned when room is short, twice as fast as they come.
+const THIN_SAMPLES: u32 = 2;
+
+/// A file of which so many samples have no rows that can be left out stays as it is.
+const THIN_LOOK_SAMPLES: u64 = 64;
+
+/// Ticks after which thinning that failed is tried again.
+const THIN_AGAIN_TICKS: u64 = 600;
 
 /// Sources and the rows that they fill.
 pub struct Sampler {
@@ -142,8 +152,13 @@ pub enum Event {
     GapBegan(io::Error),
     /// Samples are written again; so many were not.
     GapEnded(u64),
-    /// The ring holds so many hours, less than a day, of what is recorded here.
-    Short(f64),
+    /// The ring holds so many hours in full, less than a day, of what is recorded here.
+    Short {
+        /// How many.
+        hours: f64,
+        /// Whether what is older is thinned, so that more of it is held.
+        thins: bool,
+    },
 }
 
 /// Seconds that are not in the ring.
@@ -167,6 +182,10 @@ pub struct Recorder {
     gap: Option<Gap>,
     /// Bytes of the segment that is written; none once they were judged.
     judged: Option<u64>,
+    /// The file that is being thinned.
+    thinning: Option<Job>,
+    /// The tick from which on one may be.
+    thin_from: u64,
 }
 
 impl Recorder {
@@ -178,7 +197,21 @@ impl Recorder {
         let window = Handle(Arc::new(Mutex::new(Window::new(head.clone(), window_bytes_max))));
         let schema = record::name_of(&schema);
         let (in_segment, ticks, records) = (0, 0, Vec::new());
-        Recorder { sampler, pen, head, schema, in_segment, ticks, records, window, ring, gap: None, judged: Some(0) }
+        Recorder {
+            sampler,
+            pen,
+            head,
+            schema,
+            in_segment,
+            ticks,
+            records,
+            window,
+            ring,
+            gap: None,
+            judged: Some(0),
+            thinning: None,
+            thin_from: 0,
+        }
     }
 
     /// For those who read while it records.
@@ -188,6 +221,17 @@ impl Recorder {
 
     /// Takes a sample and keeps it.
     pub fn tick(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
+        let event = self.record(wall_ms, monotonic_us);
+        if let Err(error) = self.thin(wall_ms) {
+            // The oldest go in full, as they would without.
+            self.window.mark(wall_ms, "thin", &format!("old seconds could not be thinned: {error}"));
+            self.thin_from = self.ticks + THIN_AGAIN_TICKS;
+            self.give_up_thinning();
+        }
+        event
+    }
+
+    fn record(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
         if self.ticks == 0 {
             let origin = &self.sampler.shape().schema().origin;
             let text =
@@ -229,7 +273,7 @@ impl Recorder {
             false => Ok(()),
         };
         match (written, &mut self.gap) {
-            (Ok(()), None) => short.map(Event::Short),
+            (Ok(()), None) => short,
             (Ok(()), Some(gap)) if writes => {
                 let samples = gap.samples;
                 self.gap = None;
@@ -248,13 +292,45 @@ impl Recorder {
         }
     }
 
+    /// A slice of the file that is being thinned, or the beginning of one.
+    fn thin(&mut self, wall_ms: u64) -> io::Result<()> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        let Some(job) = self.thinning.as_mut().filter(|_| ring.is_thinning()) else {
+            let may_begin = self.gap.is_none() && self.ticks >= self.thin_from;
+            self.thinning = if may_begin { ring.begin_thinning(wall_ms)?.map(Job::new) } else { None };
+            return Ok(());
+        };
+        let Ok(goes_on) = job.step(THIN_SAMPLES) else {
+            ring.leave_unthinned();
+            return Ok(());
+        };
+        ring.append_thinned(&job.out)?;
+        job.out.clear();
+        // What has no rows that can be left out is not looked at to its end.
+        if let (THIN_LOOK_SAMPLES.., 0) = job.samples() {
+            ring.leave_unthinned();
+        }
+        if !goes_on {
+            ring.end_thinning()?;
+        }
+        Ok(())
+    }
+
+    fn give_up_thinning(&mut self) {
+        self.thinning = None;
+        if let Some(ring) = &mut self.ring {
+            ring.give_up_thinning();
+        }
+    }
+
     /// After the first whole segment: the hours that the ring will hold, if they are less than a day.
-    fn judge(&mut self) -> Option<f64> {
+    fn judge(&mut self) -> Option<Event> {
         let bytes = self.judged.take()?;
         let segments = self.ring.as_ref()?.bytes_max() as f64 / bytes.max(1) as f64;
         let interval_ms = self.sampler.shape().schema().origin.interval_ms as f64;
         let hours = segments * f64::from(SEGMENT_SAMPLES) * interval_ms / 3_600_000.0;
-        (hours < 24.0).then_some(hours)
+        let thins = thin::thins(self.sampler.shape());
+        (hours < 24.0).then_some(Event::Short { hours, thins })
     }
 
     /// Before a segment: what was written goes onto the disk, and a file that is full is followed by another.
@@ -269,6 +345,7 @@ impl Recorder {
 
     /// Records the end and puts everything onto the disk.
     pub fn stop(&mut self, wall_ms: u64) {
+        self.give_up_thinning();
         let mut records = Vec::new();
         self.pen.mark(&Mark::new(wall_ms, "stop", "recording ended"), &mut records);
         if let (Some(ring), None) = (&mut self.ring, &self.gap) {

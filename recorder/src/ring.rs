@@ -3,17 +3,34 @@
 //! ```text
 //! FOLDER/lock                               held by the one process that writes
 //! FOLDER/0000000012-20261122T020335Z.rec    number, when it was begun (UTC)
+//! FOLDER/0000000007-20261122T020335Z.thin   what will take the place of file 7, while that is thinned
 //! ```
 //!
 //! A file is only ever appended to, by one write a sample, and begun anew by each process; the oldest go when a new one
 //! would be too much. So whatever kills the writer, what was written stands, and the last record may be cut off.
+//!
+//! While the ring holds less than a day, an old file gives way to a thinner one of the same seconds (`thin`) before room is
+//! needed. That is written under a name which is not a recording's, counts for the bound, and is renamed over the old one
+//! once it is whole and on the disk: there is one or the other at any time. What a killed writer has left of it goes at the
+//! next start. If it cannot be written, the oldest file goes as before.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use crate::record::MAGIC_THINNED;
 
 /// The ending of a file's name.
 const ENDING: &str = "rec";
+
+/// The ending of the name of a file that is being thinned.
+const ENDING_THINNED: &str = "thin";
+
+/// So much a ring should hold, if it takes thinning.
+const HELD_S: i64 = 24 * 60 * 60;
+
+/// Of a file that is being thinned so many bytes go onto the disk at once.
+const SYNC_BYTES: u64 = 256 << 10;
 
 /// Files at most: a process that is started over and over does not fill the folder with heads.
 const FILES_MAX: usize = 1024;
@@ -67,13 +84,39 @@ pub fn parts(folder: &Path) -> io::Result<Vec<Part>> {
     Ok(parts)
 }
 
+/// How far a file is thinned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Thinned {
+    No,
+    /// It is, or it cannot be.
+    Done,
+}
+
+/// Whether a file is one of the second form.
+fn is_thinned(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(MAGIC_THINNED.len() as u64).read_to_end(&mut head)?;
+    Ok(head == MAGIC_THINNED)
+}
+
+/// A file on its way to be a thinner one.
+#[derive(Debug)]
+struct Thinning {
+    number: u64,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    synced: u64,
+}
+
 /// A ring that is written.
 #[derive(Debug)]
 pub struct Ring {
     folder: PathBuf,
     bytes_max: u64,
     /// All files with their sizes, the one that is written last.
-    parts: Vec<(Part, u64)>,
+    parts: Vec<(Part, u64, Thinned)>,
+    thinning: Option<Thinning>,
     file: Option<File>,
     number: u64,
     /// Held as long as it is open.
@@ -95,13 +138,17 @@ impl Ring {
         let mut sized = Vec::new();
         for part in parts(folder)? {
             let bytes = part.path.metadata()?.len();
-            sized.push((part, bytes));
+            // What cannot be read cannot be thinned.
+            let thinned = if is_thinned(&part.path).unwrap_or(true) { Thinned::Done } else { Thinned::No };
+            sized.push((part, bytes, thinned));
         }
-        let number = sized.last().map_or(0, |(part, _)| part.number);
+        remove_left_over(folder)?;
+        let number = sized.last().map_or(0, |(part, ..)| part.number);
         Ok(Ring {
             folder: folder.into(),
             bytes_max: bytes_max.max(BYTES_MIN),
             parts: sized,
+            thinning: None,
             file: None,
             number,
             _lock: lock,
@@ -113,14 +160,15 @@ impl Ring {
         self.bytes_max
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files, that which is being thinned included.
     pub fn bytes(&self) -> u64 {
-        self.parts.iter().map(|(_, bytes)| bytes).sum()
+        let thinning = self.thinning.as_ref().map_or(0, |thinning| thinning.bytes);
+        self.parts.iter().map(|(_, bytes, _)| bytes).sum::<u64>() + thinning
     }
 
     /// Whether the next segment belongs into a new file.
     pub fn is_full(&self) -> bool {
-        let size = self.parts.last().map_or(0, |(_, bytes)| *bytes);
+        let size = self.parts.last().map_or(0, |(_, bytes, _)| *bytes);
         self.file.is_none() || size >= self.bytes_max / PARTS
     }
 
@@ -135,13 +183,13 @@ impl Ring {
         self.make_room(head.len() as u64, FILES_MAX - 1)?;
         let file = OpenOptions::new().create_new(true).append(true).open(&part.path)?;
         self.number = number;
-        self.parts.push((part, 0));
+        self.parts.push((part, 0, Thinned::No));
         self.file = Some(file);
         let written = self.append(head);
         if written.is_err() {
             // A file without a head is of no use; the next attempt makes another.
             self.file = None;
-            if let Some((part, _)) = self.parts.pop() {
+            if let Some((part, ..)) = self.parts.pop() {
                 let _ = std::fs::remove_file(part.path);
             }
         }
@@ -156,13 +204,18 @@ impl Ring {
     /// record cut off.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.make_room(bytes.len() as u64, FILES_MAX)?;
-        let (Some(file), Some((_, size))) = (&mut self.file, self.parts.last_mut()) else {
+        let (Some(file), Some((_, size, _))) = (&mut self.file, self.parts.last_mut()) else {
             return Err(io::Error::other("no file was begun"));
         };
         if let Err(error) = file.write_all(bytes) {
             if file.set_len(*size).is_err() {
                 *size = file.metadata().map_or(*size, |meta| meta.len());
                 self.file = None;
+            }
+            // What is recorded comes first.
+            if self.thinning.is_some() {
+                self.give_up_thinning();
+                return self.append(bytes);
             }
             return Err(error);
         }
@@ -188,14 +241,150 @@ impl Ring {
     fn make_room(&mut self, more: u64, files_max: usize) -> io::Result<()> {
         let written = usize::from(self.file.is_some());
         while self.parts.len() > written && (self.bytes() + more > self.bytes_max || self.parts.len() > files_max) {
-            match std::fs::remove_file(&self.parts[0].0.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => drop(self.parts.remove(0)),
-            }
+            self.remove_oldest()?;
         }
         if self.bytes() + more > self.bytes_max {
             return Err(io::Error::other("a second of samples is too large for the bound of the ring"));
         }
         Ok(())
     }
+
+    fn remove_oldest(&mut self) -> io::Result<()> {
+        let oldest = &self.parts[0].0;
+        if self.thinning.as_ref().is_some_and(|thinning| thinning.number == oldest.number) {
+            self.give_up_thinning();
+        }
+        match std::fs::remove_file(&self.parts[0].0.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => drop(self.parts.remove(0)),
+        }
+        Ok(())
+    }
+
+    /// Begins to thin a file if room will be needed soon, the ring will hold less than a day when the oldest file goes, and
+    /// there is a file that was not thinned: the oldest such one, to be read from its first byte on.
+    ///
+    /// # Errors
+    /// It cannot be read, or nothing be written.
+    pub fn begin_thinning(&mut self, wall_ms: u64) -> io::Result<Option<File>> {
+        let ended = self.parts.len() - usize::from(self.file.is_some());
+        let Some(at) = self.parts[..ended].iter().position(|(.., thinned)| *thinned == Thinned::No) else {
+            return Ok(None);
+        };
+        // As much room as it takes itself: while it is read at two samples a tick half of that is recorded, and the
+        // thinner one takes less than the rest.
+        let wanted = self.parts[at].1.max(self.bytes_max / PARTS);
+        let now_s = (wall_ms / 1000) as i64;
+        loop {
+            let room = self.bytes_max.saturating_sub(self.bytes());
+            let [oldest, next, ..] = &self.parts[..] else { return Ok(None) };
+            if room >= wanted || self.thinning.is_some() {
+                return Ok(None);
+            }
+            let left_s = now_s.saturating_sub(next.0.begun_s);
+            if oldest.2 == Thinned::No {
+                // It goes when the room is used up, at the rate of what is here.
+                let held_s = now_s.saturating_sub(oldest.0.begun_s).max(0) as u64;
+                let until_s = (u128::from(room) * u128::from(held_s) / u128::from(self.bytes().max(1))) as i64;
+                if left_s.saturating_add(until_s) >= HELD_S {
+                    return Ok(None);
+                }
+                break;
+            }
+            if left_s < HELD_S {
+                break;
+            }
+            self.remove_oldest()?;
+        }
+        let Some(at) = self.parts.iter().position(|(.., thinned)| *thinned == Thinned::No) else { return Ok(None) };
+        let part = &self.parts[at].0;
+        let (source, path) = (File::open(&part.path)?, part.path.with_extension(ENDING_THINNED));
+        let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
+        self.thinning = Some(Thinning { number: part.number, path, file, bytes: 0, synced: 0 });
+        Ok(Some(source))
+    }
+
+    /// Whether a file is being thinned: one that has to go meanwhile is not any more.
+    pub fn is_thinning(&self) -> bool {
+        self.thinning.is_some()
+    }
+
+    /// Appends to the thinner file.
+    ///
+    /// # Errors
+    /// There is no room, or the disk fails: it is given up.
+    pub fn append_thinned(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let appended = self.make_room(bytes.len() as u64, FILES_MAX).and_then(|()| {
+            let thinning = self.thinning.as_mut().ok_or_else(|| io::Error::other("the file had to go"))?;
+            thinning.file.write_all(bytes)?;
+            thinning.bytes += bytes.len() as u64;
+            if thinning.bytes - thinning.synced >= SYNC_BYTES {
+                thinning.synced = thinning.bytes;
+                thinning.file.sync_data()?;
+            }
+            Ok(())
+        });
+        if appended.is_err() {
+            self.give_up_thinning();
+        }
+        appended
+    }
+
+    /// Puts the thinner file in the place of the other, if it is smaller by a quarter or more. Returns whether it was.
+    ///
+    /// # Errors
+    /// It cannot be put there: it is given up.
+    pub fn end_thinning(&mut self) -> io::Result<bool> {
+        let Some(thinning) = &self.thinning else { return Ok(false) };
+        let part = self.parts.iter_mut().find(|(part, ..)| part.number == thinning.number);
+        let (part, bytes, _) = part.expect("a file that goes takes its thinning with it");
+        if thinning.bytes > *bytes / 4 * 3 {
+            self.leave_unthinned();
+            return Ok(false);
+        }
+        // After a power loss either of the two is there, and is whole.
+        let put = thinning.file.sync_data().and_then(|()| std::fs::rename(&thinning.path, &part.path));
+        if let Err(error) = put {
+            self.give_up_thinning();
+            return Err(error);
+        }
+        *bytes = thinning.bytes;
+        self.done();
+        self.thinning = None;
+        Ok(true)
+    }
+
+    /// The file that is being thinned stays as it is, for good.
+    pub fn leave_unthinned(&mut self) {
+        self.done();
+        self.give_up_thinning();
+    }
+
+    fn done(&mut self) {
+        let Some(number) = self.thinning.as_ref().map(|thinning| thinning.number) else { return };
+        if let Some((.., thinned)) = self.parts.iter_mut().find(|(part, ..)| part.number == number) {
+            *thinned = Thinned::Done;
+        }
+    }
+
+    /// Leaves the file that is being thinned as it is for now.
+    pub fn give_up_thinning(&mut self) {
+        if let Some(thinning) = self.thinning.take() {
+            // What stays of it goes at the next start.
+            let _ = std::fs::remove_file(thinning.path);
+        }
+    }
+}
+
+/// Removes what a process that was killed has left of a thinner file.
+fn remove_left_over(folder: &Path) -> io::Result<()> {
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        let is_left = path.extension().is_some_and(|ending| ending == ENDING_THINNED);
+        if is_left && Part::of(path.with_extension(ENDING)).is_some() {
+            // Where that fails a recorder cannot write either, and says so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    Ok(())
 }

@@ -49,6 +49,13 @@ pub struct Field {
     pub width: u8,
     /// A sentence.
     pub help: Text,
+    /// Of all rows together the most is told, not the sum: an age, a switch.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub most: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Field {
@@ -60,6 +67,7 @@ impl Field {
             per: 1,
             width,
             help: Text::Borrowed(help),
+            most: false,
         }
     }
 
@@ -106,6 +114,12 @@ impl Field {
         self
     }
 
+    /// Of all rows together the most is told, not the sum.
+    pub const fn most(mut self) -> Field {
+        self.most = true;
+        self
+    }
+
     /// Whether it takes a slot in a sample.
     pub fn is_recorded(&self) -> bool {
         !matches!(self.kind, Kind::Quotient { .. })
@@ -137,6 +151,9 @@ pub struct Module {
     pub instance: Option<Text>,
     /// Rows that it has at most.
     pub rows_max: u16,
+    /// Its rows make a whole: their sum (of some fields the most) tells something, and stays when old seconds are thinned.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub adds_up: bool,
     /// Its fields, in the order in which they are shown.
     pub fields: Vec<Field>,
 }
@@ -144,12 +161,18 @@ pub struct Module {
 impl Module {
     /// A module with one row.
     pub fn single(name: impl Into<Text>, help: impl Into<Text>, fields: Vec<Field>) -> Module {
-        Module { name: name.into(), help: help.into(), instance: None, rows_max: 1, fields }
+        Module { name: name.into(), help: help.into(), instance: None, rows_max: 1, adds_up: false, fields }
     }
 
     /// A module with a row for each instance, at most `rows_max`.
     pub fn by(mut self, instance: impl Into<Text>, rows_max: u16) -> Module {
         (self.instance, self.rows_max) = (Some(instance.into()), rows_max);
+        self
+    }
+
+    /// Its rows make a whole.
+    pub fn adds_up(mut self) -> Module {
+        self.adds_up = true;
         self
     }
 

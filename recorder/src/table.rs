@@ -109,15 +109,32 @@ impl Table {
     }
 }
 
+/// The row of all instances of a module together.
+pub const ALL: &str = "all";
+
+/// What a sample tells of a module's instances.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// Each of them.
+    Each,
+    /// Each of them, and all together as the last row: a sample of a thinned stretch that was left whole.
+    EachAndAll,
+    /// All together, the one row [`ALL`]: a sample that was thinned.
+    All,
+}
+
 /// Which slot of a sample is whose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     schema: Arc<Schema>,
     /// Names of the rows, a list a module.
     rows: Vec<Vec<String>>,
+    details: Vec<Detail>,
     /// First slot of each module.
     first: Vec<usize>,
     slots: usize,
+    /// Tells one thinned file from another: what has grown in the rows [`ALL`] can be compared within one.
+    run: u32,
 }
 
 impl Shape {
@@ -135,7 +152,55 @@ impl Shape {
             let more = module.recorded().count().checked_mul(rows.len());
             slots = more.and_then(|more| slots.checked_add(more)).filter(|all| *all <= SLOTS_MAX).ok_or("too large")?;
         }
-        Ok(Shape { schema, rows, first, slots })
+        let details = vec![Detail::Each; rows.len()];
+        Ok(Shape { schema, rows, details, first, slots, run: 0 })
+    }
+
+    /// The shapes of a stretch in which some modules are thinned, from that before: of samples that stay whole, and of the others.
+    ///
+    /// # Errors
+    /// There is no such module, or it makes more than [`SLOTS_MAX`] slots.
+    pub fn thinned(&self, modules: &[usize], run: u32) -> Result<(Shape, Shape), String> {
+        let (mut whole, mut thin) = (self.rows.clone(), self.rows.clone());
+        for module in modules {
+            whole.get_mut(*module).ok_or("no such module")?.push(ALL.to_owned());
+            thin[*module] = vec![ALL.to_owned()];
+        }
+        let shape = |rows, detail| {
+            let mut shape = Shape::new(self.schema.clone(), rows)?;
+            modules.iter().for_each(|module| shape.details[*module] = detail);
+            Ok::<_, String>(Shape { run, ..shape })
+        };
+        Ok((shape(whole, Detail::EachAndAll)?, shape(thin, Detail::All)?))
+    }
+
+    /// The shape with the row [`ALL`] behind those of a module that has it not.
+    pub fn with_all(mut self, module: usize) -> Result<Shape, String> {
+        self.rows[module].push(ALL.to_owned());
+        let mut shape = Shape::new(self.schema, self.rows)?;
+        shape.details = self.details;
+        shape.details[module] = Detail::EachAndAll;
+        Ok(shape)
+    }
+
+    /// What is told of a module's instances.
+    pub fn detail(&self, module: usize) -> Detail {
+        self.details[module]
+    }
+
+    /// Which thinned file it is of.
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// Of a shape of whole samples, the slots that those of thinned samples have too, in their order.
+    pub fn kept(&self) -> Vec<usize> {
+        let mut kept: Vec<usize> = (0..CLOCKS).collect();
+        for (module, rows) in self.rows.iter().enumerate() {
+            let first = if self.details[module] == Detail::Each { 0 } else { rows.len() - 1 };
+            kept.extend(self.row_at(module, first)..self.row_at(module, rows.len()));
+        }
+        kept
     }
 
     /// The schema.

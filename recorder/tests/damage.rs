@@ -143,6 +143,6 @@ fn a_description_that_is_lost_is_taken_from_another_file() {
 #[test]
 fn what_is_no_recording_is_told_apart_from_one_of_another_form() {
     assert_eq!(damages(&items(b"Dear diary, today I read a file that is none of mine.")), [Why::NoRecording]);
-    assert_eq!(damages(&items(b"throng-record 2\nsomething from the future")), [Why::OtherForm]);
+    assert_eq!(damages(&items(b"throng-record 3\nsomething from the future")), [Why::OtherForm]);
     assert!(items(b"").is_empty());
 }

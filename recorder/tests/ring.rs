@@ -56,7 +56,8 @@ fn it_never_takes_more_than_its_bound_and_has_the_last_seconds_without_a_gap() {
     let last = 1_500;
     let mut short = None;
     for second in 1..=last {
-        if let Some(Event::Short(hours)) = recorder.tick(second * 1000, second * 1_000_000) {
+        if let Some(Event::Short { hours, thins }) = recorder.tick(second * 1000, second * 1_000_000) {
+            assert!(!thins, "its rows make no whole");
             short = Some(hours);
         }
         assert!(bytes(folder.path()) <= BYTES_MAX);

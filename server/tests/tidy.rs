@@ -100,12 +100,14 @@ const RECORDER: &[(&str, &[&str])] = &[
     ("codec", &["coder", "table"]),
     ("record", &["codec", "schema", "table"]),
     ("read", &["codec", "record", "schema", "table"]),
-    ("ring", &[]),
+    ("total", &["schema", "table"]),
+    ("thin", &["read", "record", "schema", "table", "total"]),
+    ("ring", &["record"]),
     ("window", &["record"]),
     ("sources", &["schema", "table"]),
-    ("recorder", &["record", "ring", "schema", "table", "window"]),
+    ("recorder", &["record", "ring", "schema", "table", "thin", "window"]),
     ("clock", &["recorder"]),
-    ("sar", &["clock", "read", "record", "recorder", "ring", "schema", "sources", "table"]),
+    ("sar", &["clock", "read", "record", "recorder", "ring", "schema", "sources", "table", "thin", "total"]),
 ];
 
 /// Lines of a file beyond which its module documentation has to say why.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
+use super::course::Course;
 use super::feed::{Feed, Files, Said};
 use super::host::Host;
 use super::place::{Folder, Place};
-use super::rates::{Moment, between};
+use super::rates::Moment;
 use super::remote::{Http, Remote};
 use super::select::{Pick, Selection};
 use super::summary::Summary;
@@ -23,6 +24,7 @@ use crate::clock::{self, Stop};
 use crate::read::Why;
 use crate::schema::{Kind, Origin, Schema};
 use crate::table::Sample;
+use crate::thin::WHOLE_SAMPLES;
 
 const AFTER: &str = "\
 MODULE is the name of a module (see --list), with rows behind a colon and fields behind a point: cpu, nic:eth0, tcp.in,out, \
@@ -31,7 +33,9 @@ disk:vda.busy,fl_wait; `all` is all of them. Without one: CPU, TCP and memory. A
 of the recording.
 
 Rates are means of the interval that ends at the time in front; levels are those at that time; - is what could not be had. \
-Lines with -- tell what happened: starts, stops, knobs, gaps, damage.
+Lines with -- tell what happened: starts, stops, knobs, gaps, damage. Where more than 16 shards, threads, cores, interfaces or \
+disks were recorded, old seconds may be thinned, which such a line tells: single ones every tenth second only, with rates of \
+ten, and all together as row `all` each second (shard:all has that of any second).
 
 Examples:
   throng sar
@@ -56,7 +60,8 @@ Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the fo
 read, which was told.";
 
 const RECORD: &str = "\
-Writes files that never take more than --bytes-max in all; the oldest go. Files of earlier runs in the folder count, and \
+Writes files that never take more than --bytes-max in all; the oldest go, and before that, up to a day, those of many threads, \
+cores, interfaces or disks are thinned. Files of earlier runs in the folder count, and \
 stay readable. kill -9 loses nothing that was sampled; power loss at most what the kernel had not written, three minutes \
 at worst. With a full disk it goes on in memory and marks the gap when there is room again.";
 
@@ -217,13 +222,14 @@ struct Reader {
     list: bool,
     json: bool,
     form: Form,
-    picks: Vec<Pick>,
+    course: Course,
+    /// Modules that are thinned where it stands.
+    thinned: Vec<String>,
     schema: Option<Arc<Schema>>,
     /// What was to be told in front of the first line.
     early: Vec<(Option<u64>, String)>,
-    /// Where the interval that is under way began, and the sample before this one.
-    from: Option<Sample>,
-    last: Option<Sample>,
+    /// When the sample before this one was taken.
+    last_ms: Option<u64>,
     outcome: Outcome,
 }
 
@@ -246,7 +252,7 @@ impl Reader {
             let token_file = matches.get_one::<PathBuf>("token-file").map(PathBuf::as_path);
             Ok(match from {
                 Some(from) if Http::is_address(from) => Rc::new(Remote::new(Http::new(from, token_file)?)),
-                from => Rc::new(Folder(from.map(PathBuf::from).unwrap_or_default())),
+                from => Rc::new(Folder::new(from.map(PathBuf::from).unwrap_or_default())),
             })
         };
         let mut feed: Box<dyn Feed> = match from {
@@ -303,11 +309,11 @@ impl Reader {
             list,
             json: setting.json,
             form,
-            picks: Vec::new(),
+            course: Course::default(),
+            thinned: Vec::new(),
             schema: None,
             early: Vec::new(),
-            from: None,
-            last: None,
+            last_ms: None,
             outcome: Outcome::Done,
         })
     }
@@ -359,7 +365,7 @@ impl Reader {
         for (_, early) in &self.early {
             writeln!(err, "-- {early}")?;
         }
-        if self.last.as_ref().is_none_or(|last| last.wall_ms() < self.since_ms) && !self.live {
+        if self.last_ms.is_none_or(|last_ms| last_ms < self.since_ms) && !self.live {
             writeln!(err, "nothing was recorded in that time")?;
         }
         out.flush()?;
@@ -394,41 +400,67 @@ impl Reader {
             self.begin(&sample, out, err)?;
         }
         let interval_ms = sample.shape.schema().origin.interval_ms.max(1);
-        if let Some(last) = self.last.take() {
-            let passed_ms = sample.wall_ms().saturating_sub(last.wall_ms());
-            if passed_ms > (3 * interval_ms).max(interval_ms + 2_000) || sample.wall_ms() + interval_ms < last.wall_ms()
-            {
-                if last.wall_ms() >= self.since_ms {
-                    let text = format!(
-                        "nothing is known from {} to {}",
-                        self.clock.time(last.wall_ms()),
-                        self.clock.time(sample.wall_ms())
-                    );
-                    let object = json!({ "gap": { "from": stamp(last.wall_ms()), "to": stamp(sample.wall_ms()) } });
-                    self.note(Some(sample.wall_ms()), &text, &object, out, err)?;
+        let wall_ms = sample.wall_ms();
+        if let Some(last_ms) = self.last_ms.replace(wall_ms) {
+            let passed_ms = wall_ms.saturating_sub(last_ms);
+            if passed_ms > (3 * interval_ms).max(interval_ms + 2_000) || wall_ms + interval_ms < last_ms {
+                if last_ms >= self.since_ms {
+                    let (from, to) = (self.clock.time(last_ms), self.clock.time(wall_ms));
+                    let text = format!("nothing is known from {from} to {to}");
+                    let object = json!({ "gap": { "from": stamp(last_ms), "to": stamp(wall_ms) } });
+                    self.note(Some(wall_ms), &text, &object, out, err)?;
                 }
-                self.from = None;
+                self.course.part();
             }
         }
-        self.last = Some(sample.clone());
-        if sample.wall_ms() < self.since_ms {
-            self.from = Some(sample);
+        let sample = self.course.take(sample);
+        if wall_ms < self.since_ms {
+            self.course.begin(sample);
             return Ok(());
         }
-        let Some(from) = &self.from else {
-            self.from = Some(sample);
+        self.tell_thinned(wall_ms, interval_ms, out, err)?;
+        let Some(from) = self.course.from() else {
+            self.course.begin(sample);
             return Ok(());
         };
         // Half of a recording's interval more or less is no other interval.
         let passed_us = sample.monotonic_us().saturating_sub(from.monotonic_us());
-        if passed_us + interval_ms * 500 < self.interval.as_micros() as u64 {
+        let interval_us = self.interval.as_micros() as u64;
+        // Where rows are thinned, an interval of more than a sample ends with one that has them.
+        let waits = interval_us >= interval_ms.saturating_mul(1_500) && !self.course.is_whole();
+        if passed_us + interval_ms * 500 < interval_us || waits {
             return Ok(());
         }
-        let moment = between(&self.picks, from, &sample);
-        self.from = Some(sample);
-        self.left -= 1;
-        self.tell(&moment, out)?;
+        if let Some(moment) = self.course.end(sample) {
+            self.left -= 1;
+            self.tell(&moment, out)?;
+        }
         Ok(())
+    }
+
+    /// A word where single rows begin to be thinned, and where they are there again.
+    fn tell_thinned(
+        &mut self,
+        wall_ms: u64,
+        interval_ms: u64,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        let thinned = self.course.thinned();
+        if thinned == self.thinned {
+            return Ok(());
+        }
+        let every = Duration::from_millis(interval_ms.saturating_mul(WHOLE_SAMPLES)).as_secs_f64();
+        let text = match thinned.is_empty() {
+            true => "single rows are here each time again".to_owned(),
+            false => format!(
+                "thinned: single rows of {} are here every {every} s only, with rates of so long; row `all`, their total, each time",
+                thinned.join(", ")
+            ),
+        };
+        let object = json!({ "time": stamp(wall_ms), "thinned": thinned });
+        self.thinned = thinned;
+        self.note(Some(wall_ms), &text, &object, out, err)
     }
 
     /// The first sample, or one of another recording: another process, another host, other fields.
@@ -437,8 +469,9 @@ impl Reader {
         let picks = self.selection.picks(schema);
         let first = self.schema.is_none();
         self.schema = Some(schema.clone());
-        (self.from, self.last) = (None, None);
-        let changed = picks != self.picks;
+        self.last_ms = None;
+        let changed = picks != self.course.picks();
+        self.course.pick(&picks);
         let heading = heading(&schema.origin, &self.clock, sample.wall_ms());
         match &mut self.form {
             Form::Csv if changed => data::csv_head(&picks, out)?,
@@ -468,15 +501,14 @@ impl Reader {
                 }
             }
         }
-        self.picks = picks;
         Ok(())
     }
 
     fn tell(&mut self, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
         match &mut self.form {
             Form::Text(text) => text.as_mut().expect("begun with the first sample").moment(moment, out),
-            Form::Csv => data::csv_lines(&self.picks, moment, out),
-            Form::Json => data::json_line(&self.picks, moment, out),
+            Form::Csv => data::csv_lines(self.course.picks(), moment, out),
+            Form::Json => data::json_line(self.course.picks(), moment, out),
             Form::Summary(summary) => {
                 summary.add(moment);
                 Ok(())

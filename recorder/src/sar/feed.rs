@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::Failure;
-use super::place::{FILE_BYTES_MAX, Folder, Place};
+use super::place::{FILE_BYTES_MAX, Folder, Had, Place};
 use crate::clock::Stop;
 use crate::read::{Damage, Decoder, Item};
 use crate::record::Mark;
@@ -55,6 +55,9 @@ pub struct Files {
     decoder: Decoder,
     /// Of the first file that had one.
     schema: Option<Arc<Schema>>,
+    /// When the last sample was taken that was told; what is not later was told before its file was replaced.
+    told_ms: u64,
+    again: bool,
     /// Nothing more will come to the file that is looked at.
     whole: bool,
     /// It was said that there is nothing more for now.
@@ -69,7 +72,7 @@ impl Files {
     /// # Errors
     /// There is no recording.
     pub fn open(from: &Path, since_ms: u64, stop: Option<Arc<Stop>>) -> Result<Files, Failure> {
-        Files::at(Rc::new(Folder(from.into())), since_ms, stop)
+        Files::at(Rc::new(Folder::new(from.into())), since_ms, stop)
     }
 
     /// The same of any place.
@@ -98,6 +101,8 @@ impl Files {
             done: 0,
             decoder: Decoder::default(),
             schema: None,
+            told_ms: 0,
+            again: false,
             whole: stop.is_none(),
             waits: false,
             stop,
@@ -140,7 +145,15 @@ impl Files {
         }
         let known = self.bytes.len();
         if (known as u64) < FILE_BYTES_MAX {
-            self.place.read(&self.parts[self.at], known as u64, &mut self.bytes)?;
+            let part = &self.parts[self.at];
+            if self.place.read(part, known as u64, &mut self.bytes)? == Had::Replaced {
+                if self.again {
+                    return Err(Failure::Failed(format!("{}: it is another file each time", part.path.display())));
+                }
+                self.begin_part();
+                self.again = true;
+                return self.load();
+            }
         }
         if known == 0 && !self.bytes.is_empty() {
             let mut found = self.decoder.learn(&self.bytes);
@@ -153,6 +166,13 @@ impl Files {
             self.schema = self.schema.take().or(found);
         }
         Ok(self.bytes.len() > known)
+    }
+
+    /// Nothing is known of the file that is looked at.
+    fn begin_part(&mut self) {
+        (self.done, self.again) = (0, false);
+        self.bytes.clear();
+        self.decoder.restart();
     }
 
     /// A file behind the one that is looked at. Files that came are taken up.
@@ -170,7 +190,12 @@ impl Feed for Files {
     fn next(&mut self) -> Result<Option<Said>, Failure> {
         loop {
             match self.decoder.next(&self.bytes, &mut self.done, self.whole) {
-                Some(Item::Sample(sample)) => return Ok(Some(Said::Sample(sample))),
+                Some(Item::Sample(sample)) if self.again && sample.wall_ms() <= self.told_ms => continue,
+                Some(Item::Mark(mark)) if self.again && mark.wall_ms <= self.told_ms => continue,
+                Some(Item::Sample(sample)) => {
+                    (self.told_ms, self.again) = (sample.wall_ms(), false);
+                    return Ok(Some(Said::Sample(sample)));
+                }
                 Some(Item::Mark(mark)) => return Ok(Some(Said::Mark(mark))),
                 Some(Item::Damage(damage)) => return Ok(Some(Said::Damage(self.parts[self.at].path.clone(), damage))),
                 None => {}
@@ -180,9 +205,8 @@ impl Feed for Files {
                     return Ok(None);
                 }
                 self.at += 1;
-                (self.done, self.whole) = (0, self.stop.is_none());
-                self.bytes.clear();
-                self.decoder.restart();
+                self.whole = self.stop.is_none();
+                self.begin_part();
                 self.load()?;
                 continue;
             }

@@ -7,6 +7,7 @@
 //! The room knows how numbers are shown and never how they were taken.
 
 mod cli;
+mod course;
 mod data;
 mod feed;
 mod host;
@@ -23,7 +24,7 @@ mod time;
 
 pub use cli::{Outcome, Setting, command, run};
 pub use feed::{Feed, Files, Said};
-pub use place::Place;
+pub use place::{Had, Place};
 pub use rates::{Moment, Rows, between};
 pub use remote::{Http, Remote};
 pub use select::Selection;

@@ -1,5 +1,6 @@
 //! Where the files of a recording are: a folder here, or one behind a server's port (`remote`).
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,15 @@ pub(super) const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes in which a file's schema stands.
 const HEAD_BYTES: u64 = 1 << 20;
+
+/// What became of a wish to read on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Had {
+    /// What there was behind what is known, nothing perhaps.
+    More,
+    /// Nothing: another file is there now, thinned, of the same seconds. It has to be read from its first byte on.
+    Replaced,
+}
 
 /// Files of a recording, read as they grow.
 pub trait Place {
@@ -29,7 +39,7 @@ pub trait Place {
     ///
     /// # Errors
     /// It cannot be read.
-    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<(), Failure>;
+    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<Had, Failure>;
 
     /// The beginning of a file, as much as is needed for its schema and can be had.
     fn head(&self, part: &Part) -> Option<Vec<u8>>;
@@ -51,7 +61,17 @@ pub trait Place {
 }
 
 /// A folder, or one file.
-pub(super) struct Folder(pub(super) PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The file that is read: it stays the same when a thinner one takes its place.
+    open: RefCell<Option<(PathBuf, File)>>,
+}
+
+impl Folder {
+    pub(super) fn new(path: PathBuf) -> Folder {
+        Folder { path, open: RefCell::default() }
+    }
+}
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::Failed(format!("{}: {error}", path.display()))
@@ -59,27 +79,31 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 
 impl Place for Folder {
     fn name(&self) -> String {
-        self.0.display().to_string()
+        self.path.display().to_string()
     }
 
     fn parts(&self) -> Result<Vec<Part>, Failure> {
-        let meta = self.0.metadata().map_err(|error| failed(&self.0, &error))?;
+        let meta = self.path.metadata().map_err(|error| failed(&self.path, &error))?;
         if meta.is_dir() {
-            return ring::parts(&self.0).map_err(|error| failed(&self.0, &error));
+            return ring::parts(&self.path).map_err(|error| failed(&self.path, &error));
         }
-        Ok(vec![Part { number: 0, begun_s: 0, path: self.0.clone() }])
+        Ok(vec![Part { number: 0, begun_s: 0, path: self.path.clone() }])
     }
 
-    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<Had, Failure> {
+        let mut open = self.open.borrow_mut();
         let mut read = || -> io::Result<()> {
-            let mut file = File::open(&part.path)?;
+            let file = match &mut *open {
+                Some((path, file)) if *path == part.path && known > 0 => file,
+                open => &mut open.insert((part.path.clone(), File::open(&part.path)?)).1,
+            };
             file.seek(io::SeekFrom::Start(known))?;
             file.take(FILE_BYTES_MAX.saturating_sub(known)).read_to_end(into)?;
             Ok(())
         };
         match read() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.grows() => Ok(()),
-            read => read.map_err(|error| failed(&part.path, &error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.grows() => Ok(Had::More),
+            read => read.map(|()| Had::More).map_err(|error| failed(&part.path, &error)),
         }
     }
 
@@ -90,6 +114,6 @@ impl Place for Folder {
     }
 
     fn grows(&self) -> bool {
-        self.0.is_dir()
+        self.path.is_dir()
     }
 }

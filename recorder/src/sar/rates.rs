@@ -64,32 +64,41 @@ fn shown(module: &Module, field: usize, from: &[u64], to: &[u64], seconds: f64) 
 
 /// What is shown of the time between two samples.
 pub fn between(picks: &[Pick], from: &Sample, to: &Sample) -> Moment {
-    let seconds = to.monotonic_us().saturating_sub(from.monotonic_us()).max(1) as f64 / 1e6;
-    let rows = picks.iter().map(|pick| rows(pick, from, to, seconds).unwrap_or_default()).collect();
-    Moment { wall_ms: to.wall_ms(), seconds, rows }
+    since(picks, from, None, to)
+}
+
+/// The same, but that rows which the first of them has not are shown since an earlier one.
+pub(super) fn since(picks: &[Pick], from: &Sample, each: Option<&Sample>, to: &Sample) -> Moment {
+    let rows = picks.iter().map(|pick| rows(pick, from, each, to).unwrap_or_default()).collect();
+    Moment { wall_ms: to.wall_ms(), seconds: seconds(from, to), rows }
+}
+
+fn seconds(from: &Sample, to: &Sample) -> f64 {
+    to.monotonic_us().saturating_sub(from.monotonic_us()).max(1) as f64 / 1e6
 }
 
 /// The numbers of a module's row.
-fn row<'a>(sample: &'a Sample, module: &Module, name: &str) -> Option<(&'a [u64], usize)> {
+fn row<'a>(sample: &'a Sample, module: &Module, name: &str) -> Option<&'a [u64]> {
     let shape = &sample.shape;
     let at = shape.schema().module(&module.name)?;
     let row = shape.rows()[at].iter().position(|known| known == name)?;
     let first = shape.row_at(at, row);
-    Some((&sample.values[first..shape.row_at(at, row + 1)], row))
+    Some(&sample.values[first..shape.row_at(at, row + 1)])
 }
 
-fn rows(pick: &Pick, from: &Sample, to: &Sample, seconds: f64) -> Option<Rows> {
+fn rows(pick: &Pick, from: &Sample, each: Option<&Sample>, sample: &Sample) -> Option<Rows> {
     let module = &pick.module;
-    let at = to.shape.schema().module(&module.name)?;
+    let at = sample.shape.schema().module(&module.name)?;
     let wanted = |name: &&String| pick.rows.as_ref().is_none_or(|rows| rows.contains(name));
     let mut found = Rows::new();
-    for name in to.shape.rows()[at].iter().filter(wanted) {
-        let Some((to, _)) = row(to, module, name) else { continue };
+    for name in sample.shape.rows()[at].iter().filter(wanted) {
+        let Some(to) = row(sample, module, name) else { continue };
         // One that has gone.
         if module.instance.is_some() && to.iter().all(|value| *value == ABSENT) {
             continue;
         }
-        let from = row(from, module, name).map_or(&[][..], |(row, _)| row);
+        let known = |before| Some((row(before, module, name)?, seconds(before, sample)));
+        let (from, seconds) = known(from).or_else(|| known(each?)).unwrap_or((&[], 1.0));
         let numbers = pick.fields.iter().map(|field| shown(module, *field, from, to, seconds));
         found.push((name.clone(), numbers.collect()));
     }

@@ -74,9 +74,15 @@ fn said(event: &Event) -> String {
             format!("Cannot write: {error}. Recording goes on in memory; it is tried again every ten samples.")
         }
         Event::GapEnded(samples) => format!("Writing again; {samples} samples are missing, which is marked."),
-        Event::Short(hours) => {
+        Event::Short { hours, thins: false } => {
             format!(
                 "At what is recorded here, --bytes-max holds {hours:.0} hours, less than a day: give it more for a day."
+            )
+        }
+        Event::Short { hours, thins: true } => {
+            format!(
+                "At what is recorded here, --bytes-max holds {hours:.0} hours in full; of what is older, up to a day, single \
+                 threads, cores and disks stay every ten samples only."
             )
         }
     }

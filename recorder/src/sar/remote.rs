@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! GET /api/recording                  {"parts":[{"number":12,"begun_s":1763776983,"bytes":70123}, ..]}
-//! GET /api/recording/12?from=70123    bytes of that file from there on, at most 1 MiB; none at its end; 404 when it has gone
+//! GET /api/recording/12?from=70123    bytes of that file from there on, at most 1 MiB; none at its end; 404 when it has gone;
+//!                                     `Throng-Form` is another one when the file was thinned meanwhile
 //! GET /api/recording/recent?since=MS  the last minutes from memory, as a file; `Throng-Next` says where it ended, and
 //! GET /api/recording/recent?after=W   goes on from there; 410 when that has gone
 //! ```
@@ -17,7 +18,7 @@ use serde::Deserialize;
 use ureq::Agent;
 
 use super::Failure;
-use super::place::{FILE_BYTES_MAX, Place};
+use super::place::{FILE_BYTES_MAX, Had, Place};
 use crate::ring::Part;
 
 /// Longest time for one answer.
@@ -30,6 +31,8 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// The header that says how to go on with the last minutes.
 const NEXT: &str = "throng-next";
+/// The header that tells a thinned file from the one before it, of the same number.
+const FORM: &str = "throng-form";
 
 /// A server's HTTP.
 pub struct Http {
@@ -45,6 +48,8 @@ pub struct Answer {
     pub status: u16,
     /// The header `Throng-Next`.
     pub next: Option<String>,
+    /// The header `Throng-Form`, of a file.
+    pub form: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -108,7 +113,8 @@ impl Http {
         }
         let mut response = request.call().map_err(|error| failed(no_way(&error)))?;
         let status = response.status().as_u16();
-        let next = response.headers().get(NEXT).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (next, form) = (header(NEXT), header(FORM));
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| failed(no_way(&error)))?;
         match status {
@@ -117,7 +123,7 @@ impl Http {
             403 => Err(failed(
                 "only names of its own machine are answered there: localhost, 127.0.0.1 (through a tunnel)".into(),
             )),
-            _ => Ok(Answer { status, next, body }),
+            _ => Ok(Answer { status, next, form, body }),
         }
     }
 
@@ -174,6 +180,8 @@ pub struct Remote {
     recent_ms: Option<u64>,
     /// Where the last minutes were read to.
     next: RefCell<Option<String>>,
+    /// The form of the file that is read.
+    form: RefCell<Option<String>>,
 }
 
 #[derive(Deserialize)]
@@ -190,12 +198,12 @@ struct Listed {
 impl Remote {
     /// All of it.
     pub fn new(http: Http) -> Remote {
-        Remote { http, recent_ms: None, next: RefCell::default() }
+        Remote { http, recent_ms: None, next: RefCell::default(), form: RefCell::default() }
     }
 
     /// The last minutes, from this time on, and what comes.
     pub fn recent(http: Http, since_ms: u64) -> Remote {
-        Remote { http, recent_ms: Some(since_ms), next: RefCell::default() }
+        Remote { http, recent_ms: Some(since_ms), next: RefCell::default(), form: RefCell::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -217,9 +225,16 @@ impl Remote {
         Ok(())
     }
 
-    fn read_part(&self, part: &Part, mut known: u64, into: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read_part(&self, part: &Part, mut known: u64, into: &mut Vec<u8>) -> Result<Had, Failure> {
+        let mut form = self.form.borrow_mut();
         while known < FILE_BYTES_MAX {
             let answer = self.http.get(&format!("/api/recording/{}?from={known}", part.number))?;
+            // Its server may have thinned it since its last piece.
+            if answer.status == 200 && known == 0 {
+                (*form).clone_from(&answer.form);
+            } else if answer.status == 200 && *form != answer.form {
+                return Ok(Had::Replaced);
+            }
             match (answer.status, answer.body.len()) {
                 (200, 1..) => {
                     known += answer.body.len() as u64;
@@ -230,7 +245,7 @@ impl Remote {
                 _ => return Err(Failure::Failed(format!("{}: {}", part.path.display(), answer.why()))),
             }
         }
-        Ok(())
+        Ok(Had::More)
     }
 }
 
@@ -257,13 +272,13 @@ impl Place for Remote {
         Ok(listing.parts.into_iter().map(part).collect())
     }
 
-    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<Had, Failure> {
         match (part.number, self.recent_ms) {
             (0, since_ms) => {
                 if known == 0 {
                     *self.next.borrow_mut() = None;
                 }
-                self.read_recent(since_ms.unwrap_or(0), into)
+                self.read_recent(since_ms.unwrap_or(0), into).map(|()| Had::More)
             }
             _ => self.read_part(part, known, into),
         }

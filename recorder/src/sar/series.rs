@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::course::Course;
 use super::feed::Said;
-use super::rates::between;
-use super::select::{Pick, Selection};
+use super::select::Selection;
 use crate::record::Mark;
 use crate::schema::Schema;
 use crate::table::Sample;
@@ -34,6 +34,8 @@ pub struct Series {
     pub columns: Vec<Column>,
     /// What happened.
     pub marks: Vec<Mark>,
+    /// Modules of which rows stand in every tenth sample only somewhere in this time, and `all` in each.
+    pub thinned: Vec<String>,
     /// Places at which a recording could not be read.
     pub damaged: usize,
 }
@@ -44,8 +46,8 @@ pub struct Plotter<'a> {
     from_ms: u64,
     until_ms: u64,
     step_ms: u64,
-    schema: Option<(Arc<Schema>, Vec<Pick>)>,
-    before: Option<Sample>,
+    schema: Option<Arc<Schema>>,
+    course: Course,
     places: HashMap<(String, String, String), usize>,
     series: Series,
 }
@@ -60,7 +62,7 @@ impl<'a> Plotter<'a> {
             until_ms,
             step_ms,
             schema: None,
-            before: None,
+            course: Course::default(),
             places: HashMap::new(),
             series: Series::default(),
         }
@@ -80,28 +82,39 @@ impl<'a> Plotter<'a> {
 
     fn sample(&mut self, sample: Sample) {
         let schema = sample.shape.schema();
-        if self.schema.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
-            self.schema = Some((schema.clone(), self.selection.picks(schema)));
+        if self.schema.as_ref().is_none_or(|known| known != schema) {
+            let picks = self.selection.picks(schema);
+            if picks != self.course.picks() {
+                self.course.pick(&picks);
+            }
+            self.schema = Some(schema.clone());
         }
-        let Some(before) = &self.before else {
-            self.before = Some(sample);
+        let sample = self.course.take(sample);
+        let Some(before) = self.course.from() else {
+            self.course.begin(sample);
             return;
         };
         // The last one before the beginning is where the first interval begins. A little early is in time: samples are not
         // apart to the millisecond.
         let due = before.wall_ms() + self.step_ms.saturating_sub(self.step_ms / 8 + 1);
         if sample.wall_ms() < self.from_ms {
-            self.before = Some(sample);
+            self.course.begin(sample);
             return;
         }
-        if sample.wall_ms() < due {
+        for module in self.course.thinned() {
+            if !self.series.thinned.contains(&module) {
+                self.series.thinned.push(module);
+            }
+        }
+        // Where rows are thinned, an interval of more than a sample ends with one that has them.
+        let interval_ms = sample.shape.schema().origin.interval_ms;
+        if sample.wall_ms() < due || self.step_ms > interval_ms && !self.course.is_whole() {
             return;
         }
-        let picks = self.schema.as_ref().map_or(&[][..], |(_, picks)| picks);
-        let moment = between(picks, before, &sample);
+        let Some(moment) = self.course.end(sample) else { return };
         self.series.times_ms.push(moment.wall_ms);
         let length = self.series.times_ms.len();
-        for (pick, rows) in picks.iter().zip(moment.rows) {
+        for (pick, rows) in self.course.picks().iter().zip(moment.rows) {
             for (row, numbers) in rows {
                 for (field, number) in pick.fields.iter().zip(numbers) {
                     let field = &pick.module.fields[*field];
@@ -122,7 +135,6 @@ impl<'a> Plotter<'a> {
                 }
             }
         }
-        self.before = Some(sample);
     }
 
     /// What has come of it.

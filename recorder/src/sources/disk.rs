@@ -60,7 +60,7 @@ const PARTS_MAX: usize = 1024;
 impl Source for Disk {
     fn modules(&self) -> Vec<Module> {
         let fields = TABLE.iter().map(|(field, _)| field.clone()).collect();
-        vec![Module::single("disk", "Each disk that has done something.", fields).by("disk", DISKS_MAX)]
+        vec![Module::single("disk", "Each disk that has done something.", fields).by("disk", DISKS_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -36,7 +36,7 @@ impl Nic {
 impl Source for Nic {
     fn modules(&self) -> Vec<Module> {
         let fields = TABLE.iter().map(|(field, _)| field.clone()).collect();
-        vec![Module::single("nic", "Each network interface.", fields).by("interface", INTERFACES_MAX)]
+        vec![Module::single("nic", "Each network interface.", fields).by("interface", INTERFACES_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

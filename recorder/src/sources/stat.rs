@@ -53,7 +53,7 @@ impl Source for Stat {
         let times = || TIMES.iter().map(|(name, help)| Field::share(name, help)).collect();
         vec![
             Module::single("cpu", "What all cores together spent their time with.", times()),
-            Module::single("core", "What each core spent its time with.", times()).by("core", CORES_MAX),
+            Module::single("core", "What each core spent its time with.", times()).by("core", CORES_MAX).adds_up(),
             Module::single("system", "What the kernel did. It does not count system calls.", text::fields(SYSTEM)),
         ]
     }

@@ -128,7 +128,7 @@ impl Source for Thread {
         let help = "Threads of the process, those of one name together.";
         let mut fields = FIELDS.to_vec();
         fields[3..SUMMED].iter_mut().for_each(|field| field.per = clock_ticks_per_second() as u32);
-        vec![Module::single("thread", help, fields).by("thread", NAMES_MAX)]
+        vec![Module::single("thread", help, fields).by("thread", NAMES_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

@@ -505,7 +505,7 @@ options! {
         "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
     Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
         "Most bytes of all its files together; the oldest seconds go.",
-        "The default holds a day of up to 16 busy shards or 30 idle ones; 64 busy ones take 224MiB a day.";
+        "The default holds a day: of up to 16 busy shards in full; of 64 busy ones the newest 3 hours, and the rest with single shards and threads every ten seconds only (all in full: 224MiB).";
 
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",

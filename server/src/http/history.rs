@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use throng_recorder::clock::wall_ms;
 use throng_recorder::read::{Item, items};
+use throng_recorder::record::MAGIC_THINNED;
 use throng_recorder::recorder::Handle;
 use throng_recorder::ring::{self, Part};
 use throng_recorder::sar::{Failure, Feed, Files, Plotter, Said, Selection, Series};
@@ -174,6 +175,7 @@ impl History {
             "now": wall_ms(),
             "times": series.times_ms,
             "columns": series.columns.iter().map(column).collect::<Vec<_>>(),
+            "thinned": series.thinned,
             "marks": series.marks.iter().map(mark).collect::<Vec<_>>(),
             "damaged": series.damaged,
         }))
@@ -190,18 +192,20 @@ impl History {
         Ok(json!({ "parts": parts.into_iter().map(part).collect::<Vec<_>>() }))
     }
 
-    /// Bytes of a file of the ring behind so many, a piece of them.
-    pub(super) fn piece(&self, number: u64, from: u64) -> Result<Vec<u8>, Refused> {
+    /// Bytes of a file of the ring behind so many, a piece of them, and the form of the file: one that is thinned between two
+    /// pieces is another file from then on.
+    pub(super) fn piece(&self, number: u64, from: u64) -> Result<(Vec<u8>, u8), Refused> {
         let gone = || Refused(StatusCode::NOT_FOUND, "there is no such file, or not any more".into());
         let parts = ring::parts(&self.folder).map_err(|_| gone())?;
         let part = parts.into_iter().find(|part| part.number == number).ok_or_else(gone)?;
-        let mut piece = Vec::new();
+        let (mut head, mut piece) = (Vec::new(), Vec::new());
         let read = File::open(&part.path).and_then(|mut file| {
+            file.by_ref().take(MAGIC_THINNED.len() as u64).read_to_end(&mut head)?;
             file.seek(SeekFrom::Start(from))?;
             file.take(PIECE_BYTES_MAX).read_to_end(&mut piece)
         });
         match read {
-            Ok(_) => Ok(piece),
+            Ok(_) => Ok((piece, if head == MAGIC_THINNED { 2 } else { 1 })),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(gone()),
             Err(error) => Err(Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
         }
@@ -240,5 +244,28 @@ impl History {
             })
             .collect();
         Ok(json!({ "host": schema.origin.host, "program": schema.origin.program, "modules": modules }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throng_recorder::record::MAGIC;
+    use throng_recorder::recorder::{Recorder, Sampler};
+
+    #[test]
+    fn a_piece_says_of_which_form_its_file_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recent = Recorder::new(Sampler::new(Default::default(), Vec::new()), 1 << 16, None).handle();
+        let history = History { recent, folder: folder.path().into() };
+        let path = folder.path().join("0000000001-20261122T020335Z.rec");
+        for (magic, form) in [(MAGIC, 1), (MAGIC_THINNED, 2)] {
+            std::fs::write(&path, [magic, &b"what is in it"[..]].concat()).expect("written");
+            for (from, wanted) in [(16, &b"what is in it"[..]), (21, b"is in it"), (99, b"")] {
+                let piece = history.piece(1, from).unwrap_or_else(|refused| panic!("{}", refused.1));
+                assert_eq!(piece, (wanted.to_vec(), form));
+            }
+        }
+        assert!(history.piece(2, 0).is_err());
     }
 }

@@ -220,8 +220,8 @@ struct From {
 const BYTES: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/octet-stream");
 
 async fn piece(State(seen): State<Seen>, Path(number): Path<u64>, Query(at): Query<From>) -> Result<Response, Refused> {
-    let piece = look(&seen, move |history| history.piece(number, at.from)).await?;
-    Ok(([BYTES], piece).into_response())
+    let (piece, form) = look(&seen, move |history| history.piece(number, at.from)).await?;
+    Ok(([BYTES], [("throng-form", form.to_string())], piece).into_response())
 }
 
 async fn recent(State(seen): State<Seen>, Query(asked): Query<Recent>) -> Result<Response, Refused> {

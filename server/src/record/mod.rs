@@ -106,9 +106,16 @@ fn said(event: Event) {
     match event {
         Event::GapBegan(error) => tracing::warn!(%error, "recording goes on in memory only"),
         Event::GapEnded(samples) => tracing::info!(samples, "recording is written again; these samples are missing"),
-        Event::Short(hours) => {
+        Event::Short { hours, thins } => {
             let hours = hours.round();
-            tracing::info!(hours, "recorder_bytes_max holds less than a day of what is recorded here");
+            match thins {
+                true => tracing::info!(
+                    hours,
+                    "recorder_bytes_max holds so many hours in full; of what is older, up to a day, single shards and threads \
+                     stay every ten seconds only"
+                ),
+                false => tracing::info!(hours, "recorder_bytes_max holds less than a day of what is recorded here"),
+            }
         }
     }
 }

@@ -46,7 +46,7 @@ impl Source for Shards {
     fn modules(&self) -> Vec<Module> {
         let mut fields: Vec<Field> = Counters::default().list().into_iter().map(field).collect();
         fields.push(Field::quotient("events_turn", "", ("events", "turns", 1), "Events of the network a turn."));
-        vec![Module::single("shard", "What each shard counts of itself.", fields).by("shard", SHARDS_MAX)]
+        vec![Module::single("shard", "What each shard counts of itself.", fields).by("shard", SHARDS_MAX).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {

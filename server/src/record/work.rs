@@ -62,6 +62,8 @@ pub(super) fn field((name, kind, help, _): Row) -> Field {
         },
         width: 8,
         help: Cow::Borrowed(help),
+        // An age and a switch: of all shards together the sum would tell nothing.
+        most: name.ends_with("_oldest_s") || name == "storage_full",
     }
 }
 
@@ -74,6 +76,7 @@ fn mean(of: &'static str, by: &'static str) -> Field {
         per: 1,
         width: 11,
         help: Cow::Owned(format!("Mean of {of}, over all {by}.")),
+        most: false,
     }
 }
 
@@ -85,6 +88,7 @@ fn level(piece: &str, what: &str, help: String) -> Field {
         per: 1_000,
         width: 11,
         help: Cow::Owned(help),
+        most: true,
     }
 }
 
@@ -136,7 +140,7 @@ impl Source for Works {
         vec![if workers.iter().all(|worker| worker.name.is_empty()) {
             module
         } else {
-            module.by("thread", WORKERS_MAX)
+            module.by("thread", WORKERS_MAX).adds_up()
         }]
     }
 

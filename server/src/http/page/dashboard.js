@@ -4,7 +4,7 @@
 const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["24 h", 86400]];
 const byId = (id) => document.getElementById(id);
 /** What is shown: a length in seconds that ends now, or from and to in seconds since 1970. */
-const shown = { live: true, span: 900, from: 0, to: 0 };
+const shown = { live: true, span: 900, from: 0, to: 0, thinned: [] };
 const drawn = new Map();
 let busy = false;
 let again = false;
@@ -57,7 +57,6 @@ function article(plot) {
   const title = document.createElement("h3");
   title.textContent = plot.title;
   const unit = document.createElement("p");
-  unit.textContent = plot.unit || "at once";
   const canvas = document.createElement("div");
   canvas.setAttribute("role", "img");
   const numbers = document.createElement("details");
@@ -67,7 +66,7 @@ function article(plot) {
   numbers.append(summary, table);
   box.append(title, unit, canvas, numbers);
   byId("plots").append(box);
-  return { box, canvas, table, chart: null, labels: "" };
+  return { box, unit, canvas, table, chart: null, labels: "" };
 }
 
 function options(plot, lines, width) {
@@ -79,7 +78,7 @@ function options(plot, lines, width) {
     scales: { x: { time: true }, y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? most * 1.08 : 1] } },
     axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map(told) }],
     series: [{ value: (_, at) => (at === null ? "-" : new Date(at * 1000).toLocaleTimeString()) }].concat(lines.map((line, at) => ({
-      label: line.label, stroke: palette[at % palette.length], width: 1.5, points: { show: false }, value: (_, value) => told(value),
+      label: line.label, stroke: palette[at % palette.length], width: 1.5, points: { show: false }, spanGaps: shown.thinned.includes(moduleOf(plot)), value: (_, value) => told(value),
     }))),
     hooks: {
       ready: [tellLast],
@@ -123,11 +122,14 @@ function tell(plot, place, lines) {
 function draw(answer) {
   const times = answer.times.map((at) => at / 1000);
   const [from, to] = range();
+  shown.thinned = answer.thinned;
   for (const plot of PLOTS) {
+    const thinned = answer.thinned.includes(moduleOf(plot));
     const lines = linesOf(plot, answer.columns);
     if (!drawn.has(plot)) drawn.set(plot, article(plot));
     const place = drawn.get(plot);
-    const labels = lines.map((line) => line.label).join() + isDark();
+    place.unit.textContent = (plot.unit || "at once") + (thinned && (plot.by || plot.rows) ? "; thinned here: each one every ten seconds" : "");
+    const labels = lines.map((line) => line.label).join() + isDark() + thinned;
     const width = Math.max(place.canvas.clientWidth, 200);
     const data = [times, ...lines.map((line) => line.values)];
     if (place.labels !== labels || !place.chart) {

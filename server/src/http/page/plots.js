@@ -38,16 +38,20 @@ const COLOURS = { light: ["#1d4ed8", "#b42318", "#18733a", "#8a5a00", "#6d28d9",
 
 /** Columns of an answer as lines of a plot: `{ label, values }`. */
 function linesOf(plot, columns) {
-  const module = plot.pick.split(".")[0];
+  const module = moduleOf(plot);
   const own = columns.filter((column) => column.module === module && fieldsOf(plot).includes(column.field) && column.row.startsWith(plot.rows ?? ""));
   if (plot.by) {
-    const apart = own.map((column) => ({ label: column.row === "" ? module : (plot.row ?? "") + column.row, values: column.values }));
+    const each = own.filter((column) => column.row !== "all");
+    const apart = each.map((column) => ({ label: column.row === "" ? module : (plot.row ?? "") + column.row, values: column.values }));
     return heaviest(apart, plot.most).sort((a, b) => a.label.localeCompare(b.label, undefined, { numeric: true }));
   }
   const lines = fieldsOf(plot).map((field) => {
-    const rows = own.filter((column) => column.field === field).map((column) => column.values);
+    const rows = own.filter((column) => column.field === field && column.row !== "all").map((column) => column.values);
     const parts = plot.mean ? rows.length : 1;
-    const values = rows.length === 0 ? [] : rows[0].map((_, at) => rows.reduce((sum, row) => (row[at] === null ? sum : (sum ?? 0) + row[at] / parts), null));
+    const sum = (at) => rows.reduce((sum, row) => (row[at] === null ? sum : (sum ?? 0) + row[at] / parts), null);
+    // Old seconds may be thinned: each has the sum as a row of its own then, and every tenth the others.
+    const all = plot.rows ? undefined : own.find((column) => column.field === field && column.row === "all")?.values;
+    const values = (rows[0] ?? all ?? []).map((_, at) => all?.[at] ?? sum(at));
     return { label: plot.lines[field], values };
   }).filter((line) => line.values.length > 0);
   if (plot.rest && lines.length > 0) {
@@ -62,6 +66,11 @@ function heaviest(lines, most = lines.length) {
   const weight = (line) => line.values.reduce((sum, value) => sum + (value || 0), 0);
   const chosen = [...lines].sort((a, b) => weight(b) - weight(a)).slice(0, most);
   return lines.filter((line) => chosen.includes(line));
+}
+
+/** Name of a plot's module. */
+function moduleOf(plot) {
+  return plot.pick.split(".")[0];
 }
 
 /** Names of a plot's fields. */
