@@ -2,11 +2,12 @@
 //! kept in a ring as if a second apart.
 //!
 //! ```text
-//! cargo run --release -p throng-recorder --example cost -- [--samples 2000] [--shards 64] [--load idle|busy]
+//! cargo run --release -p throng-recorder --example cost -- [--samples 2000 | --hours 30] [--shards 64] [--load idle|busy]
 //! ```
 //!
 //! Prints, as JSON: CPU microseconds a sample by part, bytes a sample in the ring, what a day of it takes and how long 64 MiB
-//! last, and the memory that the recorder holds.
+//! last, and the memory that the recorder holds. With `--hours 30` it records so long as if, and tells what the ring holds then,
+//! in full and thinned.
 
 use std::time::Instant;
 
@@ -54,7 +55,7 @@ impl Source for Shards {
         let kind = |at: usize| if at.is_multiple_of(2) { Field::count } else { Field::gauge };
         let field = |at| Field { name: format!("number_{at}").into(), ..kind(at)("", "", 7, "A made-up number.") };
         let fields = (0..FIELDS).map(field).collect();
-        vec![Module::single("shard", "Made-up shards.", fields).by("shard", 1024)]
+        vec![Module::single("shard", "Made-up shards.", fields).by("shard", 1024).adds_up()]
     }
 
     fn sample(&mut self, tables: &mut [Table]) {
@@ -106,6 +107,75 @@ fn memory_kib(key: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
+/// How long a ring holds what was recorded, and bytes a sample: of the files in full, and of those that are thinned.
+fn held(folder: &std::path::Path, now_s: i64) -> serde_json::Value {
+    let parts = throng_recorder::ring::parts(folder).expect("a folder");
+    let (mut bytes, mut seconds) = ([0; 2], [0; 2]);
+    for (at, part) in parts.iter().enumerate() {
+        let file = std::fs::read(&part.path).expect("a file");
+        let thinned = usize::from(file.starts_with(throng_recorder::record::MAGIC_THINNED));
+        bytes[thinned] += file.len();
+        seconds[thinned] += parts.get(at + 1).map_or(now_s, |next| next.begun_s) - part.begun_s;
+    }
+    let figure = |at: usize| {
+        let each = bytes[at] as f64 / seconds[at].max(1) as f64;
+        serde_json::json!({ "hours": seconds[at] as f64 / 3600.0, "bytes_a_sample": (each * 10.0).round() / 10.0 })
+    };
+    serde_json::json!({ "files": parts.len(), "bytes": bytes[0] + bytes[1], "in_full": figure(0), "thinned": figure(1) })
+}
+
+/// Records as many hours as if, and prints what a ring of 64 MiB holds then, and what a sample took.
+fn hours(hours: u64, shards: usize, load: &str) {
+    let samples = hours * 3600;
+    let mut ticks = vec![1.0; samples as usize];
+    let before_kib = memory_kib("RssAnon:");
+    let folder = std::env::temp_dir().join(format!("throng-recorder-cost-{}", std::process::id()));
+    let ring = Ring::open(&folder, 64 << 20).expect("a folder");
+    let roots = Roots::of(std::process::id());
+    let mut all = sources::all(&roots);
+    all.push(Box::new(Shards::new(shards, load == "busy")));
+    let mut recorder = Recorder::new(Sampler::new(sources::origin(&roots, 1000, "cost"), all), 2 << 20, Some(ring));
+    let (began_ms, began) = (1_795_000_000_000, cpu_us());
+    let (mut kib, mut thinning) = (0, [(0.0, 0_u64); 2]);
+    for second in 0..samples {
+        let before = cpu_us();
+        recorder.tick(began_ms + second * 1000, second * 1_000_000 + second * 7919 % 400);
+        let took = cpu_us() - before;
+        let is_thinning = recorder.ring().is_some_and(Ring::is_thinning);
+        let sum = &mut thinning[usize::from(is_thinning)];
+        (sum.0, sum.1) = (sum.0 + took, sum.1 + 1);
+        ticks[second as usize] = took;
+        if second % 600 == 0 {
+            kib = kib.max(memory_kib("RssAnon:"));
+        }
+    }
+    let cpu = (cpu_us() - began) / samples as f64;
+    ticks.sort_by(f64::total_cmp);
+    let most = |of: f64| ticks[((ticks.len() - 1) as f64 * of) as usize];
+    let round = |number: f64| (number * 10.0).round() / 10.0;
+    let mean = |at: usize| round(thinning[at].0 / thinning[at].1.max(1) as f64);
+    let result = serde_json::json!({
+        "program": "recorder",
+        "command": command(),
+        "kernel": recorder.sampler().shape().schema().origin.kernel,
+        "samples": samples,
+        "shards": shards,
+        "load": load,
+        "cpu_us_a_sample": round(cpu),
+        "percent_of_a_core": (cpu / 1e4 * 1000.0).round() / 1000.0,
+        "cpu_us_a_tick": { "without_thinning": mean(0), "with_thinning": mean(1), "p99_9": round(most(0.999)), "longest": round(most(1.0)) },
+        "memory_kib": kib - before_kib,
+        "held": held(&folder, ((began_ms + samples * 1000) / 1000) as i64),
+    });
+    std::fs::remove_dir_all(&folder).expect("it is there");
+    println!("{}", serde_json::to_string_pretty(&result).expect("JSON"));
+}
+
+fn command() -> String {
+    let program = "cargo run --release -p throng-recorder --example cost --".to_owned();
+    std::env::args().skip(1).fold(program, |all, one| all + " " + &one)
+}
+
 fn main() {
     let (samples, shards) = (argument("--samples", 2000_u64), argument("--shards", 64_usize));
     let load = argument("--load", "idle".to_owned());
@@ -121,6 +191,9 @@ fn main() {
                 }
             })
             .expect("a thread");
+    }
+    if let 1.. = argument("--hours", 0) {
+        return hours(argument("--hours", 0), shards, &load);
     }
     let before_kib = memory_kib("RssAnon:");
     let mut all = sources::all(&roots);
@@ -187,7 +260,7 @@ fn main() {
     let round = |number: f64| (number * 10.0).round() / 10.0;
     let result = serde_json::json!({
         "program": "recorder",
-        "command": std::env::args().skip(1).fold("cargo run --release -p throng-recorder --example cost --".to_owned(), |all, one| all + " " + &one),
+        "command": command(),
         "kernel": recorder.sampler().shape().schema().origin.kernel,
         "samples": samples,
         "shards": shards,
