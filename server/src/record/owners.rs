@@ -8,8 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -18,7 +16,7 @@ use throng_recorder::clock::wall_ms;
 use throng_recorder::recorder::Handle;
 
 use super::queues::{Line, Queue};
-use crate::waits::{self, Look, Place, Stuck};
+use crate::waits::{self, Look, Stuck};
 
 /// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the mailbox.
 pub const OUTBOUND_BYTES_MIN: usize = 32 << 10;
@@ -257,52 +255,24 @@ fn queue_and_owner<'a>(look: &Look, stuck: &'a Stuck) -> Option<(&'a str, &'a st
     }
 }
 
-/// The watch's thread; it ends when this is dropped.
-pub struct Watch {
-    stop: Option<SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    /// Watches these shards; puts what is found into `found`, and marks it, if there is a recorder.
-    ///
-    /// # Errors
-    /// There can be no thread.
-    pub fn start(
-        counters: &[Arc<Counters>],
-        owners: Arc<dyn Owners>,
-        marks: Option<Handle>,
-        found: Arc<ArcSwap<Vec<Owed>>>,
-    ) -> io::Result<Watch> {
-        let (stop, stopped) = sync_channel::<()>(0);
-        let mut watching = Watching::new(counters, owners, marks, found);
-        let watch = move || {
-            let pause = || {
-                let _at = waits::at(Place::Interval);
-                stopped.recv_timeout(waits::LOOK_EVERY)
-            };
-            while pause() == Err(RecvTimeoutError::Timeout) {
-                watching.second(&waits::look(), Instant::now());
-            }
-        };
-        let thread = waits::spawn("watch", watch)?;
-        Ok(Watch { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Starts the watch's thread over these shards: it puts what is found into `found`, and marks it, if there is a recorder.
+///
+/// # Errors
+/// There can be no thread.
+pub fn watch(
+    counters: &[Arc<Counters>],
+    owners: Arc<dyn Owners>,
+    marks: Option<Handle>,
+    found: Arc<ArcSwap<Vec<Owed>>>,
+) -> io::Result<waits::Repeated> {
+    let mut watching = Watching::new(counters, owners, marks, found);
+    waits::repeat("watch", waits::LOOK_EVERY, move || watching.second(&waits::look(), Instant::now()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waits::Standing;
+    use crate::waits::{Place, Standing};
     use std::sync::atomic::{AtomicU64, Ordering};
     use throng_recorder::read::{Item, items};
     use throng_recorder::recorder::{Recorder, Sampler};

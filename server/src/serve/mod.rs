@@ -40,7 +40,7 @@ use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
 use crate::record::Recording;
-use crate::record::owners::Watch;
+use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
 use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
 use crate::waits::{self, Place};
@@ -238,10 +238,10 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let recording = recording.transpose().map_err(Failure::failed)?;
     let marks = recording.as_ref().map(|recording| recording.handle().clone());
     let owners = Arc::new(owners::Asking(running.clone()));
-    let watch = Watch::start(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
+    let watch = watch(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
     #[cfg(debug_assertions)]
     running.clone().plant().map_err(Failure::failed)?;
-    let retention = retention::Retention::start(engine, running.clone()).map_err(Failure::failed)?;
+    let retention = retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
         running.tell_events(move |event| track.mark(event.at_s * 1_000, event.what.kind(), &event.what.to_string()));

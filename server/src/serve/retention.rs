@@ -3,8 +3,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::id::home;
@@ -14,7 +12,7 @@ use throng_engine::store::Table;
 use super::Rows;
 use super::control::Running;
 use crate::disk::DiskError;
-use crate::waits::{self, Place};
+use crate::waits;
 
 /// Time between two steps.
 const STEP: Duration = Duration::from_secs(1);
@@ -32,52 +30,25 @@ pub(super) struct Wanted {
     pub(super) days: u64,
 }
 
-/// The sweep's thread; it ends when this is dropped.
-pub(super) struct Retention {
-    stop: Option<SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Retention {
-    /// Looks each second whether it is wanted, and then at so many users.
-    ///
-    /// # Errors
-    /// There can be no thread.
-    pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<Retention> {
-        let (stop, stopped) = sync_channel(0);
-        let sweep = move || {
-            let mut after: Option<Box<[u8]>> = None;
-            let mut rounds = Rounds::default();
-            let pause = || {
-                let _at = waits::at(Place::Interval);
-                stopped.recv_timeout(STEP)
-            };
-            while pause() == Err(RecvTimeoutError::Timeout) {
-                let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now()))
-                else {
-                    continue;
-                };
-                let mut ask = |shard, command| running.ask(shard, command).ok();
-                match step(&*engine, running.shards(), &mut after, wanted.users_per_second, &mut ask) {
-                    Ok(true) => {}
-                    Ok(false) => rounds.ended(wanted.days, Instant::now()),
-                    // The store waits for space, or is damaged: reads of the shards say so, too.
-                    Err(error) => tracing::debug!(%error, "archives are not looked at"),
-                }
-            }
+/// Starts the sweep's thread: it looks each second whether it is wanted, and then at so many users.
+///
+/// # Errors
+/// There can be no thread.
+pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
+    let mut after: Option<Box<[u8]>> = None;
+    let mut rounds = Rounds::default();
+    waits::repeat("retention", STEP, move || {
+        let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now())) else {
+            return;
         };
-        let thread = waits::spawn("retention", sweep)?;
-        Ok(Retention { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Retention {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let mut ask = |shard, command| running.ask(shard, command).ok();
+        match step(&*engine, running.shards(), &mut after, wanted.users_per_second, &mut ask) {
+            Ok(true) => {}
+            Ok(false) => rounds.ended(wanted.days, Instant::now()),
+            // The store waits for space, or is damaged: reads of the shards say so, too.
+            Err(error) => tracing::debug!(%error, "archives are not looked at"),
         }
-    }
+    })
 }
 
 /// When the next round begins.

@@ -16,6 +16,7 @@ mod lock;
 mod look;
 mod pattern;
 mod place;
+mod repeat;
 mod slot;
 mod tell;
 
@@ -24,6 +25,7 @@ pub use lock::{Condvar, Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard};
 pub use look::{LOOK_EVERY, Look, Standing, look};
 pub use pattern::Pattern;
 pub use place::{Place, Sort};
+pub use repeat::{Repeated, repeat};
 pub use slot::{At, Registration, at, enter, enter_turning, spawn, turned};
 pub use tell::{Stuck, locks, standing, stuck};
 
