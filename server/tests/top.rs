@@ -326,11 +326,8 @@ fn it_is_drawn_anew_when_it_goes_on_and_never_stops_for_good() {
     screen.is_restored(0);
 }
 
-/// Not a test by itself: what [`a_panic_is_told_on_a_terminal_that_is_given_back`] runs on a terminal.
-#[test]
-#[ignore = "run on a terminal by another test"]
-fn panics() {
-    let elsewhere = std::env::var_os("ELSEWHERE").is_some();
+/// Draws, and panics: in the thread that draws, or elsewhere.
+fn panics(elsewhere: bool) {
     Taken::with::<()>(|taken| {
         taken.draw(|frame| frame.render_widget("drawn", frame.area()))?;
         if elsewhere {
@@ -347,9 +344,14 @@ fn panics() {
 /// Also when another thread panics than the one that draws: the process ends then, and nothing is drawn any more.
 #[test]
 fn a_panic_is_told_on_a_terminal_that_is_given_back() {
+    // It runs itself on a terminal, as the one that panics.
+    if let Some(place) = std::env::var_os("PANIC_TO_SEE") {
+        return panics(place == "elsewhere");
+    }
     let own = std::env::current_exe().expect("a path");
-    for elsewhere in ["", "ELSEWHERE=1 "] {
-        let mut screen = Screen::start(&format!("{elsewhere}{} --ignored --nocapture --exact panics", own.display()));
+    let test = "a_panic_is_told_on_a_terminal_that_is_given_back";
+    for place in ["here", "elsewhere"] {
+        let mut screen = Screen::start(&format!("PANIC_TO_SEE={place} {} --nocapture --exact {test}", own.display()));
         screen.wait("\u{1b}[?1049h");
         screen.wait("drawn");
         screen.wait("\u{1b}[?1049l");
