@@ -154,13 +154,7 @@ fn hours(hours: u64, shards: usize, load: &str) {
     let most = |of: f64| ticks[((ticks.len() - 1) as f64 * of) as usize];
     let round = |number: f64| (number * 10.0).round() / 10.0;
     let mean = |at: usize| round(thinning[at].0 / thinning[at].1.max(1) as f64);
-    let result = serde_json::json!({
-        "program": "recorder",
-        "command": command(),
-        "kernel": recorder.sampler().shape().schema().origin.kernel,
-        "samples": samples,
-        "shards": shards,
-        "load": load,
+    let figures = serde_json::json!({
         "cpu_us_a_sample": round(cpu),
         "percent_of_a_core": (cpu / 1e4 * 1000.0).round() / 1000.0,
         "cpu_us_a_tick": { "without_thinning": mean(0), "with_thinning": mean(1), "p99_9": round(most(0.999)), "longest": round(most(1.0)) },
@@ -168,12 +162,24 @@ fn hours(hours: u64, shards: usize, load: &str) {
         "held": held(&folder, ((began_ms + samples * 1000) / 1000) as i64),
     });
     std::fs::remove_dir_all(&folder).expect("it is there");
-    println!("{}", serde_json::to_string_pretty(&result).expect("JSON"));
+    tell(&recorder, (samples, shards, load), figures);
 }
 
-fn command() -> String {
+/// Prints what was asked for, and the figures.
+fn tell(recorder: &Recorder, (samples, shards, load): (u64, usize, &str), figures: serde_json::Value) {
     let program = "cargo run --release -p throng-recorder --example cost --".to_owned();
-    std::env::args().skip(1).fold(program, |all, one| all + " " + &one)
+    let mut result = serde_json::json!({
+        "program": "recorder",
+        "command": std::env::args().skip(1).fold(program, |all, one| all + " " + &one),
+        "kernel": recorder.sampler().shape().schema().origin.kernel,
+        "samples": samples,
+        "shards": shards,
+        "load": load,
+    });
+    if let (Some(result), serde_json::Value::Object(figures)) = (result.as_object_mut(), figures) {
+        result.extend(figures);
+    }
+    println!("{}", serde_json::to_string_pretty(&result).expect("JSON"));
 }
 
 fn main() {
@@ -258,13 +264,7 @@ fn main() {
     std::fs::remove_dir_all(&folder).expect("it is there");
     let a_sample = bytes as f64 / samples as f64;
     let round = |number: f64| (number * 10.0).round() / 10.0;
-    let result = serde_json::json!({
-        "program": "recorder",
-        "command": command(),
-        "kernel": recorder.sampler().shape().schema().origin.kernel,
-        "samples": samples,
-        "shards": shards,
-        "load": load,
+    let figures = serde_json::json!({
         "numbers": slots,
         "cpu_us_a_sample": round(cpu / samples as f64),
         "percent_of_a_core": (cpu / samples as f64 / 1e4 * 1000.0).round() / 1000.0,
@@ -279,5 +279,5 @@ fn main() {
         "items_read": read,
         "read_us_an_item": round(decoded / read as f64),
     });
-    println!("{}", serde_json::to_string_pretty(&result).expect("JSON"));
+    tell(&recorder, (samples, shards, &load), figures);
 }
