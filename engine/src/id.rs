@@ -3,6 +3,7 @@
 //! Plain numbers with a meaning each, so that they cannot be mixed up. Nothing here knows what stands behind them.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an
 /// earlier connection in the same slot is told apart.
@@ -29,6 +30,15 @@ impl fmt::Display for ShardId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
+}
+
+/// The other end of a connection, as limits count it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: IpAddr,
+    /// A keyed hash of its address (IPv6: of its /64), the same at all shards of the process.
+    pub key: u64,
 }
 
 /// One session (a bound resource, RFC 6120 7) at its user's home shard: a slot and its generation.

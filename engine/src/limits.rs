@@ -50,6 +50,9 @@ pub const JOBS_WAITING_SPARE: usize = 1_024;
 /// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).
 pub const BIND_RETRIES_MAX: u8 = 10;
 
+/// Pairs of address and account with a login that succeeded lately, of a shard; 12 bytes each as far as they are needed.
+pub const KNOWN_PAIRS_MAX: usize = 1 << 17;
+
 /// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
 pub const PARKED_STANZAS_MAX: usize = 1_000;
 

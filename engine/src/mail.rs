@@ -4,11 +4,10 @@
 //! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
-use std::net::IpAddr;
-
 use crate::feature::subscription;
-use crate::id::{ConnId, Gate, SessionId, ShardId};
+use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
 use crate::store::hash::Tag;
+use crate::wire::limit::Held;
 
 /// A piece of a batch's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -162,16 +161,17 @@ pub enum Letter {
         /// The answer.
         answer: Answer,
     },
-    /// A login from this address has failed.
+    /// A login from this address has failed, or was broken off.
     LoginFailed {
         /// The peer of the connection.
-        address: IpAddr,
+        peer: Peer,
     },
-    /// A login succeeded, or was broken off before anything was shown that could be a guess: what its account was
-    /// charged when it began is given back.
+    /// A login succeeded: what its account was charged when it began is given back.
     LoginSpared {
         /// The account's localpart.
         local: Name,
+        /// The peer of the connection.
+        peer: Peer,
         /// What its home is to know the password by that it has shown (PLAIN).
         seen: Option<Box<Tag>>,
     },
@@ -190,20 +190,22 @@ pub struct ConnRef {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Whether a login from this address may go on, after those that have failed. If it may, the account's home is asked for
-    /// [`Question::Credentials`] and answers the connection; if not, [`Answer::Throttled`] comes.
+    /// [`Question::Credentials`] and answers the connection; if not, [`Answer::Held`] comes.
     MayLogIn {
         /// The peer of the connection.
-        address: IpAddr,
+        peer: Peer,
         /// Whether it shows a password.
         plain: bool,
     },
     /// Whether an account may be registered from this address, after those that were; counts as one (XEP-0077 6).
     MayRegister {
         /// The peer of the connection.
-        address: IpAddr,
+        peer: Peer,
     },
     /// The credentials for a login.
     Credentials {
+        /// The peer of the connection.
+        peer: Peer,
         /// Whether it shows a password, so that it helps to know the one that was shown before.
         plain: bool,
     },
@@ -228,8 +230,8 @@ pub enum Answer {
         /// What its home knows the password by that was shown before, if it was asked for.
         seen: Option<Box<Tag>>,
     },
-    /// Too many failed logins, or registrations.
-    Throttled,
+    /// Not now: too many failed logins, or registrations.
+    Held(Held),
     /// The account is made.
     Registered,
     /// There is one of this name.

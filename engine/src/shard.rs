@@ -55,12 +55,13 @@ use crate::mail::{Letter, MailBatch};
 use crate::outbound::Outbound;
 use crate::router::users::Users;
 use crate::session::conn::{Conns, Phase};
-use crate::session::sasl::{Decoy, LoginThrottle, PlainCache};
+use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
 use crate::session::table::Sessions;
 use crate::settings::Settings;
 use crate::store::{Batch, Query, Table};
 use crate::watch::Watch;
 use crate::wire::Scanner;
+use crate::wire::limit::Limit;
 
 /// Hash state without entropy: keys are tokens that the shard itself gives out.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
@@ -124,8 +125,12 @@ pub struct Shard {
     presence_table: PresenceTable,
     plain_cache: PlainCache,
     decoy: Decoy,
-    throttle: LoginThrottle,
-    registrations: LoginThrottle,
+    /// Failed logins of the addresses that this shard counts for.
+    failed_logins: AddressThrottle,
+    /// Logins to the accounts of this home.
+    logins: AccountThrottle,
+    /// Registrations of the addresses that this shard counts for.
+    registrations: AddressThrottle,
     /// Letters of this turn, by destination; the own entry is mail to itself.
     mail: Vec<MailBatch>,
     writes: Batch,
@@ -175,8 +180,13 @@ impl Shard {
             presence_table: PresenceTable::new([u64::from_le_bytes(seed[..8].try_into().expect("8 bytes")), 0]),
             plain_cache: PlainCache::new(&settings.process_key, settings.plain_cache_max),
             decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
-            throttle: LoginThrottle::new(settings.throttle, &settings.process_key),
-            registrations: LoginThrottle::new(settings.registration_throttle, &settings.process_key),
+            failed_logins: AddressThrottle::new(Limit::AddressLogins, &settings.throttle, &settings.process_key),
+            logins: AccountThrottle::new(&settings.throttle, &settings.process_key),
+            registrations: AddressThrottle::new(
+                Limit::Registrations,
+                &settings.registration_throttle,
+                &settings.process_key,
+            ),
             mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
             writes: Batch::new(),
             effects: Vec::new(),

@@ -100,30 +100,73 @@ fn an_account_has_its_failures_once_however_many_shards_there_are() {
     }
 }
 
-/// A login that was refused has taken nothing from the account, and gives nothing back when it is broken off: that would
-/// wear the account's penalty away.
+/// How a login that was begun ends without a proof.
+#[derive(Clone, Copy, Debug)]
+enum BrokenOff {
+    Cut,
+    Aborted,
+    Replaced,
+    TimedOut,
+}
+
+/// RFC 6120 6.4.2, 6.4.4: however a login is broken off, it costs its address and its pair one attempt.
 #[test]
-fn a_login_broken_off_gives_back_only_what_was_taken() {
-    let mut stage = stage(3, |s| {
-        s.throttle.account_burst = FAILURES_MAX;
-        s.throttle.account_refill_ms = 100_000;
-        s.throttle.address_burst = 0;
-    });
-    for number in 0..FAILURES_MAX {
-        assert_eq!(log_in(&mut stage, number, "romeo", "wrong"), "wrong");
+fn a_login_that_is_broken_off_is_charged_however_it_ends() {
+    for how in [BrokenOff::Cut, BrokenOff::Aborted, BrokenOff::Replaced, BrokenOff::TimedOut] {
+        for shards in [1, 3] {
+            let mut stage = stage(shards, |s| {
+                s.throttle.address_burst = FAILURES_MAX;
+                s.throttle.address_refill_ms = 1_000_000;
+                s.preauth_s_max = 5;
+                s.sweep_s_max = 1;
+            });
+            for number in 0..FAILURES_MAX {
+                half_open(&mut stage, number, 1, ["romeo", "juliet"][number as usize % 2]);
+                let client = format!("h{number}");
+                match how {
+                    BrokenOff::Cut => stage.abort(&client),
+                    BrokenOff::Aborted => {
+                        said(&mut stage, &client, b"<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>", "<aborted");
+                        stage.abort(&client);
+                    }
+                    // The second one fails by its form, at no charge to an account; both charge the address.
+                    BrokenOff::Replaced => {
+                        let auth = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-1'/>";
+                        said(&mut stage, &client, auth.as_bytes(), "<challenge");
+                        stage.abort(&client);
+                    }
+                    BrokenOff::TimedOut => stage.pass(8_000),
+                }
+                stage.pass(100);
+            }
+            assert_eq!(log_in(&mut stage, 99, "tybalt", PASSWORD), "not tried", "{how:?}, {shards} shards");
+            stage.world.peer = Some([192, 0, 2, 2].into());
+            assert_eq!(log_in(&mut stage, 100, "tybalt", PASSWORD), "in", "{how:?}, {shards} shards");
+        }
     }
-    for number in 10..30 {
+}
+
+/// Those who come late in a storm of logins must not lock out others behind their address: what the server was slow at
+/// is not held against it.
+#[test]
+fn a_login_given_up_because_the_server_is_slow_is_not_charged_to_its_address() {
+    let script = Script::parse("clients: romeo=romeo/orchard juliet=juliet/balcony\n").unwrap();
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.throttle.address_burst = 2;
+    let mut stage = Stage::new(7, settings, Pace { job_us: 60_000_000, ..Pace::default() }, &script);
+    for number in 0..4 {
         let client = format!("c{number}");
         stage.open(&client).expect("a connection");
         said(&mut stage, &client, HEADER, "</stream:features>");
-        // A SCRAM login begins and is gone at once.
-        let first = base64::engine::general_purpose::STANDARD.encode("n,,n=romeo,r=0123456789abcdef");
-        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-256'>{first}</auth>");
+        let plain = base64::engine::general_purpose::STANDARD.encode("\0juliet\0wrong");
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
         stage.send(&client, auth.as_bytes()).expect("a connection");
+        stage.pass(3_000);
         stage.abort(&client);
         stage.pass(100);
     }
-    assert_eq!(log_in(&mut stage, 99, "romeo", PASSWORD), "not tried");
+    half_open(&mut stage, 0, 1, "romeo");
+    assert!(stage.world.shards().all(|id| stage.world.shard(id).counters().logins_failed.get() == 0));
 }
 
 /// RFC 6120 6.5.11: a login that takes too long is begun again by the client. In a storm the server must then not work for
@@ -132,7 +175,7 @@ fn a_login_broken_off_gives_back_only_what_was_taken() {
 fn passwords_of_connections_that_have_gone_are_not_checked() {
     let script = Script::parse("clients: romeo=romeo/orchard\n").unwrap();
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
-    settings.throttle.account_burst = 1_000;
+    settings.throttle.address_burst = 0;
     let mut stage = Stage::new(7, settings, Pace { job_us: 2_000_000, ..Pace::default() }, &script);
     for number in 0..200 {
         let client = format!("gone{number}");
@@ -202,4 +245,89 @@ fn an_address_registers_so_many_accounts_however_many_shards_there_are() {
             stage.abort(&client);
         }
     }
+}
+
+/// Begins SCRAM logins that are never finished, each on a connection of its own, and leaves them open.
+fn half_open(stage: &mut Stage, first: u32, count: u32, user: &str) {
+    for number in first..first + count {
+        let client = format!("h{number}");
+        stage.open(&client).expect("a connection");
+        said(stage, &client, HEADER, "</stream:features>");
+        let message = base64::engine::general_purpose::STANDARD.encode(format!("n,,n={user},r=0123456789abcdef"));
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-256'>{message}</auth>");
+        said(stage, &client, auth.as_bytes(), "</");
+    }
+}
+
+/// RFC 6120 6.4.4, 13.9.4: logins that are begun and not finished lock out their own address and nobody else.
+#[test]
+fn half_open_logins_of_one_address_do_not_lock_an_account_out() {
+    for shards in [1, 2, 7] {
+        let mut stage = stage(shards, |_| {});
+        stage.world.peer = Some([198, 51, 100, 66].into());
+        half_open(&mut stage, 0, 30, "romeo");
+        assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "not tried", "the address has had its attempts");
+        stage.world.peer = Some([192, 0, 2, 1].into());
+        assert_eq!(log_in(&mut stage, 1, "romeo", PASSWORD), "in", "{shards} shards");
+    }
+}
+
+/// RFC 6120 13.9.2: many addresses that guess at one account have so many attempts together, and those from which its owner
+/// logged in lately are not touched by it.
+#[test]
+fn an_account_under_attack_from_many_addresses_is_open_to_its_owner() {
+    for shards in [1, 2, 7] {
+        let mut stage = stage(shards, |s| {
+            s.throttle.pair_burst = 2;
+            s.throttle.account_burst = 7;
+            s.throttle.account_refill_ms = 100_000;
+        });
+        assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
+        let mut wrong = 0;
+        for number in 0..20 {
+            stage.world.peer = Some([198, 51, 100, number].into());
+            for _ in 0..3 {
+                wrong += u32::from(log_in(&mut stage, 1_000 + u32::from(number), "romeo", "wrong") == "wrong");
+            }
+        }
+        assert_eq!(wrong, 7, "{shards} shards");
+        stage.world.peer = Some([203, 0, 113, 5].into());
+        assert_eq!(log_in(&mut stage, 1, "romeo", PASSWORD), "not tried", "a stranger waits");
+        assert_eq!(log_in(&mut stage, 2, "juliet", PASSWORD), "in", "another account is as before");
+        stage.world.peer = Some([192, 0, 2, 1].into());
+        for number in 10..20 {
+            assert_eq!(log_in(&mut stage, number, "romeo", PASSWORD), "in", "{shards} shards");
+        }
+    }
+}
+
+/// RFC 6120 6.5.11: the refusal names the limit and when to try again, in the same words for a name that nobody has; and who
+/// tries again then is let in, however often it asked meanwhile.
+#[test]
+fn a_refused_login_says_by_which_limit_and_when_to_try_again() {
+    let mut texts = Vec::new();
+    for user in ["romeo", "nobody"] {
+        let mut stage = stage(2, |s| {
+            s.throttle.pair_burst = 2;
+            s.throttle.pair_refill_ms = 100_000;
+        });
+        half_open(&mut stage, 0, 2, user);
+        let client = "c0";
+        stage.open(client).expect("a connection");
+        said(&mut stage, client, HEADER, "</stream:features>");
+        let message = base64::engine::general_purpose::STANDARD.encode(format!("n,,n={user},r=0123456789abcdef"));
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-256'>{message}</auth>");
+        texts.push(said(&mut stage, client, auth.as_bytes(), "</failure>"));
+        (0..10).for_each(|number| {
+            assert_eq!(log_in(&mut stage, number, "romeo", PASSWORD), if user == "romeo" { "not tried" } else { "in" })
+        });
+        stage.pass(100_000);
+        assert_eq!(log_in(&mut stage, 99, "romeo", PASSWORD), "in");
+    }
+    assert!(
+        texts[0].contains(">too many failed logins to this account from this address; try again in 100 seconds<"),
+        "{}",
+        texts[0]
+    );
+    assert_eq!(texts[0], texts[1]);
 }

@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn letters_are_counted_by_their_receiver() {
         let mut boxes = mailboxes(3, 2);
-        let letter = || Letter::LoginFailed { address: [127, 0, 0, 1].into() };
+        let letter =
+            || Letter::LoginFailed { peer: throng_engine::id::Peer { address: [127, 0, 0, 1].into(), key: 0 } };
         for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
             let mut batch = MailBatch::new(ShardId(from));
             (0..letters).for_each(|_| batch.push(letter()));

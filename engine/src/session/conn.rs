@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::facts::{ListenerKind, Lost, TlsFacts};
 use super::sasl;
-use crate::id::{ConnId, SessionId};
+use crate::id::{ConnId, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
 use crate::wire::{Expect, Scanner, StreamScope};
@@ -93,6 +93,19 @@ impl std::fmt::Debug for Registering {
     }
 }
 
+/// A login under way: its name is known and its account is charged.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The account's localpart, normalised.
+    pub local: Box<str>,
+    /// Who tries.
+    pub peer: Peer,
+    /// How.
+    pub mechanism: sasl::Mechanism,
+    /// Since when it waits for the server, milliseconds of the monotonic clock.
+    pub asked_ms: u64,
+}
+
 /// A connection that has no session yet.
 #[derive(Debug)]
 pub struct Opening {
@@ -108,6 +121,8 @@ pub struct Opening {
     pub lang: Option<Box<str>>,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
+    /// The login under way.
+    pub attempt: Option<Box<Attempt>>,
     /// Failed authentications so far; once authenticated, refused resources.
     pub attempts: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
@@ -126,6 +141,7 @@ impl Opening {
             secured: false,
             lang: None,
             accepted_s,
+            attempt: None,
             attempts: 0,
             blocked: false,
             stage,

@@ -3,7 +3,6 @@
 use crate::io::StorageState;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::router::users::{Known, RosterStep};
-use crate::session::sasl::Verdict;
 use crate::shard::ended::Ended;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
@@ -25,23 +24,22 @@ impl Shard {
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
     pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
-            Question::MayLogIn { address, plain } => {
-                if self.throttle.address(self.now.mono_ms, address) != Verdict::Allowed {
-                    return self.reply_to(conn, Answer::Throttled);
+            Question::MayLogIn { peer, plain } => {
+                if let Err(refused) = self.failed_logins.allows(self.now.mono_ms, peer) {
+                    return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.ask_home(conn, &local, Question::Credentials { plain });
+                self.ask_home(conn, &local, Question::Credentials { peer, plain });
             }
-            Question::MayRegister { address } => {
-                let verdict = self.registrations.address(self.now.mono_ms, address);
-                if verdict != Verdict::Allowed {
-                    return self.reply_to(conn, Answer::Throttled);
+            Question::MayRegister { peer } => {
+                if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
+                    return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.registrations.failed(self.now.mono_ms, address);
+                self.registrations.charge(self.now.mono_ms, peer);
                 self.reply_to(conn, Answer::May);
             }
-            Question::Credentials { plain } => {
-                if self.throttle.begin(self.now.mono_ms, &local) != Verdict::Allowed {
-                    return self.reply_to(conn, Answer::Throttled);
+            Question::Credentials { peer, plain } => {
+                if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &local) {
+                    return self.reply_to(conn, Answer::Held(refused.held));
                 }
                 let bare = self.bare(&local);
                 let read = AccountRead { conn, local, plain, register: None };
@@ -120,6 +118,7 @@ impl Shard {
         }
         let local = self.users.get(user).local.clone();
         self.plain_cache.forget(&local);
+        self.logins.removed(&local);
         let now_s = self.now.mono_s();
         self.users.get_mut(user).live = false;
         let state = self.users.state(user, now_s);

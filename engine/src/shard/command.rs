@@ -64,8 +64,10 @@ impl Shard {
     fn turn(&mut self, settings: Arc<Settings>) -> Reply {
         let kept = |s: &Settings| (s.domain.clone(), s.shards, s.archive, s.stanza_bytes_max, s.scram_iterations);
         assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
-        self.throttle.turn(settings.throttle);
-        self.registrations.turn(settings.registration_throttle);
+        let now_ms = self.now.mono_ms;
+        self.failed_logins.turn(now_ms, &settings.throttle);
+        self.logins.turn(now_ms, &settings.throttle);
+        self.registrations.turn(now_ms, &settings.registration_throttle);
         self.settings = settings;
         Reply::Done(0)
     }

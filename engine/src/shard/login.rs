@@ -3,20 +3,23 @@
 use std::net::IpAddr;
 
 use crate::feature::{self, AccountAction, Step, register};
-use crate::id::{ConnId, ShardId};
+use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Job, JobDone};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
-use crate::session::conn::{ConnState, Opening, Registering, Stage, StreamExpect};
+use crate::session::conn::{Attempt, ConnState, Opening, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
-use crate::session::sasl::{self, Authenticated, Begun, ChannelBindings, Failure, NONCE_BYTES, PlainStep, Terms};
+use crate::session::sasl::{
+    self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Terms,
+};
 use crate::shard::ended::Ended;
 use crate::shard::stanza::write_error;
 use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
-use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition};
+use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition, write_sasl_failure};
+use crate::wire::limit::Held;
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
@@ -45,6 +48,10 @@ fn is_foreign(lang: &str) -> bool {
 /// Stream management where there can be none: too early, or twice (XEP-0198 3).
 pub(super) const SM_UNEXPECTED: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
+/// A login that has waited so long for the server, and is given up, is not held against its address, milliseconds: in a storm
+/// of logins those who come late must not lock out those behind the same address.
+const SERVER_SLOW_MS: u64 = 2_000;
 
 /// Whether a connection may carry credentials.
 pub(super) fn is_private(opening: &Opening) -> bool {
@@ -159,37 +166,46 @@ impl Shard {
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
-        let (stage, local, plain) = match begun {
+        let (stage, local, mechanism) = match begun {
             Ok(Begun::Initial(expect)) => {
                 self.conns.set_stage(id, Stage::ExpectInitial(expect));
                 return self.send_with(id, |out| sasl::write_challenge(out, b""));
             }
             Ok(Begun::Scram(expect)) => {
-                let local = expect.localpart().to_owned();
-                (Stage::ExpectScramAccount(Box::new(expect)), local, false)
+                let (local, mechanism) = (Box::<str>::from(expect.localpart()), expect.mechanism());
+                (Stage::ExpectScramAccount(Box::new(expect)), local, mechanism)
             }
             Ok(Begun::Plain(attempt)) => {
-                let local = attempt.localpart().to_owned();
-                (Stage::ExpectPlainAccount(Box::new(attempt)), local, true)
+                let local = Box::<str>::from(attempt.localpart());
+                (Stage::ExpectPlainAccount(Box::new(attempt)), local, Mechanism::Plain)
             }
             Err(failure) => return self.auth_failed(id, failure),
         };
-        let Some(opening) = self.opening(id) else { return };
-        let address = opening.peer;
+        let Some(peer) = self.peer(id) else { return };
         self.conns.set_stage(id, stage);
         self.block(id);
-        self.ask_counting(id, address, &local, Question::MayLogIn { address, plain });
+        let plain = mechanism == Mechanism::Plain;
+        self.ask_counting(id, peer, &local, Question::MayLogIn { peer, plain });
+        let asked_ms = self.now.mono_ms;
+        let Some(opening) = self.opening(id) else { return };
+        opening.attempt = Some(Box::new(Attempt { local, peer, mechanism, asked_ms }));
+    }
+
+    /// The other end of a connection that has no session yet.
+    fn peer(&mut self, id: ConnId) -> Option<Peer> {
+        let address = self.opening(id)?.peer;
+        Some(self.failed_logins.peer(address))
     }
 
     /// The shard that counts failed logins and registrations of an address, for the whole host.
-    fn counting(&self, address: IpAddr) -> ShardId {
-        ShardId((self.throttle.spread(address) % u64::from(self.settings.shards.max(1))) as u16)
+    fn counting(&self, peer: Peer) -> ShardId {
+        ShardId((peer.key % u64::from(self.settings.shards.max(1))) as u16)
     }
 
     /// Asks the shard that counts for an address; [`Shard::answered`] goes on.
-    fn ask_counting(&mut self, conn: ConnId, address: IpAddr, local: &str, question: Question) {
+    fn ask_counting(&mut self, conn: ConnId, peer: Peer, local: &str, question: Question) {
         let conn = ConnRef { shard: self.id, conn };
-        let counting = self.counting(address);
+        let counting = self.counting(peer);
         let mail = self.mail_to(counting);
         let local = mail.name(local);
         mail.push(Letter::Ask { conn, local, question });
@@ -206,7 +222,7 @@ impl Shard {
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         if element.name() == "auth" {
-            return self.auth_begins_anew(id, &stage, element);
+            return self.auth_begins_anew(id, element);
         }
         if element.name() != "response" {
             let failure =
@@ -227,11 +243,11 @@ impl Shard {
         }
     }
 
-    /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). Nothing was guessed, so it costs the account
-    /// nothing; but it counts as an attempt, so that it does not go on for ever.
-    fn auth_begins_anew(&mut self, id: ConnId, discarded: &Stage, element: &Element<'_>) {
-        if let Stage::ExpectProof(expect) = discarded {
-            self.spare_account(expect.localpart(), None);
+    /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). It costs what any login costs that is begun and
+    /// not finished, and counts as an attempt, so that it does not go on for ever.
+    fn auth_begins_anew(&mut self, id: ConnId, element: &Element<'_>) {
+        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+            self.charge_address(attempt.peer);
         }
         let most = self.settings.auth_attempts_max;
         let Some(opening) = self.opening(id) else { return };
@@ -244,13 +260,7 @@ impl Shard {
 
     /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
-        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else {
-            // Nobody is there to guess any more: the account gets back what it was charged, if it was.
-            if let Answer::Credentials { local, .. } = answer {
-                self.spare_account(&local, None);
-            }
-            return;
-        };
+        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
@@ -274,7 +284,7 @@ impl Shard {
                     }
                 }
             }
-            (_, Answer::Throttled) => self.auth_failed(id, Failure::TOO_MANY),
+            (_, Answer::Held(held)) => self.auth_held(id, held),
             (_, _) => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
         }
     }
@@ -312,39 +322,59 @@ impl Shard {
         }
     }
 
-    /// The shard that counts for the address is told; too many attempts end the stream (RFC 6120 6.4.5).
+    /// The shard that counts for the address is told.
     fn auth_failed(&mut self, id: ConnId, failure: Failure) {
+        if let Some(peer) = self.peer(id) {
+            self.charge_address(peer);
+        }
+        self.auth_refused(id, |out| failure.write(out));
+    }
+
+    /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
+    /// the time stays true however often it asks.
+    fn auth_held(&mut self, id: ConnId, held: Held) {
+        let text = held.to_string();
+        self.auth_refused(id, |out| write_sasl_failure(out, SaslCondition::TemporaryAuthFailure, Some(&text)));
+    }
+
+    /// Too many attempts end the stream (RFC 6120 6.4.5).
+    fn auth_refused(&mut self, id: ConnId, failure: impl FnOnce(&mut Vec<u8>)) {
         self.counters.logins_failed.one();
         let most = self.settings.auth_attempts_max;
         self.conns.set_stage(id, Stage::ExpectChoice);
         let Some(opening) = self.opening(id) else { return };
+        opening.attempt = None;
         opening.attempts = opening.attempts.saturating_add(1);
-        let (attempts, address) = (opening.attempts, opening.peer);
-        let counting = self.counting(address);
-        self.mail_to(counting).push(Letter::LoginFailed { address });
-        self.send_with(id, |out| failure.write(out));
+        let attempts = opening.attempts;
+        self.send_with(id, failure);
         if attempts >= most {
             return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
         }
         self.unblock(id);
     }
 
-    /// The account gets back what it was charged when a login began. Its home remembers the password that was right.
-    fn spare_account(&mut self, local: &str, seen: Option<Tag>) {
+    fn charge_address(&mut self, peer: Peer) {
+        let counting = self.counting(peer);
+        self.mail_to(counting).push(Letter::LoginFailed { peer });
+    }
+
+    /// The account and its pair with the address get back what they were charged when a login began. The home remembers
+    /// where from it was, and the password that was right.
+    fn spare_account(&mut self, local: &str, peer: Peer, seen: Option<Tag>) {
         let home = self.home(&self.bare(local));
         let mail = self.mail_to(home);
         let local = mail.name(local);
-        mail.push(Letter::LoginSpared { local, seen: seen.map(Box::new) });
+        mail.push(Letter::LoginSpared { local, peer, seen: seen.map(Box::new) });
     }
 
-    /// A connection has ended before authentication did. With SCRAM nothing is guessed before the proof, so that clients
-    /// on flapping networks do not lock their own accounts; with PLAIN the password was shown, and stays charged. Before
-    /// the account's home has answered nobody knows whether it was charged: see [`Shard::answered`].
+    /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was
+    /// the server that took long.
     pub(super) fn login_broken_off(&mut self, state: &ConnState) {
         let ConnState::Opening(opening) = state else { return };
-        if let Stage::ExpectProof(expect) = opening.stage() {
-            let local = expect.localpart().to_owned();
-            self.spare_account(&local, None);
+        let Some(attempt) = &opening.attempt else { return };
+        let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_));
+        if waits_for_peer || self.now.mono_ms < attempt.asked_ms + SERVER_SLOW_MS {
+            self.charge_address(attempt.peer);
         }
     }
 
@@ -355,7 +385,9 @@ impl Shard {
         let local: Box<str> = proof.localpart().into();
         self.send_with(id, |out| sasl::write_success(out, message));
         let home = self.home(&self.bare(&local));
-        self.spare_account(&local, seen);
+        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+            self.spare_account(&local, attempt.peer, seen);
+        }
         let Some(conn) = self.conns.get(id) else { return };
         let Some(opening) = conn.opening() else { return };
         opening.tls = None;
@@ -407,7 +439,7 @@ impl Shard {
 
     fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
         let Some(opening) = self.opening(id) else { return };
-        let (open, private, address) = (opening.listener.registration, is_private(opening), opening.peer);
+        let (open, private) = (opening.listener.registration, is_private(opening));
         let set = iq.kind().as_deref() == Some("set");
         let facts = feature::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
@@ -421,9 +453,10 @@ impl Shard {
                     return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
                 }
                 let registering = Registering { local, password: (&*password).into(), ..registering };
+                let Some(peer) = self.peer(id) else { return };
                 self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
                 self.block(id);
-                self.ask_counting(id, address, "", Question::MayRegister { address });
+                self.ask_counting(id, peer, "", Question::MayRegister { peer });
             }
             Some(Step::Error(condition)) => self.registration_failed(id, &registering, condition),
             Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
@@ -444,7 +477,7 @@ impl Shard {
         match answer {
             Answer::Registered => self.registration_result(id, registering, b""),
             Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
-            Answer::StoreFull | Answer::Throttled => {
+            Answer::StoreFull | Answer::Held(_) => {
                 self.registration_failed(id, registering, StanzaCondition::ResourceConstraint)
             }
             _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),

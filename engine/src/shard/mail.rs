@@ -51,10 +51,10 @@ impl Shard {
             }
             Letter::Ask { conn, local, question } => self.asked(*conn, owned(batch, *local), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
-            Letter::LoginFailed { address } => self.throttle.failed(self.now.mono_ms, *address),
-            Letter::LoginSpared { local, seen } => {
+            Letter::LoginFailed { peer } => self.failed_logins.charge(self.now.mono_ms, *peer),
+            Letter::LoginSpared { local, peer, seen } => {
                 let local = batch.str(*local);
-                self.throttle.succeeded(self.now.mono_ms, local);
+                self.logins.succeeded(self.now.mono_ms, *peer, local);
                 if let Some(seen) = seen {
                     self.plain_cache.remember(local, **seen);
                 }

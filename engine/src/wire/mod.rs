@@ -8,7 +8,7 @@
 //! - [`element`] looks at a scanned item; [`cursor`] walks through one.
 //! - [`mod@splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
 //! - [`stream`] reads and writes stream headers; [`scope`] keeps what a header declared.
-//! - [`jid`] reads addresses.
+//! - [`jid`] reads addresses; [`limit`] names the limits that refuse somebody.
 //! - [`fault`] names what can be wrong and the stream error it is answered with.
 
 mod attribute;
@@ -19,6 +19,7 @@ pub mod element;
 pub mod error;
 pub mod fault;
 pub mod jid;
+pub mod limit;
 pub mod scanner;
 pub mod scope;
 mod span;

@@ -217,6 +217,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     // A failure is forgotten after a share of the window, which the throttle keeps in whole milliseconds.
     let window_ms = config.login_failures_window_seconds.as_millis();
     for (key, failures) in [
+        ("login_failures_per_pair_max", config.login_failures_per_pair_max),
         ("login_failures_per_account_max", config.login_failures_per_account_max),
         ("login_failures_per_address_max", config.login_failures_per_address_max),
     ] {

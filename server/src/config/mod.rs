@@ -265,6 +265,10 @@ mod tests {
         refused(&[("outbound_bytes_soft", "1MiB")], "outbound_bytes_soft");
         refused(&[("reserve_bytes", "1MiB")], "reserve_bytes");
         refused(
+            &[("login_failures_window_seconds", "1"), ("login_failures_per_pair_max", "1001")],
+            "login_failures_per_pair_max",
+        );
+        refused(
             &[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1001")],
             "login_failures_per_account_max",
         );

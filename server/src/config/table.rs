@@ -395,10 +395,16 @@ options! {
     SignIn Detail Reload auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
         "";
-    SignIn Detail Reload login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+    SignIn Detail Reload login_failures_per_pair_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "20",
-        "Failed logins to one account within the window after which more are refused for a while.",
-        "Refused as <temporary-auth-failure/>, also with the right password, until the window has passed.";
+        "Failed logins from one IP address (IPv6: /64) to one account within the window after which more are refused.",
+        "Refused as <temporary-auth-failure/>, also with the right password, until there is one more to try: the window \
+         gives them back one by one. Logins that are begun and not finished count as failed.";
+    SignIn Detail Reload login_failures_per_account_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
+        "100",
+        "Failed logins to one account, from all addresses without a success lately, after which more are refused.",
+        "Addresses from which a login to the account has succeeded within 30 days, the last four, and since the server was \
+         started, are neither counted nor refused by this: an account under attack stays open to those who own it.";
     SignIn Detail Reload login_failures_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "failures" },
         "100",
         "Failed logins from one IP address (IPv6: /64) within the window after which more are refused for a while.",

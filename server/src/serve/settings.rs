@@ -123,6 +123,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
     let window_ms = u64::try_from(config.login_failures_window_seconds.as_millis()).unwrap_or(u64::MAX);
     let refill = |burst: u64| u32::try_from(window_ms / burst.max(1)).unwrap_or(u32::MAX).max(1);
+    s.throttle.pair_burst = count(config.login_failures_per_pair_max);
+    s.throttle.pair_refill_ms = refill(config.login_failures_per_pair_max);
     s.throttle.account_burst = count(config.login_failures_per_account_max);
     s.throttle.account_refill_ms = refill(config.login_failures_per_account_max);
     s.throttle.address_burst = count(config.login_failures_per_address_max);

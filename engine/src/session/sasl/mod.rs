@@ -14,7 +14,9 @@
 //! This room reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
 //! the store that an account comes from, or what an authenticated peer may do.
 
+mod buckets;
 mod cache;
+mod known;
 mod mechanism;
 mod plain;
 mod scram;
@@ -25,11 +27,12 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+pub use buckets::Holding;
 pub use cache::PlainCache;
 pub use mechanism::{BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, write_features};
 pub use plain::{DeriveKeys, Derived, ExpectDerived, PlainAttempt, PlainStep};
 pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
-pub use throttle::{LoginThrottle, ThrottleParams, Verdict};
+pub use throttle::{AccountThrottle, AddressThrottle, Freed, Refused, ThrottleParams};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
 use crate::store::account::Credentials;
@@ -83,13 +86,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Too many failures of late; the peer may try again later (RFC 6120 6.5.11).
-    pub const TOO_MANY: Failure = Failure {
-        condition: SaslCondition::TemporaryAuthFailure,
-        text: Some("too many failed logins, try again later"),
-        scram: None,
-    };
-
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
 

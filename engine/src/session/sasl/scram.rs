@@ -141,6 +141,11 @@ impl ExpectAccount {
         &self.localpart
     }
 
+    /// How the client wants to show that it knows the password.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
     /// Takes the account's record, or none if there is no such account, and fresh entropy. Returns the next state and
     /// `server-first-message`, to be sent by [`write_challenge`](super::write_challenge).
     pub fn account(

@@ -55,6 +55,7 @@ pub(super) fn settings(random: &mut Random, shards: u16) -> Settings {
     s.send_stall_s_max = random.range(2, 10) as u32;
     s.cache_s = random.range(0, 3) as u32;
     s.throttle.account_burst = 0;
+    s.throttle.pair_burst = 0;
     s.throttle.address_burst = 0;
     if random.chance(300) {
         s.bare_delivery = BareDelivery::MostAvailable;
