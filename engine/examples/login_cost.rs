@@ -10,11 +10,13 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use throng_engine::session::sasl::{
-    Authenticated, Begun, Decoy, LoginThrottle, NONCE_BYTES, PlainCache, PlainStep, Terms, ThrottleParams, begin,
+    AccountThrottle, AddressThrottle, Authenticated, Begun, Decoy, NONCE_BYTES, PlainCache, PlainStep, Terms,
+    ThrottleParams, begin,
 };
 use throng_engine::store::account::Credentials;
 use throng_engine::store::hash::HashKind;
 use throng_engine::wire::jid;
+use throng_engine::wire::limit::Limit;
 
 const ITERATIONS: u32 = 10_000;
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
@@ -100,12 +102,15 @@ fn main() {
             black_box(kind.salted_password("pencil", &[2; 16], ITERATIONS));
         });
     }
-    let mut throttle = LoginThrottle::new(ThrottleParams::default(), &[4; 32]);
+    let params = ThrottleParams::default();
+    let mut addresses = AddressThrottle::new(Limit::AddressLogins, &params, &[4; 32]);
+    let mut accounts = AccountThrottle::new(&params, &[4; 32]);
     let address = std::net::IpAddr::from([192, 0, 2, 1]);
     measure("throttle: address, begin and succeeded", 20_000, || {
-        black_box(throttle.address(0, address));
-        black_box(throttle.begin(0, "romeo"));
-        throttle.succeeded(0, "romeo");
+        let peer = addresses.peer(address);
+        let _ = black_box(addresses.allows(0, peer));
+        let _ = black_box(accounts.begin(0, peer, "romeo"));
+        accounts.succeeded(0, peer, "romeo");
     });
     let mut scratch = String::new();
     let parse = |input: &str, scratch: &mut String| {

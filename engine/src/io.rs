@@ -13,6 +13,7 @@ use crate::session::sasl;
 use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::{Batch, Found, Query};
+use crate::wire::limit::Limit;
 
 /// Space in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,12 +171,45 @@ pub enum Command {
         /// Most rows.
         most: u32,
     },
+    /// Say who is held by which limit.
+    Limits,
+    /// Let go of those who are held by limits that remember what was done.
+    Release {
+        /// Whom.
+        whom: Whom,
+    },
     /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
     /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
     Turn(std::sync::Arc<Settings>),
     /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
     /// and take no more.
     Shutdown,
+}
+
+/// Whom an operator lets go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// An address (IPv6: its /64), with what it did to accounts.
+    Address(IpAddr),
+    /// An account by its bare JID, normalised, with what addresses did to it.
+    Account(Box<str>),
+    /// Everybody.
+    All,
+}
+
+/// Somebody who is refused by a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitRow {
+    /// Which.
+    pub limit: Limit,
+    /// An address, a JID, or both with a space between.
+    pub who: String,
+    /// Milliseconds since the first refusal.
+    pub since_ms: u64,
+    /// Milliseconds until it is let go; none where that is when something is freed.
+    pub left_ms: Option<u64>,
+    /// How often it was refused since.
+    pub refused: u64,
 }
 
 /// How an account is put.
@@ -217,6 +251,8 @@ pub enum Reply {
         /// Where to go on.
         next: Option<u32>,
     },
+    /// Who is held by which limit.
+    Limits(Vec<LimitRow>),
     /// What a trace has seen. Boxed, because all effects are as large as the largest.
     Traced(Box<crate::watch::trace::Page>),
     /// The busiest sessions of a window of time, the busiest first.
@@ -395,6 +431,56 @@ pub enum Input<'a> {
     EndOfTurn,
 }
 
+/// Something that belongs into the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What.
+    pub what: Happened,
+    /// The account's bare JID as it was named; empty if none was. Whoever writes it down has to escape it.
+    pub account: Box<str>,
+    /// Who did it: an address,
+    pub peer: Option<IpAddr>,
+    /// or a connection of this shard, whose address the host knows.
+    pub conn: Option<ConnId>,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// A login succeeded.
+    LoggedIn {
+        /// The mechanism's name.
+        mechanism: &'static str,
+    },
+    /// A login failed or was broken off.
+    LoginFailed {
+        /// The mechanism's name; empty if none was chosen.
+        mechanism: &'static str,
+        /// A condition of RFC 6120 6.5, `broken-off` or `replaced`.
+        reason: &'static str,
+    },
+    /// A login was refused by a limit before anything was tried.
+    LoginRefused {
+        /// The mechanism's name.
+        mechanism: &'static str,
+        /// Which limit.
+        limit: Limit,
+    },
+    /// A limit begins to hold somebody.
+    Held {
+        /// Which.
+        limit: Limit,
+        /// For how long if nothing more is tried, milliseconds.
+        left_ms: u64,
+    },
+    /// An account was made in band.
+    Registered,
+    /// A user has changed the password.
+    PasswordChanged,
+    /// A user has removed the account.
+    Removed,
+}
+
 /// One thing that the host has to do.
 #[derive(Debug)]
 pub enum Effect {
@@ -473,6 +559,8 @@ pub enum Effect {
         /// The work.
         job: Job,
     },
+    /// Write into the log what has happened. Boxed, because it is rare.
+    Note(Box<Note>),
     /// Answer an operator.
     Reply {
         /// The command's token.

@@ -66,6 +66,8 @@ pub struct Settings {
     pub mailbox_bytes_max: u64,
     /// Iterations of SCRAM keys of new passwords (RFC 7677 4).
     pub scram_iterations: u32,
+    /// Note each login that succeeded, for a log that is read that closely.
+    pub note_logins: bool,
     /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
     pub auth_attempts_max: u8,
     /// Passwords that a shard remembers as digests, so that a storm of PLAIN logins is cheap.
@@ -119,6 +121,7 @@ impl Settings {
             mailbox_messages_max: 10_000,
             mailbox_bytes_max: 64 << 20,
             scram_iterations: 10_000,
+            note_logins: false,
             auth_attempts_max: 3,
             plain_cache_max: 20_000,
             throttle: ThrottleParams::default(),

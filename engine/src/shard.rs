@@ -18,6 +18,7 @@
 //! - [`flush`]: a mailbox that the operator empties
 //! - [`command`]: the operator
 //! - [`backlog`]: connections and mailboxes in which much waits
+//! - [`limits`]: who is refused by which limit
 //! - [`watch`]: one user's stanzas and the busiest sessions, while an operator looks
 //! - [`inspect`]: a look inside for tests
 
@@ -29,6 +30,7 @@ pub mod ended;
 pub mod flush;
 pub mod inspect;
 pub mod iq;
+pub mod limits;
 pub mod login;
 pub mod mail;
 pub mod message;
@@ -159,6 +161,8 @@ pub struct Shard {
     registering: std::collections::BTreeSet<Box<str>>,
     levels: Levels,
     sweeper: sweep::Sweeper,
+    /// Who ran into limits lately.
+    refusals: limits::Refusals,
     /// What an operator looks at; none most of the time.
     watch: Option<Box<Watch>>,
 }
@@ -204,6 +208,7 @@ impl Shard {
             registering: std::collections::BTreeSet::new(),
             levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
+            refusals: limits::Refusals::default(),
             watch: None,
             settings,
         }

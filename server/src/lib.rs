@@ -2,6 +2,7 @@
 //! shards of `throng-engine`.
 
 pub mod admin;
+pub mod audit;
 pub mod bench;
 pub mod cli;
 pub mod config;

@@ -241,6 +241,7 @@ impl Thread {
         if now >= self.tidied + self.p.tuning.tidy_every {
             self.tidied = now;
             self.orders = Vec::new();
+            crate::audit::tell_left_out();
             give_back_memory();
             self.tell_memory();
         }
@@ -586,6 +587,13 @@ impl Thread {
                         let _ = sender.try_send(Answer { reply, streams });
                     }
                 }
+                Effect::Note(note) => {
+                    let peer = note.conn.and_then(|conn| {
+                        let known = streams(driver, &mut self.links, &self.fronted, std::iter::once(Some(conn)));
+                        known.first()?.peer
+                    });
+                    crate::audit::tell(&note, peer.map(|peer| peer.ip()));
+                }
                 Effect::Resume { conn, .. } => driver.resume(conn),
                 Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
@@ -670,6 +678,7 @@ impl Events {
                 if listener.proxied {
                     h.fronted.expect(conn);
                 }
+                tracing::trace!(%peer, slot = conn.slot, "connection accepted");
                 h.shard.handle(h.now, Input::Accepted { conn, listener: listener.kind, peer: peer.ip() }, h.out);
             }
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
@@ -678,6 +687,7 @@ impl Events {
             Event::Failed { conn, cause: Cause::PeerClosed } => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
             Event::Failed { conn, cause: _ } => self.lose(h, conn, Lost::Broken, Order::Abort(conn)),
             Event::Closed { conn } => {
+                tracing::trace!(slot = conn.slot, "connection closed");
                 h.links.closed(conn);
                 h.fronted.closed(conn);
                 h.leaving.remove(&conn);

@@ -21,7 +21,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("router", &["feature", "id", "mail", "session", "slots", "store"]),
     ("settings", &["feature", "session"]),
     ("watch", &["id", "limits", "ns", "wire"]),
-    ("io", &["feature", "id", "mail", "session", "settings", "store", "watch"]),
+    ("io", &["feature", "id", "mail", "session", "settings", "store", "watch", "wire"]),
     ("gate", &["id", "io"]),
 ];
 

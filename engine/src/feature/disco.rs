@@ -69,12 +69,12 @@ fn node(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Option<String>
 fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let node = match node(context, request) {
         Ok(node) => node,
-        Err(condition) => return Step::Error(condition),
+        Err(condition) => return Step::Error(condition.into()),
     };
     let account = request.target != Target::Server;
     // XEP-0115 6.2: the node that the stream features name is the server itself.
     if node.as_deref().is_some_and(|node| account || node != caps::full_node(&verification(context.server))) {
-        return Step::Error(Condition::ItemNotFound);
+        return Step::Error(Condition::ItemNotFound.into());
     }
     let mut out = open(INFO_NS, node.as_deref());
     let (category, kind, name) = if account { ACCOUNT } else { SERVER };
@@ -96,8 +96,8 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 
 fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     match node(context, request) {
-        Err(condition) => Step::Error(condition),
-        Ok(Some(_)) => Step::Error(Condition::ItemNotFound),
+        Err(condition) => Step::Error(condition.into()),
+        Ok(Some(_)) => Step::Error(Condition::ItemNotFound.into()),
         // XEP-0030 7: without items the answer is empty, not an error.
         Ok(None) => {
             let mut out = open(ITEMS_NS, None);

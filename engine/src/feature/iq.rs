@@ -69,6 +69,7 @@ pub struct Context<'a> {
 }
 
 pub use crate::wire::error::StanzaCondition as Condition;
+pub use crate::wire::limit::{Limit, Refusal};
 
 /// What follows from a request, or from what it has read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,7 +77,7 @@ pub enum Step {
     /// The answer: the result's payload, which may be empty.
     Result(Vec<u8>),
     /// The answer: a stanza error.
-    Error(Condition),
+    Error(Refusal),
     /// The features' `resume` goes on with what these bring.
     Read(Vec<Query>, Resume),
     /// Writes, and then the answer, which must not leave before they are durable.

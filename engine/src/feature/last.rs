@@ -35,7 +35,7 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         // XEP-0012 5: the server's uptime.
         Target::Server => answer(context.now.mono_ms / 1000, ""),
         // XEP-0012 3: also for an account that does not exist, so that nobody learns which do.
-        _ if !context.authorized => Step::Error(Condition::Forbidden),
+        _ if !context.authorized => Step::Error(Condition::Forbidden.into()),
         _ if context.online => answer(0, ""),
         _ => Step::Read(vec![private::get_last(request.account)], Resume::Last { asked_us: context.now.wall_us }),
     }
@@ -46,10 +46,10 @@ pub(super) fn resume(asked_us: u64, found: &[Found]) -> Step {
     match found {
         [Found::Value(Some(row))] => match LastLogout::decode(row) {
             Some(last) => answer(asked_us.saturating_sub(last.at_us) / 1_000_000, last.status),
-            None => Step::Error(Condition::InternalServerError),
+            None => Step::Error(Condition::InternalServerError.into()),
         },
-        [Found::Value(None)] => Step::Error(Condition::ItemNotFound),
-        _ => Step::Error(Condition::InternalServerError),
+        [Found::Value(None)] => Step::Error(Condition::ItemNotFound.into()),
+        _ => Step::Error(Condition::InternalServerError.into()),
     }
 }
 

@@ -23,7 +23,8 @@ pub mod version;
 pub mod xml;
 
 pub use iq::{
-    AccountAction, Condition, Context, Feature, IqRequest, Resume, RosterRequest, ServerFacts, Step, Target, Verbs,
+    AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
+    Target, Verbs,
 };
 
 use crate::store::Found;
@@ -51,15 +52,15 @@ pub fn find(server: &ServerFacts, namespace: &str, name: &str) -> Option<&'stati
 /// (RFC 6120 8.3.3.19, 8.4).
 pub fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(feature) = find(context.server, request.namespace, request.name) else {
-        return Step::Error(Condition::ServiceUnavailable);
+        return Step::Error(Condition::ServiceUnavailable.into());
     };
     if !feature.targets.contains(&request.target) {
         // Somebody else's data, as opposed to something that the target does not do.
         let private = request.target == Target::Other && *feature.targets == [Target::Own];
-        return Step::Error(if private { Condition::Forbidden } else { Condition::ServiceUnavailable });
+        return Step::Error(if private { Condition::Forbidden } else { Condition::ServiceUnavailable }.into());
     }
     match (feature.verbs, request.set) {
-        (Verbs::Get, true) | (Verbs::Set, false) => Step::Error(Condition::BadRequest),
+        (Verbs::Get, true) | (Verbs::Set, false) => Step::Error(Condition::BadRequest.into()),
         _ => (feature.handle)(context, request),
     }
 }

@@ -1,6 +1,6 @@
 //! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
 
-use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::{PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, PRIVATE_KEY_BYTES_MAX};
 use crate::store::private::{self as rows, all, get};
@@ -25,16 +25,19 @@ pub const FEATURE: Feature = Feature {
 
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
-        return Step::Error(Condition::BadRequest);
+        return Step::Error(Condition::BadRequest.into());
     };
     if query.children().next().is_none() {
-        return Step::Error(Condition::BadRequest);
+        return Step::Error(Condition::BadRequest.into());
     }
     // XEP-0049 2.3: each element has a namespace of its own.
     let foreign = |child: &Element| child.has_ns(NS) || child.has_ns("jabber:client");
     let too_long = |child: &Element| child.ns().len() + child.name().len() > PRIVATE_KEY_BYTES_MAX;
-    if query.children().any(|child| foreign(child) || too_long(child)) {
-        return Step::Error(Condition::NotAcceptable);
+    if query.children().any(too_long) {
+        return Step::Error(Limit::PrivateElement.into());
+    }
+    if query.children().any(foreign) {
+        return Step::Error(Condition::NotAcceptable.into());
     }
     if request.set { set(request.account, &query) } else { ask(request.account, &query) }
 }
@@ -42,14 +45,14 @@ fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
 fn ask(account: &str, query: &Element) -> Step {
     let mut children = query.children();
     let (Some(child), None) = (children.next(), children.next()) else {
-        return Step::Error(Condition::BadRequest);
+        return Step::Error(Condition::BadRequest.into());
     };
     let empty = Element::bare(child.name(), child.ns());
     match written(&empty) {
         Some(empty) => {
             Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], Resume::PrivateGet { empty })
         }
-        None => Step::Error(Condition::InternalServerError),
+        None => Step::Error(Condition::InternalServerError.into()),
     }
 }
 
@@ -58,7 +61,7 @@ pub(super) fn resume_get(empty: Vec<u8>, found: &[Found]) -> Step {
     let element = match found {
         [Found::Value(Some(element))] => element,
         [Found::Value(None)] => &empty[..],
-        _ => return Step::Error(Condition::InternalServerError),
+        _ => return Step::Error(Condition::InternalServerError.into()),
     };
     let mut out = format!("<query xmlns='{NS}'>").into_bytes();
     out.extend_from_slice(element);
@@ -72,11 +75,14 @@ fn set(account: &str, query: &Element) -> Step {
         let nothing = child.nodes().next().is_none() && child.attrs().iter().next().is_none();
         let element = if nothing { Some(Vec::new()) } else { written(child) };
         let Some(element) = element else {
-            return Step::Error(Condition::InternalServerError);
+            return Step::Error(Condition::InternalServerError.into());
         };
         let key = rows::key(&child.ns(), child.name());
-        if elements.iter().any(|(other, _)| *other == key) || elements.len() == PRIVATE_ELEMENTS_MAX {
-            return Step::Error(Condition::NotAcceptable);
+        if elements.iter().any(|(other, _)| *other == key) {
+            return Step::Error(Condition::NotAcceptable.into());
+        }
+        if elements.len() == PRIVATE_ELEMENTS_MAX {
+            return Step::Error(Limit::PrivateElement.into());
         }
         elements.push((key, element));
     }
@@ -87,7 +93,7 @@ fn set(account: &str, query: &Element) -> Step {
 /// back just the same.
 pub(super) fn resume_set(account: &str, elements: Vec<(Box<[u8]>, Vec<u8>)>, found: &[Found]) -> Step {
     let [Found::Rows { rows, more }] = found else {
-        return Step::Error(Condition::InternalServerError);
+        return Step::Error(Condition::InternalServerError.into());
     };
     let kept = rows.iter().filter(|row| !elements.iter().any(|(key, _)| *key == row.sort));
     let kept = kept.fold((0, 0), |(count, bytes), row| (count + 1, bytes + row.value.len()));
@@ -95,7 +101,7 @@ pub(super) fn resume_set(account: &str, elements: Vec<(Box<[u8]>, Vec<u8>)>, fou
     let (count, bytes) = added.fold(kept, |(count, bytes), (_, element)| (count + 1, bytes + element.len()));
     let grows = elements.iter().any(|(_, element)| !element.is_empty());
     if grows && (*more || count > PRIVATE_ELEMENTS_MAX || bytes > PRIVATE_BYTES_MAX) {
-        return Step::Error(Condition::PolicyViolation);
+        return Step::Error(Limit::Private.into());
     }
     let mut batch = Batch::new();
     for (key, element) in &elements {

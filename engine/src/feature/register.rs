@@ -1,7 +1,7 @@
 //! In-Band Registration (XEP-0077): making an account before authentication, changing one's password and cancelling
 //! one's account after it. It must never know how a password is kept.
 
-use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs};
+use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, Limit, ServerFacts, Step, Target, Verbs};
 use super::xml;
 use crate::limits::{JID_PART_BYTES_MAX, PASSWORD_BYTES_MAX};
 use minidom::Element;
@@ -37,14 +37,14 @@ pub fn before_authentication(
 ) -> Option<Step> {
     let query = xml::parse(payload).filter(|element| element.is("query", NS))?;
     Some(if !server.registration {
-        Step::Error(Condition::ServiceUnavailable)
+        Step::Error(Condition::ServiceUnavailable.into())
     } else if !secure {
-        Step::Error(Condition::NotAuthorized)
+        Step::Error(Condition::NotAuthorized.into())
     } else if !set {
         form()
     } else if child(&query, "remove").is_some() {
         // XEP-0077 3.2: somebody without an account has nothing to remove.
-        Step::Error(Condition::UnexpectedRequest)
+        Step::Error(Condition::UnexpectedRequest.into())
     } else {
         create(&query, local)
     })
@@ -62,32 +62,32 @@ fn form() -> Step {
 fn create(query: &Element, local: fn(&str) -> Option<Box<str>>) -> Step {
     let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
         // XEP-0077 3.1: all of the requested information, and no empty password.
-        return Step::Error(Condition::NotAcceptable);
+        return Step::Error(Limit::Credentials.into());
     };
     if username.len() > JID_PART_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
-        return Step::Error(Condition::NotAcceptable);
+        return Step::Error(Limit::Credentials.into());
     }
     match local(&username) {
         Some(local) => Step::Account(AccountAction::Create { local, password: password.into() }),
-        None => Step::Error(Condition::NotAcceptable),
+        None => Step::Error(Limit::Credentials.into()),
     }
 }
 
 fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
-        return Step::Error(Condition::BadRequest);
+        return Step::Error(Condition::BadRequest.into());
     };
     let own = request.account.split_once('@').map_or("", |(local, _)| local);
     if !request.set {
         return registered(own);
     }
     if !context.server.account_changes {
-        return Step::Error(Condition::NotAllowed);
+        return Step::Error(Condition::NotAllowed.into());
     }
     if child(&query, "remove").is_some() {
         // XEP-0077 3.2: it has to be the only child.
         let alone = query.children().count() == 1;
-        return if alone { Step::Account(AccountAction::Remove) } else { Step::Error(Condition::BadRequest) };
+        return if alone { Step::Account(AccountAction::Remove) } else { Step::Error(Condition::BadRequest.into()) };
     }
     change_password(context, own, &query)
 }
@@ -102,11 +102,11 @@ fn registered(local: &str) -> Step {
 
 fn change_password(context: &Context<'_>, own: &str, query: &Element) -> Step {
     if !context.secure {
-        return Step::Error(Condition::NotAuthorized);
+        return Step::Error(Condition::NotAuthorized.into());
     }
     // XEP-0077 3.3: incomplete, or an empty password, which must leave the old one as it is.
     let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
-        return Step::Error(Condition::BadRequest);
+        return Step::Error(Condition::BadRequest.into());
     };
     let username = (context.local)(&username).or_else(|| {
         let (local, domain) = username.split_once('@')?;
@@ -114,10 +114,10 @@ fn change_password(context: &Context<'_>, own: &str, query: &Element) -> Step {
     });
     if username.as_deref() != Some(own) {
         // Another user's password is not this user's to change, and making accounts comes before authentication.
-        return Step::Error(Condition::NotAllowed);
+        return Step::Error(Condition::NotAllowed.into());
     }
     if password.len() > PASSWORD_BYTES_MAX {
-        return Step::Error(Condition::NotAcceptable);
+        return Step::Error(Limit::Credentials.into());
     }
     Step::Account(AccountAction::ChangePassword { password: password.into() })
 }

@@ -14,10 +14,10 @@
 //! home has noted it ([`Roster::noted`]). A resource that becomes available has both sent again ([`Roster::ask_again`],
 //! [`Roster::unconfirmed`]).
 
-use super::Condition;
 use super::iq::SetItem;
 use super::roster_iq::{self, GetAnswer, state_of};
 use super::subscription::{Answer, Kind, OwnPresence, State, inbound, outbound};
+use super::{Condition, Limit, Refusal};
 use crate::limits::{
     ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX, ROSTER_NAME_BYTES_MAX,
     ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
@@ -303,18 +303,17 @@ impl Roster {
     /// Adds an item or changes its name and groups (RFC 6121 2.3, 2.4). Returns the push's payload.
     ///
     /// # Errors
-    /// [`Condition::NotAllowed`] for the user's own JID, [`Condition::NotAcceptable`] over a limit of an item,
-    /// [`Condition::PolicyViolation`] for a full roster.
-    pub fn set(&mut self, owner: &str, set: &SetItem, batch: &mut Batch) -> Result<Vec<u8>, Condition> {
+    /// [`Condition::NotAllowed`] for the user's own JID, [`Limit::RosterItem`], [`Limit::Roster`].
+    pub fn set(&mut self, owner: &str, set: &SetItem, batch: &mut Batch) -> Result<Vec<u8>, Refusal> {
         if *set.jid == *owner {
-            return Err(Condition::NotAllowed);
+            return Err(Condition::NotAllowed.into());
         }
         let refused = |group: &str| group.is_empty() || group.len() > ROSTER_GROUP_BYTES_MAX;
         if set.name.len() > ROSTER_NAME_BYTES_MAX
             || set.groups.len() > ROSTER_GROUPS_MAX
             || set.groups.iter().any(|group| refused(group))
         {
-            return Err(Condition::NotAcceptable);
+            return Err(Limit::RosterItem.into());
         }
         let mut groups = Vec::new();
         Groups::encode(&set.groups, &mut groups);
@@ -333,7 +332,7 @@ impl Roster {
             if let Some(old) = old {
                 self.put_back(old);
             }
-            return Err(Condition::PolicyViolation);
+            return Err(Limit::Roster.into());
         }
         self.version.current += 1;
         rows::put_version(batch, owner, self.version);
@@ -383,8 +382,8 @@ impl Roster {
     /// To the user's own JID it does nothing: one's own resources always see each other (RFC 6121 4.2.2).
     ///
     /// # Errors
-    /// [`Condition::PolicyViolation`] if it needs a new item and the roster is full.
-    pub fn sent(&mut self, owner: &str, contact: &str, kind: Kind, batch: &mut Batch) -> Result<Sent, Condition> {
+    /// [`Limit::Roster`] if it needs a new item.
+    pub fn sent(&mut self, owner: &str, contact: &str, kind: Kind, batch: &mut Batch) -> Result<Sent, Refusal> {
         if contact == owner {
             return Ok(Sent { route: false, number: 0, confirm: 0, push: None, presence: OwnPresence::Keep });
         }
@@ -421,7 +420,7 @@ impl Roster {
             if let Some(old) = old {
                 self.put_back(old);
             }
-            return Err(Condition::PolicyViolation);
+            return Err(Limit::Roster.into());
         }
         if new_version != self.version.current {
             self.version.current = new_version;

@@ -25,7 +25,7 @@ pub const FEATURE: Feature = Feature {
 fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     match parse(request.payload, request.set, context.bare) {
         Ok(request) => Step::Roster(request),
-        Err(condition) => Step::Error(condition),
+        Err(condition) => Step::Error(condition.into()),
     }
 }
 

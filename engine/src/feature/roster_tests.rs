@@ -115,10 +115,10 @@ fn limits_are_kept() {
     let many: Vec<String> = (0..=ROSTER_GROUPS_MAX).map(|n| n.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let cases = [
-        (item(ROMEO, &long, &[]), Condition::NotAcceptable),
-        (item(ROMEO, "", &[&long[..ROSTER_GROUP_BYTES_MAX + 1]]), Condition::NotAcceptable),
-        (item(ROMEO, "", &many), Condition::NotAcceptable),
-        (item(JULIET, "", &[]), Condition::NotAllowed),
+        (item(ROMEO, &long, &[]), Limit::RosterItem.into()),
+        (item(ROMEO, "", &[&long[..ROSTER_GROUP_BYTES_MAX + 1]]), Limit::RosterItem.into()),
+        (item(ROMEO, "", &many), Limit::RosterItem.into()),
+        (item(JULIET, "", &[]), Condition::NotAllowed.into()),
     ];
     for (set, condition) in cases {
         assert_eq!(roster.set(JULIET, &set, &mut batch), Err(condition));
@@ -129,8 +129,8 @@ fn limits_are_kept() {
     }
     let before = roster.clone();
     batch.clear();
-    assert_eq!(roster.set(JULIET, &item(ROMEO, "", &[]), &mut batch), Err(Condition::PolicyViolation));
-    assert_eq!(roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch), Err(Condition::PolicyViolation));
+    assert_eq!(roster.set(JULIET, &item(ROMEO, "", &[]), &mut batch), Err(Limit::Roster.into()));
+    assert_eq!(roster.sent(JULIET, ROMEO, Kind::Subscribe, &mut batch), Err(Limit::Roster.into()));
     assert!(batch.is_empty() && roster == before);
     assert!(roster.set(JULIET, &item("7@x", "known", &[]), &mut batch).is_ok(), "a listed item can still change");
 }

@@ -96,23 +96,23 @@ fn small_requests_and_their_answers() {
     let cases = [
         ("XEP-0199 4.2: ping to the server", SERVER, false, PING, result("")),
         ("XEP-0199 4.2: ping to oneself", OWN, false, PING, result("")),
-        ("XEP-0199 3: there is no set", SERVER, true, PING, Step::Error(BadRequest)),
+        ("XEP-0199 3: there is no set", SERVER, true, PING, Step::Error(BadRequest.into())),
         ("XEP-0092 2", SERVER, false, VERSION, result(RELEASE)),
         ("XEP-0202 2", SERVER, false, TIME, result(CLOCK)),
         ("XEP-0012 5: uptime", SERVER, false, LAST, result("<query xmlns='jabber:iq:last' seconds='123456'/>")),
         ("XEP-0012 3: connected", FRIEND_ONLINE, false, LAST, result("<query xmlns='jabber:iq:last' seconds='0'/>")),
         ("XEP-0012 3: own account", OWN, false, LAST, result("<query xmlns='jabber:iq:last' seconds='0'/>")),
-        ("XEP-0012 3: no permission", STRANGER, false, LAST, Step::Error(Forbidden)),
+        ("XEP-0012 3: no permission", STRANGER, false, LAST, Step::Error(Forbidden.into())),
         ("RFC 3921 3", SERVER, true, SESSION, result("")),
         ("RFC 3921 3", OWN, true, SESSION, result("")),
         ("RFC 6121 2.1.3", OWN, false, ROSTER, Step::Roster(RosterRequest::Get { ver: None })),
-        ("RFC 6121 2.3.3: somebody else's roster", FRIEND, false, ROSTER, Step::Error(Forbidden)),
-        ("XEP-0049 2.3: somebody else's data", FRIEND, false, PRIVATE, Step::Error(Forbidden)),
+        ("RFC 6121 2.3.3: somebody else's roster", FRIEND, false, ROSTER, Step::Error(Forbidden.into())),
+        ("XEP-0049 2.3: somebody else's data", FRIEND, false, PRIVATE, Step::Error(Forbidden.into())),
         ("XEP-0030 7: no items", SERVER, false, ITEMS, result(NO_ITEMS)),
         ("XEP-0030 7: no items", FRIEND, false, ITEMS, result(NO_ITEMS)),
-        ("XEP-0030 8: hidden from strangers", STRANGER, false, ITEMS, Step::Error(ServiceUnavailable)),
-        ("RFC 6120 8.4: nobody knows it", SERVER, false, "<a xmlns='b'/>", Step::Error(ServiceUnavailable)),
-        ("RFC 6121 8.5.2.1.3: not for accounts", FRIEND, false, VERSION, Step::Error(ServiceUnavailable)),
+        ("XEP-0030 8: hidden from strangers", STRANGER, false, ITEMS, Step::Error(ServiceUnavailable.into())),
+        ("RFC 6120 8.4: nobody knows it", SERVER, false, "<a xmlns='b'/>", Step::Error(ServiceUnavailable.into())),
+        ("RFC 6121 8.5.2.1.3: not for accounts", FRIEND, false, VERSION, Step::Error(ServiceUnavailable.into())),
     ];
     for (clause, to, set, payload, expected) in cases {
         assert_eq!(ask_with(&facts(), true, to, set, payload), expected, "{clause}: {payload}");
@@ -140,8 +140,8 @@ fn last_activity_of_a_user_who_is_offline() {
         resume(after.clone(), &stored(Some(value))),
         result("<query xmlns='jabber:iq:last' seconds='903'>Heading &lt;Home&gt;</query>")
     );
-    assert_eq!(resume(after.clone(), &stored(None)), Step::Error(Condition::ItemNotFound));
-    assert_eq!(resume(after, &stored(Some(b"?"))), Step::Error(Condition::InternalServerError));
+    assert_eq!(resume(after.clone(), &stored(None)), Step::Error(Condition::ItemNotFound.into()));
+    assert_eq!(resume(after, &stored(Some(b"?"))), Step::Error(Condition::InternalServerError.into()));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn what_is_advertised_is_what_is_there() {
         }
         assert_eq!(vars.contains(&register::NS), registration);
         let form = ask_with(&server, true, SERVER, false, "<query xmlns='jabber:iq:register'/>");
-        assert_eq!(form == Step::Error(Condition::ServiceUnavailable), !registration);
+        assert_eq!(form == Step::Error(Condition::ServiceUnavailable.into()), !registration);
     }
 }
 
@@ -175,7 +175,7 @@ fn an_account_is_discovered_by_those_who_may() {
         assert!(answer.contains("<feature var='http://jabber.org/protocol/disco#info'/>"), "{answer}");
         assert!(!answer.contains("jabber:iq:version"), "{answer}");
     }
-    assert_eq!(get(STRANGER, info), Step::Error(Condition::ServiceUnavailable));
+    assert_eq!(get(STRANGER, info), Step::Error(Condition::ServiceUnavailable.into()));
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn nodes_of_service_discovery() {
     // XEP-0030 3.2 and 7: unknown nodes; XEP-0115 6.2: the node of the capabilities, mirrored in the answer.
     for what in ["info", "items"] {
         let query = format!("<query xmlns='http://jabber.org/protocol/disco#{what}' node='x'/>");
-        assert_eq!(get(SERVER, &query), Step::Error(Condition::ItemNotFound));
-        assert_eq!(get(OWN, &query), Step::Error(Condition::ItemNotFound));
+        assert_eq!(get(SERVER, &query), Step::Error(Condition::ItemNotFound.into()));
+        assert_eq!(get(OWN, &query), Step::Error(Condition::ItemNotFound.into()));
     }
     let mut features = Vec::new();
     stream_features(&facts(), &mut features);
@@ -280,11 +280,11 @@ fn private_xml_that_is_refused() {
         ),
     ];
     for (clause, verb, payload, condition) in cases {
-        assert_eq!(ask_with(&facts(), true, OWN, verb, payload), Step::Error(condition), "{clause}");
+        assert_eq!(ask_with(&facts(), true, OWN, verb, payload), Step::Error(condition.into()), "{clause}");
     }
     let long = "n".repeat(crate::limits::PRIVATE_KEY_BYTES_MAX);
     let payload = format!("<query xmlns='jabber:iq:private'><a xmlns='{long}'>x</a></query>");
-    assert_eq!(set(OWN, &payload), Step::Error(Condition::NotAcceptable));
+    assert_eq!(set(OWN, &payload), Step::Error(Limit::PrivateElement.into()));
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn private_xml_is_bounded() {
         }
     };
     let full: Vec<_> = (0..crate::limits::PRIVATE_ELEMENTS_MAX).map(|n| row(n, 10)).collect();
-    let refused = Step::Error(Condition::PolicyViolation);
+    let refused = Step::Error(Limit::Private.into());
     assert_eq!(resume(one("new", "x"), &stored(full.clone(), false)), refused);
     let large = vec![row(0, crate::limits::PRIVATE_BYTES_MAX)];
     assert_eq!(resume(one("new", "x"), &stored(large.clone(), false)), refused);
@@ -329,19 +329,19 @@ fn registration_before_authentication() {
     assert!(!format!("{create:?}").contains("Calli"), "a password is never printed");
     let long = format!("<username>bill</username><password>{}</password>", "x".repeat(1025));
     let refused = [
-        ("XEP-0077 3.1: not all information", "<username>bill</username>", NotAcceptable),
-        ("XEP-0077 3.1: empty password", "<username>bill</username><password/>", NotAcceptable),
-        ("RFC 7622 3.3: no localpart", "<username>a b</username><password>p</password>", NotAcceptable),
-        ("over the bound", &*long, NotAcceptable),
-        ("XEP-0077 3.2: nothing to remove", "<remove/>", UnexpectedRequest),
+        ("XEP-0077 3.1: not all information", "<username>bill</username>", Limit::Credentials.into()),
+        ("XEP-0077 3.1: empty password", "<username>bill</username><password/>", Limit::Credentials.into()),
+        ("RFC 7622 3.3: no localpart", "<username>a b</username><password>p</password>", Limit::Credentials.into()),
+        ("over the bound", &*long, Limit::Credentials.into()),
+        ("XEP-0077 3.2: nothing to remove", "<remove/>", UnexpectedRequest.into()),
     ];
-    for (clause, fields, condition) in refused {
-        assert_eq!(register(&open, true, true, fields), Some(Step::Error(condition)), "{clause}");
+    for (clause, fields, refusal) in refused {
+        assert_eq!(register(&open, true, true, fields), Some(Step::Error(refusal)), "{clause}");
     }
     let closed = ServerFacts { registration: false, ..facts() };
-    assert_eq!(register(&closed, true, false, ""), Some(Step::Error(ServiceUnavailable)));
-    assert_eq!(register(&closed, true, true, account), Some(Step::Error(ServiceUnavailable)));
-    assert_eq!(register(&open, false, true, account), Some(Step::Error(NotAuthorized)));
+    assert_eq!(register(&closed, true, false, ""), Some(Step::Error(ServiceUnavailable.into())));
+    assert_eq!(register(&closed, true, true, account), Some(Step::Error(ServiceUnavailable.into())));
+    assert_eq!(register(&open, false, true, account), Some(Step::Error(NotAuthorized.into())));
     let other = register::before_authentication(&open, true, local, false, b"<query xmlns='jabber:iq:roster'/>");
     assert_eq!(other, None, "RFC 6120 4.9.3.12");
 }
@@ -356,20 +356,20 @@ fn registration_after_authentication() {
     let cases = [
         ("XEP-0077 3.3", "<username>Juliet</username><password>new</password>", change.clone()),
         ("XEP-0077 3.3", "<username>juliet@capulet.com</username><password>new</password>", change),
-        ("XEP-0077 3.3: incomplete", "<password>new</password>", Step::Error(BadRequest)),
-        ("XEP-0077 3.3: empty password", "<username>juliet</username><password/>", Step::Error(BadRequest)),
-        ("somebody else", "<username>nurse</username><password>new</password>", Step::Error(NotAllowed)),
-        ("another domain", "<username>juliet@x</username><password>new</password>", Step::Error(NotAllowed)),
+        ("XEP-0077 3.3: incomplete", "<password>new</password>", Step::Error(BadRequest.into())),
+        ("XEP-0077 3.3: empty password", "<username>juliet</username><password/>", Step::Error(BadRequest.into())),
+        ("somebody else", "<username>nurse</username><password>new</password>", Step::Error(NotAllowed.into())),
+        ("another domain", "<username>juliet@x</username><password>new</password>", Step::Error(NotAllowed.into())),
         ("XEP-0077 3.2", "<remove/>", Step::Account(AccountAction::Remove)),
-        ("XEP-0077 3.2: not alone", "<remove/><username>juliet</username>", Step::Error(BadRequest)),
+        ("XEP-0077 3.2: not alone", "<remove/><username>juliet</username>", Step::Error(BadRequest.into())),
     ];
     for (clause, fields, expected) in cases {
         assert_eq!(set(SERVER, &query(fields)), expected, "{clause}: {fields}");
     }
     let change = query("<username>juliet</username><password>new</password>");
-    assert_eq!(ask_with(&facts(), false, SERVER, true, &change), Step::Error(NotAuthorized), "XEP-0077 3.3");
+    assert_eq!(ask_with(&facts(), false, SERVER, true, &change), Step::Error(NotAuthorized.into()), "XEP-0077 3.3");
     let fixed = ServerFacts { account_changes: false, ..facts() };
     for payload in [&change, &query("<remove/>")] {
-        assert_eq!(ask_with(&fixed, true, SERVER, true, payload), Step::Error(NotAllowed), "XEP-0077 3.2, 3.3");
+        assert_eq!(ask_with(&fixed, true, SERVER, true, payload), Step::Error(NotAllowed.into()), "XEP-0077 3.2, 3.3");
     }
 }

@@ -26,12 +26,14 @@ impl Shard {
         match question {
             Question::MayLogIn { peer, plain } => {
                 if let Err(refused) = self.failed_logins.allows(self.now.mono_ms, peer) {
+                    self.note_held(refused, "", peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
                 self.ask_home(conn, &local, Question::Credentials { peer, plain });
             }
             Question::MayRegister { peer } => {
                 if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
+                    self.note_held(refused, "", peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
                 self.registrations.charge(self.now.mono_ms, peer);
@@ -39,6 +41,7 @@ impl Shard {
             }
             Question::Credentials { peer, plain } => {
                 if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &local) {
+                    self.note_held(refused, &local, peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
                 let bare = self.bare(&local);

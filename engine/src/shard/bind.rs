@@ -19,6 +19,7 @@ use crate::shard::ended::Ended;
 use crate::shard::login::SM_UNEXPECTED;
 use crate::watch::trace::News;
 use crate::wire::error::{AppCondition, StanzaCondition, StreamCondition};
+use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
 
@@ -93,7 +94,9 @@ impl Shard {
         // The end of the old session may have been the end of the user's entry, too.
         let user = self.users.find_or_insert(local);
         if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
-            return self.refuse_bind(conn, iq, StanzaCondition::ResourceConstraint);
+            let bare = self.bare(local);
+            self.limited(Limit::Sessions.into(), |_| bare);
+            return self.refuse_bind(conn, iq, Limit::Sessions);
         }
         let now_s = self.now.mono_s();
         let Some(slot) = self.conns.get(conn) else { return };
@@ -123,9 +126,9 @@ impl Shard {
     }
 
     /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
-    fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, condition: StanzaCondition) {
-        let id = iq.id();
-        self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, condition));
+    fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, refusal: impl Into<Refusal>) {
+        let (id, refusal) = (iq.id(), refusal.into());
+        self.send_with(conn, |out| super::stanza::write_error(out, "iq", id.as_deref(), None, None, refusal));
         let Some(slot) = self.conns.get(conn) else { return };
         let Some(opening) = slot.opening() else { return };
         opening.attempts = opening.attempts.saturating_add(1);
@@ -395,7 +398,7 @@ impl Shard {
         let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
         if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
             let id = element.id();
-            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable);
+            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable.into());
         }
     }
 }

@@ -50,6 +50,8 @@ impl Shard {
             Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
             Command::FlushMailbox { local } => return self.flush_mailbox(token, local),
             Command::Retain { users } => return self.retain(token, users),
+            Command::Limits => self.list_limits(),
+            Command::Release { whom } => self.release_limits(&whom),
             Command::Turn(settings) => self.turn(settings),
             Command::Trace { id, jid, bodies, ms } => self.trace(id, &jid, bodies, ms),
             Command::FetchTrace { id } => self.fetch_trace(id),

@@ -3,7 +3,7 @@
 
 use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
 use crate::id::SessionId;
-use crate::io::{Job, StorageState};
+use crate::io::{Effect, Happened, Job, Note, StorageState};
 use crate::limits::JOBS_WAITING_SPARE;
 use crate::mail::{Kind, Origin};
 use crate::router::users::RosterStep;
@@ -12,6 +12,7 @@ use crate::shard::stanza::{Address, bare_of, local_of, write_error};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
 use crate::wire::error::StanzaCondition;
+use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::write_attribute;
 use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
 
@@ -139,7 +140,7 @@ impl Shard {
 
     fn ask_feature(&mut self, asker: Asker, target: Target, account: &str, element: &Element<'_>, authorized: bool) {
         let Some(child) = element.children().next() else {
-            return self.answer(asker, Err(StanzaCondition::BadRequest));
+            return self.answer(asker, Err(StanzaCondition::BadRequest.into()));
         };
         let (namespace, user) = (child.namespace(), self.users.find(local_of(account)));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
@@ -170,10 +171,10 @@ impl Shard {
     fn do_step(&mut self, asker: Asker, local: &str, step: Step) {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
-            Step::Error(condition) => self.answer(asker, Err(condition)),
+            Step::Error(refusal) => self.answer(asker, Err(refusal)),
             Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, resume }), queries),
             Step::Write(_, _) if self.storage == StorageState::Full => {
-                self.answer(asker, Err(StanzaCondition::ResourceConstraint));
+                self.answer(asker, Err(Limit::Disk.into()));
             }
             Step::Write(batch, payload) => {
                 self.writes.append(&batch);
@@ -184,7 +185,7 @@ impl Shard {
                     let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
                     self.roster_step(user, RosterStep::Request { session, seq, id: asker.id, request });
                 }
-                None => self.answer(asker, Err(StanzaCondition::Forbidden)),
+                None => self.answer(asker, Err(StanzaCondition::Forbidden.into())),
             },
             Step::Account(action) => self.do_account_action(asker, local, action),
         }
@@ -194,32 +195,41 @@ impl Shard {
         match action {
             AccountAction::ChangePassword { password } => {
                 let Some(job) = self.derive_keys(&password) else {
-                    return self.answer(asker, Err(StanzaCondition::NotAcceptable));
+                    return self.answer(asker, Err(Limit::Credentials.into()));
                 };
                 if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
-                    return self.answer(asker, Err(StanzaCondition::ResourceConstraint));
+                    return self.answer(asker, Err(Limit::Passwords.into()));
                 }
                 self.job(Pending::SessionKeys(PasswordChange { asker, local: local.into() }), job);
             }
             AccountAction::Remove => {
+                self.note_change(Happened::Removed, local, &asker);
                 self.answer(asker, Ok(b""));
                 self.delete_account(local);
             }
             // Making an account is for those who have none yet (XEP-0077 3.1).
-            AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed)),
+            AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed.into())),
         }
     }
 
     /// The keys of a session's new password are there.
     pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<&[u8]>) {
         let Some(keys) = keys else {
-            return self.answer(change.asker, Err(StanzaCondition::NotAcceptable));
+            return self.answer(change.asker, Err(Limit::Credentials.into()));
         };
         if self.storage == StorageState::Full {
-            return self.answer(change.asker, Err(StanzaCondition::ResourceConstraint));
+            return self.answer(change.asker, Err(Limit::Disk.into()));
         }
+        self.note_change(Happened::PasswordChanged, &change.local, &change.asker);
         self.write_account(&change.local, keys);
         self.answer(change.asker, Ok(b""));
+    }
+
+    /// A user has changed the own account.
+    fn note_change(&mut self, what: Happened, local: &str, asker: &Asker) {
+        let conn = asker.session.and_then(|(session, _)| self.sessions.get(session)?.conn);
+        let account = self.bare(local).into();
+        self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }
 
     pub(super) fn feature_found(&mut self, read: FeatureRead, found: Vec<Found>) {
@@ -229,11 +239,14 @@ impl Shard {
     }
 
     /// Sends the answer to whoever asked.
-    fn answer(&mut self, asker: Asker, answer: Result<&[u8], StanzaCondition>) {
+    fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
+        if let Err(refusal) = answer {
+            self.limited(refusal, |_| bare_of(&asker.from).to_owned());
+        }
         let (id, from, to) = (asker.id.as_deref(), asker.to.as_deref(), &*asker.from);
         let write = |out: &mut Vec<u8>| match answer {
             Ok(payload) => write_result(out, id, from, to, payload),
-            Err(condition) => write_error(out, "iq", id, from, Some(to), condition),
+            Err(refusal) => write_error(out, "iq", id, from, Some(to), refusal),
         };
         match asker.session {
             Some((session, seq)) => {
@@ -262,13 +275,14 @@ impl Shard {
     }
 
     /// An IQ error to an own session.
-    pub(super) fn iq_error(&mut self, session: SessionId, id: Option<&str>, condition: StanzaCondition) {
+    pub(super) fn iq_error(&mut self, session: SessionId, id: Option<&str>, refusal: impl Into<Refusal>) {
         if self.sessions.get(session).is_none() {
             return;
         }
-        let full = self.full_jid(session);
+        let (full, refusal) = (self.full_jid(session), refusal.into());
+        self.limited(refusal, |_| full.clone());
         let mut out = Vec::with_capacity(256);
-        write_error(&mut out, "iq", id, None, Some(&full), condition);
+        write_error(&mut out, "iq", id, None, Some(&full), refusal);
         self.send_stanza(session, &out);
     }
 

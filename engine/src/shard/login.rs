@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use crate::feature::{self, AccountAction, Step, register};
 use crate::id::{ConnId, Peer, ShardId};
-use crate::io::{Effect, Job, JobDone};
+use crate::io::{Effect, Happened, Job, JobDone, Note};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
 use crate::session::conn::{Attempt, ConnState, Opening, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl::{
-    self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Terms,
+    self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Refused, Terms,
 };
 use crate::shard::ended::Ended;
 use crate::shard::stanza::write_error;
@@ -19,7 +19,7 @@ use crate::shard::{Pending, Shard};
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
 use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition, write_sasl_failure};
-use crate::wire::limit::Held;
+use crate::wire::limit::{Held, Limit, Refusal};
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
@@ -248,6 +248,7 @@ impl Shard {
     fn auth_begins_anew(&mut self, id: ConnId, element: &Element<'_>) {
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             self.charge_address(attempt.peer);
+            self.note_failure(&attempt, "replaced");
         }
         let most = self.settings.auth_attempts_max;
         let Some(opening) = self.opening(id) else { return };
@@ -309,7 +310,7 @@ impl Shard {
             },
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
-                    return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+                    return self.registration_failed(id, &registering, Limit::Credentials);
                 };
                 let local = registering.local.clone();
                 self.conns.set_stage(id, Stage::ExpectRegistration(registering));
@@ -326,6 +327,11 @@ impl Shard {
     fn auth_failed(&mut self, id: ConnId, failure: Failure) {
         if let Some(peer) = self.peer(id) {
             self.charge_address(peer);
+            let reason = failure.condition.name();
+            match self.opening(id).and_then(|opening| opening.attempt.take()) {
+                Some(attempt) => self.note_failure(&attempt, reason),
+                None => self.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
+            }
         }
         self.auth_refused(id, |out| failure.write(out));
     }
@@ -334,6 +340,10 @@ impl Shard {
     /// the time stays true however often it asks.
     fn auth_held(&mut self, id: ConnId, held: Held) {
         let text = held.to_string();
+        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+            let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
+            self.note(what, &attempt.local, Some(attempt.peer.address));
+        }
         self.auth_refused(id, |out| write_sasl_failure(out, SaslCondition::TemporaryAuthFailure, Some(&text)));
     }
 
@@ -375,6 +385,27 @@ impl Shard {
         let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_));
         if waits_for_peer || self.now.mono_ms < attempt.asked_ms + SERVER_SLOW_MS {
             self.charge_address(attempt.peer);
+            self.note_failure(attempt, "broken-off");
+        }
+    }
+
+    fn note_failure(&mut self, attempt: &Attempt, reason: &'static str) {
+        let what = Happened::LoginFailed { mechanism: attempt.mechanism.name(), reason };
+        self.note(what, &attempt.local, Some(attempt.peer.address));
+    }
+
+    /// Notes for the log what has happened to an account, by a peer with this address. It leaves when what it rests on is
+    /// durable.
+    pub(super) fn note(&mut self, what: Happened, local: &str, peer: Option<IpAddr>) {
+        let account = if local.is_empty() { Box::default() } else { self.bare(local).into() };
+        self.effects.push(Effect::Note(Box::new(Note { what, account, peer, conn: None })));
+    }
+
+    /// A limit has refused somebody: noted if it begins to hold.
+    pub(super) fn note_held(&mut self, refused: Refused, local: &str, peer: Peer) {
+        if refused.begins {
+            let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
+            self.note(Happened::Held { limit, left_ms }, local, Some(peer.address));
         }
     }
 
@@ -387,6 +418,10 @@ impl Shard {
         let home = self.home(&self.bare(&local));
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             self.spare_account(&local, attempt.peer, seen);
+            if self.settings.note_logins {
+                let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
+                self.note(what, &local, Some(attempt.peer.address));
+            }
         }
         let Some(conn) = self.conns.get(id) else { return };
         let Some(opening) = conn.opening() else { return };
@@ -450,7 +485,7 @@ impl Shard {
             Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
             Some(Step::Account(AccountAction::Create { local, password })) => {
                 if crate::store::password::prepare(&password).is_err() {
-                    return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+                    return self.registration_failed(id, &registering, Limit::Credentials);
                 }
                 let registering = Registering { local, password: (&*password).into(), ..registering };
                 let Some(peer) = self.peer(id) else { return };
@@ -458,7 +493,7 @@ impl Shard {
                 self.block(id);
                 self.ask_counting(id, peer, "", Question::MayRegister { peer });
             }
-            Some(Step::Error(condition)) => self.registration_failed(id, &registering, condition),
+            Some(Step::Error(refusal)) => self.registration_failed(id, &registering, refusal),
             Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
     }
@@ -467,7 +502,7 @@ impl Shard {
     fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
         let password = std::mem::take(&mut registering.password);
         let Some(job) = self.derive_keys(&password) else {
-            return self.registration_failed(id, &registering, StanzaCondition::NotAcceptable);
+            return self.registration_failed(id, &registering, Limit::Credentials);
         };
         self.conns.set_stage(id, Stage::ExpectRegistration(registering));
         self.job(Pending::Keys(id), job);
@@ -475,11 +510,14 @@ impl Shard {
 
     fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {
         match answer {
-            Answer::Registered => self.registration_result(id, registering, b""),
-            Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
-            Answer::StoreFull | Answer::Held(_) => {
-                self.registration_failed(id, registering, StanzaCondition::ResourceConstraint)
+            Answer::Registered => {
+                let address = self.opening(id).map(|opening| opening.peer);
+                self.note(Happened::Registered, &registering.local, address);
+                self.registration_result(id, registering, b"");
             }
+            Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
+            Answer::StoreFull => self.registration_failed(id, registering, Limit::Disk),
+            Answer::Held(held) => self.registration_failed(id, registering, *held),
             _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),
         }
     }
@@ -492,8 +530,9 @@ impl Shard {
         self.unblock(id);
     }
 
-    fn registration_failed(&mut self, id: ConnId, registering: &Registering, condition: StanzaCondition) {
-        self.send_with(id, |out| write_error(out, "iq", Some(&registering.id), None, None, condition));
+    fn registration_failed(&mut self, id: ConnId, registering: &Registering, refusal: impl Into<Refusal>) {
+        let refusal = refusal.into();
+        self.send_with(id, |out| write_error(out, "iq", Some(&registering.id), None, None, refusal));
         self.unblock(id);
     }
 }

@@ -3,10 +3,11 @@
 use crate::mail::{Kind, Letter, MailBatch, MessageClass, Origin};
 use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
 use crate::session::conn::NONE;
-use crate::shard::stanza::local_of;
+use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard, owned};
 use crate::store::{Found, Query, Table};
 use crate::wire::error::StanzaCondition;
+use crate::wire::limit::{Limit, Refusal};
 
 /// A stanza at its receiver's home.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,9 @@ impl Shard {
     }
 
     /// Sends the error that a stanza earns, if it is one that earns errors.
-    pub(super) fn answer_with_error(&mut self, stanza: Incoming<'_>, condition: StanzaCondition) {
+    pub(super) fn answer_with_error(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+        let refusal = refusal.into();
+        self.limited(refusal, |_| bare_of(stanza.to).to_owned());
         let name = match stanza.kind {
             Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
                 return;
@@ -132,10 +135,10 @@ impl Shard {
             self.counters.messages_refused.one();
         }
         if self.watch.is_some() {
-            self.watch_aside(stanza, Some(condition));
+            self.watch_aside(stanza, Some(refusal.condition));
         }
         let id = id_of_stanza(stanza.xml);
-        self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, condition);
+        self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);
     }
 
     /// The sender's home learns that the stanza is in safe hands; with this turn's writes, when they are durable.
@@ -148,7 +151,7 @@ impl Shard {
     /// Keeps a stanza until its receiver's account and mailbox figures are read.
     pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
         if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
-            self.answer_with_error(stanza, StanzaCondition::ResourceConstraint);
+            self.answer_with_error(stanza, Limit::Waiting);
             self.confirm(stanza.origin);
         }
     }

@@ -22,6 +22,7 @@ use crate::store::archive::{self, Entry, MailboxRow};
 use crate::store::mailbox::{Lost, Mailbox, Phase};
 use crate::store::{Found, Query, Table};
 use crate::wire::error::StanzaCondition;
+use crate::wire::limit::Limit;
 use crate::wire::text::{escape_value_into, write_attribute};
 
 /// Entries of a mailbox that are read and handed out at once.
@@ -204,15 +205,15 @@ impl Shard {
             return self.park_for_mailbox(user, stanza);
         };
         let (count, bytes) = mailbox.waiting();
-        let condition = if count >= most || bytes + stanza.xml.len() as u64 > most_bytes {
-            Some(StanzaCondition::ServiceUnavailable)
+        let limit = if count >= most || bytes + stanza.xml.len() as u64 > most_bytes {
+            Some(Limit::Mailbox)
         } else if self.storage == StorageState::Full {
-            Some(StanzaCondition::ResourceConstraint)
+            Some(Limit::Disk)
         } else {
             None
         };
-        if let Some(condition) = condition {
-            self.answer_with_error(stanza, condition);
+        if let Some(limit) = limit {
+            self.answer_with_error(stanza, limit);
             return self.confirm(stanza.origin);
         }
         if let Some(id) = at {

@@ -12,6 +12,7 @@ use crate::shard::Shard;
 use crate::shard::bind::PRESENCE_GONE;
 use crate::shard::stanza::{Address, bare_of, local_of};
 use crate::wire::error::StanzaCondition;
+use crate::wire::limit::Limit;
 use crate::wire::splice::address;
 use crate::wire::{Element, Splice, splice};
 
@@ -94,7 +95,7 @@ impl Shard {
             None => xml.clone(),
         };
         let Ok(id) = self.presence_table.intern(&kept) else {
-            return self.refuse(session, seq, element, StanzaCondition::PolicyViolation);
+            return self.refuse(session, seq, element, Limit::Presence);
         };
         let before = self.sessions.set_presence(session, Some(id));
         let Some(state) = self.sessions.get_mut(session) else { return };

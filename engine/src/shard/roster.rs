@@ -13,6 +13,7 @@ use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
 use crate::wire::error::StanzaCondition;
+use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
 use crate::wire::text::write_attribute;
 
@@ -139,7 +140,7 @@ impl Shard {
     fn roster_request(&mut self, user: u32, session: SessionId, id: Option<&str>, request: Request) {
         let owner = self.bare_of_user(user);
         if self.storage == StorageState::Full && !matches!(request, Request::Get { .. }) {
-            return self.iq_error(session, id, StanzaCondition::ResourceConstraint);
+            return self.iq_error(session, id, Limit::Disk);
         }
         match request {
             Request::Get { ver } => {
@@ -159,7 +160,7 @@ impl Shard {
                         self.push_to_interested(user, &push);
                         self.iq_result(session, id, b"");
                     }
-                    Some(Err(condition)) => self.iq_error(session, id, condition),
+                    Some(Err(refusal)) => self.iq_error(session, id, refusal),
                     None => {}
                 }
             }
@@ -335,12 +336,12 @@ impl Shard {
     fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
         let owner = self.bare_of_user(user);
         if self.storage == StorageState::Full {
-            return self.presence_error(session, contact, xml, StanzaCondition::ResourceConstraint);
+            return self.presence_error(session, contact, xml, Limit::Disk);
         }
         let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
         let sent = match self.with_roster(user, send) {
             Some(Ok(sent)) => sent,
-            Some(Err(condition)) => return self.presence_error(session, contact, xml, condition),
+            Some(Err(refusal)) => return self.presence_error(session, contact, xml, refusal),
             None => return,
         };
         if let Some(push) = &sent.push {
@@ -360,13 +361,14 @@ impl Shard {
 
     /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1), unless the session has ended while
     /// the roster was read.
-    fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], condition: StanzaCondition) {
+    fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], refusal: impl Into<Refusal>) {
         if self.sessions.get(session).is_none() {
             return;
         }
-        let (full, id) = (self.full_jid(session), id_of_stanza(xml));
+        let (full, id, refusal) = (self.full_jid(session), id_of_stanza(xml), refusal.into());
+        self.limited(refusal, |_| full.clone());
         let mut out = Vec::new();
-        super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), condition);
+        super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), refusal);
         self.send_stanza(session, &out);
     }
 

@@ -12,6 +12,7 @@ use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::wire::error::{StanzaCondition, StreamCondition, write_stanza_error};
 use crate::wire::jid::{self, JidRef};
+use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::write_attribute;
 use crate::wire::{Element, Splice, splice};
 
@@ -22,8 +23,9 @@ pub(super) fn write_error(
     id: Option<&str>,
     from: Option<&str>,
     to: Option<&str>,
-    condition: StanzaCondition,
+    refusal: impl Into<Refusal>,
 ) {
+    let refusal = refusal.into();
     out.push(b'<');
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b" type='error'");
@@ -33,7 +35,7 @@ pub(super) fn write_error(
         }
     }
     out.push(b'>');
-    write_stanza_error(out, condition, None);
+    write_stanza_error(out, refusal.condition, refusal.text().as_deref());
     out.extend_from_slice(b"</");
     out.extend_from_slice(name.as_bytes());
     out.push(b'>');
@@ -198,7 +200,9 @@ impl Shard {
     }
 
     /// Answers a session's stanza with an error and counts it as handled.
-    pub(super) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, condition: StanzaCondition) {
+    pub(super) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, refusal: impl Into<Refusal>) {
+        let refusal = refusal.into();
+        self.limited(refusal, |shard| shard.full_jid(session));
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
         if !is_error && !is_response {
@@ -207,14 +211,14 @@ impl Shard {
             let id = element.id();
             let full = self.full_jid(session);
             let mut out = Vec::with_capacity(256);
-            write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), condition);
+            write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
             self.send_stanza(session, &out);
         }
         if element.name() == "message" {
             self.counters.messages_refused.one();
         }
         if self.watch.is_some() {
-            self.watch_refused(session, condition);
+            self.watch_refused(session, refusal.condition);
         }
         self.stanza_done(session, seq);
     }
@@ -301,7 +305,7 @@ impl Shard {
                 element.children().map(|c| (c.namespace(), c.name())),
             );
         if store && self.storage == StorageState::Full {
-            return self.refuse(session, seq, element, StanzaCondition::ResourceConstraint);
+            return self.refuse(session, seq, element, Limit::Disk);
         }
         let home = self.home(to.bare().as_str());
         let origin = self.sent_off(session, seq, element.bytes().len());
@@ -347,21 +351,14 @@ impl Shard {
     }
 
     /// Sends an error stanza to whom a stanza of this domain came from.
-    pub(super) fn send_error_letter(
-        &mut self,
-        name: &str,
-        id: Option<&str>,
-        from: &str,
-        to: &str,
-        condition: StanzaCondition,
-    ) {
+    pub(super) fn send_error_letter(&mut self, name: &str, id: Option<&str>, from: &str, to: &str, refusal: Refusal) {
         let kind = match name {
             "message" => Kind::Message { class: MessageClass::Error, store: false },
             "iq" => Kind::Response,
             _ => Kind::Directed { unavailable: false },
         };
         let home = self.home(bare_of(to));
-        self.post(home, kind, None, from, to, |out| write_error(out, name, id, Some(from), Some(to), condition));
+        self.post(home, kind, None, from, to, |out| write_error(out, name, id, Some(from), Some(to), refusal));
     }
 }
 

@@ -150,6 +150,8 @@ pub struct World {
     storage: StorageState,
     out: Output,
     replied: VecDeque<(u64, Reply)>,
+    /// What shards have noted for the log.
+    pub notes: Vec<crate::io::Note>,
     steps: u64,
 }
 
@@ -195,6 +197,7 @@ impl World {
             storage: StorageState::Ok,
             out: Output::default(),
             replied: VecDeque::new(),
+            notes: Vec::new(),
             steps: 0,
         };
         world.start();

@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use super::error::StanzaCondition;
+
 macro_rules! limits {
-    ($($(#[$doc:meta])* $case:ident = $name:literal, $text:literal, $again:literal;)*) => {
+    ($($(#[$doc:meta])* $case:ident = $name:literal, $condition:ident, $text:literal, $again:literal;)*) => {
         /// A limit.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Limit { $($(#[$doc])* $case,)* }
@@ -18,6 +20,11 @@ macro_rules! limits {
             /// Its name, for operators: stable.
             pub const fn name(self) -> &'static str {
                 match self { $(Limit::$case => $name,)* }
+            }
+
+            /// The stanza error of a refusal.
+            pub const fn condition(self) -> StanzaCondition {
+                match self { $(Limit::$case => StanzaCondition::$condition,)* }
             }
 
             /// What it says to who is refused.
@@ -35,13 +42,57 @@ macro_rules! limits {
 
 limits! {
     /// Failed logins of an address.
-    AddressLogins = "address-logins", "too many failed logins from this address", "try again later";
+    AddressLogins = "address-logins", ResourceConstraint,
+        "too many failed logins from this address", "try again later";
     /// Failed logins of an address to one account.
-    PairLogins = "pair-logins", "too many failed logins to this account from this address", "try again later";
+    PairLogins = "pair-logins", ResourceConstraint,
+        "too many failed logins to this account from this address", "try again later";
     /// Failed logins to an account, of addresses from which no login has succeeded lately.
-    AccountLogins = "account-logins", "too many failed logins to this account", "try again later";
+    AccountLogins = "account-logins", ResourceConstraint,
+        "too many failed logins to this account", "try again later";
     /// Accounts registered from an address.
-    Registrations = "registrations", "too many accounts were registered from this address", "try again later";
+    Registrations = "registrations", ResourceConstraint,
+        "too many accounts were registered from this address", "try again later";
+    /// Resources of a user.
+    Sessions = "sessions-per-user", ResourceConstraint,
+        "this user has as many sessions as a user may have", "try again when one of them has ended";
+    /// Messages and bytes that wait for a user.
+    Mailbox = "mailbox", ServiceUnavailable,
+        "the receiver takes no more messages for now", "try again when the receiver has been online";
+    /// Space on the server's disk.
+    Disk = "disk", ResourceConstraint,
+        "the server's disk is full", "try again when there is space";
+    /// Stanzas that wait until a receiver is looked up.
+    Waiting = "waiting-stanzas", ResourceConstraint,
+        "too many stanzas wait for this receiver", "try again in a few seconds";
+    /// Passwords that wait to be hashed.
+    Passwords = "waiting-passwords", ResourceConstraint,
+        "too many passwords wait to be hashed", "try again in a minute";
+    /// Items of a roster and their bytes.
+    Roster = "roster", PolicyViolation,
+        "the roster has as many items as it may have", "remove one before adding another";
+    /// Parts of one item of a roster.
+    RosterItem = "roster-item", NotAcceptable,
+        "a name or group of the item is too long, or it has too many groups", "try again with less";
+    /// Private XML of a user.
+    Private = "private-storage", PolicyViolation,
+        "the private storage is full", "remove an element before adding another";
+    /// One request's private XML.
+    PrivateElement = "private-element", NotAcceptable,
+        "the element's name is too long, or there are too many elements in one request", "try again with less";
+    /// A presence's payload, and all those of a shard.
+    Presence = "presence", PolicyViolation,
+        "the presence is too large", "try again with less";
+    /// Length of a name or password.
+    Credentials = "credentials", NotAcceptable,
+        "the name or password is empty, too long, or has characters that it cannot have", "choose another";
+}
+
+impl Limit {
+    /// Whether a refusal says that it was this one. A full mailbox must look like a name that nobody has (RFC 6121 8.5.1).
+    pub const fn is_told(self) -> bool {
+        !matches!(self, Limit::Mailbox)
+    }
 }
 
 impl fmt::Display for Limit {
@@ -63,6 +114,40 @@ impl Held {
     /// By a limit that lets go when something is freed.
     pub const fn by(limit: Limit) -> Held {
         Held { limit, left_ms: None }
+    }
+}
+
+/// Why a stanza is refused: the condition, and the limit if it was one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// For the peer (RFC 6120 8.3.3).
+    pub condition: StanzaCondition,
+    /// By which limit, if by one.
+    pub held: Option<Held>,
+}
+
+impl Refusal {
+    /// What the peer is told beside the condition.
+    pub fn text(&self) -> Option<String> {
+        self.held.filter(|held| held.limit.is_told()).map(|held| held.to_string())
+    }
+}
+
+impl From<StanzaCondition> for Refusal {
+    fn from(condition: StanzaCondition) -> Refusal {
+        Refusal { condition, held: None }
+    }
+}
+
+impl From<Held> for Refusal {
+    fn from(held: Held) -> Refusal {
+        Refusal { condition: held.limit.condition(), held: Some(held) }
+    }
+}
+
+impl From<Limit> for Refusal {
+    fn from(limit: Limit) -> Refusal {
+        Held::by(limit).into()
     }
 }
 

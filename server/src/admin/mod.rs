@@ -10,6 +10,7 @@
 
 pub mod client;
 pub mod keys;
+mod orders;
 pub mod protocol;
 pub mod socket;
 pub mod trace;
@@ -262,6 +263,45 @@ pub enum Audience {
     These(Vec<String>),
 }
 
+/// Somebody who is refused by a limit.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HeldRow {
+    /// The limit's name ([`throng_engine::wire::limit::Limit::name`]).
+    pub limit: String,
+    /// An address (IPv6: its /64), a JID, or both with a space between.
+    pub who: String,
+    /// When it was refused first, seconds since the Unix epoch.
+    pub since_s: u64,
+    /// When it is let go, seconds since the Unix epoch; none where that is when something is freed.
+    pub until_s: Option<u64>,
+    /// How often it was refused since.
+    pub refused: u64,
+}
+
+/// Those who are held by limits.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Held {
+    /// The latest first; at most [`HELD_ROWS_MAX`].
+    pub rows: Vec<HeldRow>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+/// Most rows of [`Held`].
+pub const HELD_ROWS_MAX: usize = 2_000;
+
+/// Whom to let go.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// An address (IPv6: its /64).
+    Address(std::net::IpAddr),
+    /// An account: localpart or bare JID.
+    Account(String),
+    /// Everybody.
+    All,
+}
+
 /// What a reload did.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Reloaded {
@@ -389,6 +429,15 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
     fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault>;
+
+    /// Who is held by limits: by those that remember what was done until when, by others lately.
+    fn limits(&self) -> Result<Held, Fault>;
+
+    /// Lets go of those who are held by failed logins or registrations; how many it were.
+    ///
+    /// # Errors
+    /// [`FaultKind::Invalid`]: not an account of this server.
+    fn release(&self, whom: &Release) -> Result<u64, Fault>;
 
     /// Begins a graceful stop and returns at once. `grace` none is the configured time.
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;

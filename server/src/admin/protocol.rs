@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Audience, BackupState, Existing, Fault, KnobChange, KnobRow, NewAccount, Put, Reloaded, SessionRow,
-    Status,
+    AccountRow, Audience, BackupState, Existing, Fault, Held, KnobChange, KnobRow, NewAccount, Put, Release, Reloaded,
+    SessionRow, Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -71,6 +71,13 @@ pub enum Ask {
     FlushQueue {
         /// Bare or full JID.
         jid: String,
+    },
+    /// [`super::Control::limits`].
+    Limits {},
+    /// [`super::Control::release`].
+    Release {
+        /// Whom.
+        whom: Release,
     },
     /// [`super::Control::shutdown`].
     Shutdown {
@@ -173,6 +180,8 @@ pub enum Done {
     Profile(crate::profile::Told),
     /// The state.
     Status(Box<Status>),
+    /// Those who are held by limits.
+    Limits(Held),
     /// What a reload did.
     Reloaded(Reloaded),
     /// The knobs.

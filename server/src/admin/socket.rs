@@ -21,6 +21,7 @@ use super::{
     ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX,
     SAY_JIDS_MAX, VALUE_BYTES_MAX,
 };
+use crate::audit::By;
 use crate::waits::{self, Place};
 
 /// Longest path that fits a socket address, with room for the passing name used while binding.
@@ -150,6 +151,8 @@ struct Listing {
 
 struct Client {
     stream: UnixStream,
+    /// Who is at the other end; none if the kernel does not say.
+    by: Option<By>,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
@@ -209,8 +212,11 @@ enum Step {
 impl Client {
     fn new(stream: UnixStream) -> Client {
         let moved = Instant::now();
+        let by = rustix::net::sockopt::socket_peercred(&stream).ok();
+        let by = by.map(|by| By { uid: by.uid.as_raw(), pid: by.pid.as_raw_nonzero().get() });
         Client {
             stream,
+            by,
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
@@ -342,10 +348,14 @@ impl Client {
                 Ask::Sessions { of } => {
                     self.listing = Some(Listing { id: request.id, of, after: None, count: 0 });
                 }
-                ask => match answer(control, ask) {
-                    Ok(done) => self.say(request.id, Say::Done(done)),
-                    Err(fault) => self.say(request.id, Say::Fault(fault)),
-                },
+                ask => {
+                    let order = super::orders::order(&ask);
+                    let answer = answer(control, ask);
+                    if let Some(order) = order {
+                        order.tell(self.by, &answer);
+                    }
+                    self.say(request.id, answer.map_or_else(Say::Fault, Say::Done));
+                }
             },
             Err((id, fault)) => self.say(id, Say::Fault(fault)),
         }
@@ -408,6 +418,8 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             }
             control.say(&text, &to, urgent).map(Done::Count)
         }
+        Ask::Limits {} => control.limits().map(Done::Limits),
+        Ask::Release { whom } => control.release(&whom).map(Done::Count),
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),
         Ask::Knobs {} => Ok(Done::Knobs(control.knobs())),

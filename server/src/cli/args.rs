@@ -75,6 +75,7 @@ Examples:
   throng ctl kick romeo@localhost/balcony --reason 'please update'
   throng ctl say --all --urgent 'Restart at noon'
   throng ctl queue flush romeo@localhost
+  throng ctl limits list                   who is held by which limit, and until when
   throng ctl housekeeping pause --for 1h
   throng ctl shutdown --grace 30
   throng ctl reload                        certificates and knobs, without a restart
@@ -268,6 +269,7 @@ fn ctl() -> Command {
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
         .subcommand(knob(rows))
         .subcommand(queue(rows))
+        .subcommand(super::limits::command(rows))
         .subcommand(mailbox(rows))
         .subcommand(housekeeping(rows))
         .subcommand(super::trace::command(rows))

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::accounts::ask_failure;
-use super::{Exit, Failure, Io, to_json};
+use super::{Exit, Failure, Io, age, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
 use crate::admin::{Audience, Reloaded, SessionRow, Status};
@@ -42,6 +42,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             }
             Ask::FlushMailbox { jid }
         }
+        "limits" => return super::limits::run(matches, &mut client, io),
         "trace" => return super::trace::run(&mut client, matches, io),
         "profile" => return super::profile::run(&mut client, matches, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
@@ -131,17 +132,6 @@ fn reloaded_text(reloaded: &Reloaded) -> String {
         + &list("waits for a restart", &reloaded.waiting)
         + &list("stays as set at run time", &reloaded.overridden);
     if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
-}
-
-/// Seconds as `3d04h`, `2h05m`, `7m12s`, `9s`.
-pub fn age(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{minutes}m{:02}s", seconds % 60),
-        3_600..86_400 => format!("{hours}h{:02}m", minutes % 60),
-        _ => format!("{days}d{:02}h", hours % 24),
-    }
 }
 
 /// Prints rows as they come: a line of JSON each, or a table.

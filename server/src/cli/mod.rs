@@ -15,6 +15,7 @@ pub mod config;
 pub mod ctl;
 pub mod import;
 pub mod knob;
+pub mod limits;
 pub mod profile;
 pub mod reference;
 pub mod sar;
@@ -269,6 +270,17 @@ pub fn run(
             }
             failure.exit
         }
+    }
+}
+
+/// Seconds as `3d04h`, `2h05m`, `7m12s`, `9s`.
+pub fn age(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{minutes}m{:02}s", seconds % 60),
+        3_600..86_400 => format!("{hours}h{:02}m", minutes % 60),
+        _ => format!("{days}d{:02}h", hours % 24),
     }
 }
 

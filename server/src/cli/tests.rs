@@ -9,8 +9,8 @@ use super::*;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, Audience, BackupState, Control, Existing, KnobChange, KnobRow, Listening, NewAccount, Page, Put,
-    Reloaded, ScramKeys, SessionRow, Status,
+    AccountRow, Audience, BackupState, Control, Existing, Held, HeldRow, KnobChange, KnobRow, Listening, NewAccount,
+    Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
 };
 use crate::events::{Event, What};
 
@@ -113,6 +113,22 @@ impl Control for Memory {
     fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
         self.note(format!("say {text} {to:?}{}", if urgent { " urgent" } else { "" }));
         Ok(3)
+    }
+
+    fn limits(&self) -> Result<Held, Fault> {
+        let row = HeldRow {
+            limit: "pair-logins".into(),
+            who: "192.0.2.7 romeo@localhost".into(),
+            since_s: 1_700_000_000,
+            until_s: Some(1_700_000_060),
+            refused: 12,
+        };
+        Ok(Held { rows: vec![row], more: 3 })
+    }
+
+    fn release(&self, whom: &Release) -> Result<u64, Fault> {
+        self.note(format!("release {whom:?}"));
+        Ok(4)
     }
 
     fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
@@ -505,12 +521,20 @@ fn knobs_are_listed_shown_set_and_reset() {
     assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");
     assert_eq!(bench.run("ctl mailbox flush romeo@localhost").exit, Exit::Usage, "nobody can be asked");
     assert_eq!(bench.run("ctl mailbox flush romeo@localhost --yes").out, "7 messages dropped\n");
+    let listed = bench.run("ctl limits list").out;
+    assert!(listed.contains("pair-logins") && listed.ends_with("and 3 more\n"), "{listed}");
+    assert_eq!(bench.run("ctl limits release --address 2001:db8::7").out, "4 let go\n");
+    assert_eq!(bench.run("ctl limits release --account romeo --json").out, "{\"released\":4}\n");
+    assert_eq!(bench.run("ctl limits release").exit, Exit::Usage, "nobody is named");
+    assert_eq!(bench.run("ctl limits release --all --account romeo").exit, Exit::Usage);
     assert_eq!(bench.run("ctl say --all --urgent now").exit, Exit::Done);
     let calls = [
         "set housekeeping false Some(3600s)",
         "set housekeeping true None",
         "flush romeo@localhost",
         "empty romeo@localhost",
+        "release Address(2001:db8::7)",
+        "release Account(\"romeo\")",
         "say now All urgent",
     ];
     assert_eq!(bench.calls()[4..], calls);

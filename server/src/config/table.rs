@@ -516,7 +516,8 @@ options! {
     // Logs.
     Log Main Reload log_level: LogLevel, Kind::Choice(LogLevel::WORDS), "info",
         "How much is logged, to standard error.",
-        "Message bodies, passwords and keys are in no log at any level.";
+        "info tells what happened, failed logins and orders of operators included; debug adds logins that succeed and why \
+         connections were refused, trace each connection. Message bodies, passwords and keys are in no log at any level.";
     Log Detail Restart log_format: LogFormat, Kind::Choice(LogFormat::WORDS), "human",
         "Log lines for people, or one JSON object a line.",
         "";

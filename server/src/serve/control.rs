@@ -95,7 +95,7 @@ pub(super) struct Running {
     pub(super) traces: super::traces::Traces,
 }
 
-fn internal(text: impl Into<String>) -> Fault {
+pub(super) fn internal(text: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Internal, text)
 }
 
@@ -225,7 +225,7 @@ pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Ans
     answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
 }
 
-fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
+pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
     match reply {
         Reply::Done(n) => Ok(u64::from(n)),
         Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
@@ -236,9 +236,11 @@ fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
                 "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
             Err(Fault::new(FaultKind::Busy, text))
         }
-        Reply::Sessions { .. } | Reply::Backlogs { .. } | Reply::Traced(_) | Reply::Busiest { .. } => {
-            Err(internal("an answer to another question"))
-        }
+        Reply::Sessions { .. }
+        | Reply::Backlogs { .. }
+        | Reply::Limits(_)
+        | Reply::Traced(_)
+        | Reply::Busiest { .. } => Err(internal("an answer to another question")),
     }
 }
 
@@ -281,6 +283,7 @@ impl Accounts for Running {
                     Ok(
                         Reply::Sessions { .. }
                         | Reply::Backlogs { .. }
+                        | Reply::Limits(_)
                         | Reply::Traced(_)
                         | Reply::Busiest { .. }
                         | Reply::Busy,
@@ -431,6 +434,14 @@ impl Control for Running {
         let count = done(reply, &format!("connection of {jid}"))?;
         self.note_order("queue flush", jid.as_str().to_owned(), count);
         Ok(count)
+    }
+
+    fn limits(&self) -> Result<crate::admin::Held, Fault> {
+        self.held_by_limits()
+    }
+
+    fn release(&self, whom: &crate::admin::Release) -> Result<u64, Fault> {
+        self.let_go(whom)
     }
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {

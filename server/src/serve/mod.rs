@@ -6,6 +6,7 @@ mod accounts;
 mod control;
 mod inside;
 mod known;
+mod limits;
 mod owners;
 mod retention;
 mod settings;

@@ -120,6 +120,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.mailbox_messages_max = count(config.mailbox_messages_max);
     s.mailbox_bytes_max = config.mailbox_bytes_max;
     s.scram_iterations = count(config.scram_iterations);
+    s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
     let window_ms = u64::try_from(config.login_failures_window_seconds.as_millis()).unwrap_or(u64::MAX);
     let refill = |burst: u64| u32::try_from(window_ms / burst.max(1)).unwrap_or(u32::MAX).max(1);

@@ -122,9 +122,8 @@ impl Running {
         self.shown.load_full()
     }
 
-    /// Notes an order of somebody at the control socket that was carried out.
+    /// Adds an order of somebody at the control socket that was carried out to the events.
     pub(super) fn note_order(&self, order: &str, to: String, count: u64) {
-        tracing::info!(by = BY_SOCKET, order, %to, count, "an operator's order was carried out");
         self.note_event(What::Done { order: order.to_owned(), to, count });
     }
 

@@ -37,6 +37,16 @@ impl Client {
         Client::over(socket, wire)
     }
 
+    /// From this address.
+    pub(crate) fn connect_from(from: [u8; 4], to: &str) -> Client {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        socket.bind(&std::net::SocketAddr::from((from, 0)).into()).expect("an address");
+        socket.connect(&to.parse::<std::net::SocketAddr>().expect("an address").into()).expect("a connection");
+        let socket = TcpStream::from(socket);
+        let wire = socket.try_clone().expect("a copy");
+        Client::over(socket, wire)
+    }
+
     /// Of which the kernel keeps little when it does not read.
     pub(crate) fn connect_with_little_room(to: &str) -> Client {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");

@@ -241,6 +241,7 @@ impl World {
                         self.ask(shard, token, queries);
                     }
                 }
+                Effect::Note(note) => self.notes.push(*note),
                 Effect::Reply { token, reply } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {

@@ -1,0 +1,80 @@
+//! Requests of the control socket that change something, as the log names them. What only looks is no order.
+
+use super::protocol::{Ask, Done};
+use super::{Audience, Existing, Fault, Put, Release};
+use crate::audit::{self, By};
+
+/// Names that one line lists; of more it says how many there are.
+const NAMES_MAX: usize = 10;
+
+/// An order, and whom or what it is about.
+pub(super) struct Order {
+    name: &'static str,
+    of: String,
+}
+
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>, what: &str) -> String {
+    match names.len() {
+        count if count > NAMES_MAX => format!("{count} {what}"),
+        _ => names.collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The order that a request is, if it is one.
+pub(super) fn order(ask: &Ask) -> Option<Order> {
+    let (name, of) = match ask {
+        Ask::Kick { jid, .. } => ("kick", jid.clone()),
+        Ask::Say { to: Audience::All, .. } => ("say", "all".to_owned()),
+        Ask::Say { to: Audience::These(jids), .. } => ("say", listed(jids.iter().map(String::as_str), "addresses")),
+        Ask::FlushMailbox { jid } => ("mailbox flush", jid.clone()),
+        Ask::FlushQueue { jid } => ("queue flush", jid.clone()),
+        Ask::Release { whom } => {
+            let of = match whom {
+                Release::Address(address) => address.to_string(),
+                Release::Account(account) => account.clone(),
+                Release::All => "all".to_owned(),
+            };
+            ("limits release", of)
+        }
+        Ask::Shutdown { .. } => ("shutdown", String::new()),
+        Ask::Reload {} => ("reload", String::new()),
+        Ask::SetKnob { key, value, for_s } => {
+            let lasting = for_s.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
+            ("knob set", format!("{key} {value}{lasting}"))
+        }
+        Ask::ResetKnobs { key } => ("knob reset", key.clone().unwrap_or_else(|| "all".to_owned())),
+        Ask::Trace(super::trace::Ask::Begin { jid, bodies, .. }) => {
+            ("trace", format!("{jid}{}", if *bodies { " with bodies" } else { "" }))
+        }
+        Ask::Profile(crate::profile::Ask::Begin(_)) => ("profile", String::new()),
+        Ask::Backup { to } => ("backup", to.clone()),
+        Ask::Put { batch, existing } => {
+            let name = match existing {
+                Existing::Require => "account password",
+                Existing::Refuse | Existing::Skip | Existing::Update => "account add",
+            };
+            (name, listed(batch.iter().map(|account| account.user.as_str()), "accounts"))
+        }
+        Ask::Delete { user } => ("account remove", user.clone()),
+        _ => return None,
+    };
+    Some(Order { name, of })
+}
+
+impl Order {
+    /// Writes down what came of it. A backup that is under way is told when it has ended.
+    pub(super) fn tell(&self, by: Option<By>, answer: &Result<Done, Fault>) {
+        let text = match answer {
+            Ok(Done::Backup(state)) if !state.done => return,
+            Ok(Done::Backup(state)) => format!("{} rows", state.rows),
+            Ok(Done::Count(count)) => count.to_string(),
+            Ok(Done::Put(outcomes)) => {
+                let written = outcomes.iter().filter(|put| matches!(put, Put::Added | Put::Updated)).count();
+                format!("{written} of {}", outcomes.len())
+            }
+            Ok(_) => String::new(),
+            Err(fault) => return audit::order(by, self.name, &self.of, Err(&fault.text)),
+        };
+        audit::order(by, self.name, &self.of, Ok(&text));
+    }
+}

@@ -1,0 +1,100 @@
+//! `throng ctl limits`: who is held by which limit, and letting go.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+
+use super::accounts::ask_failure;
+use super::{Failure, Io, age, to_json};
+use crate::admin::client::Client;
+use crate::admin::protocol::{Ask, Done};
+use crate::admin::{Held, Release};
+
+const LIMITS: &str = "\
+Examples:
+  throng ctl limits list
+  throng ctl limits release --address 192.0.2.7
+  throng ctl limits release --account romeo@localhost
+  throng ctl knob set registrations_hourly_max 1000     a raised limit lets go as well";
+
+const LIST: &str = "\
+LIMIT    address-logins, pair-logins, account-logins, registrations: counted over time, and let go at UNTIL.
+         The others hold while something is full; they are listed for ten minutes after the last refusal.
+WHO      an address (IPv6: its /64), a JID, or an address and the account that it tried
+SINCE    the first refusal
+REFUSED  how often since
+
+docs/limits.md describes each limit, and what it says to those who are refused.";
+
+/// The command.
+pub fn command(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("limits")
+        .about("Who is held by which limit, and letting go")
+        .after_help(LIMITS)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rows(Command::new("list")).about("List who is held, since when and until when").after_help(LIST))
+        .subcommand(
+            rows(Command::new("release"))
+                .about("Let go of those held by failed logins or registrations")
+                .arg(
+                    Arg::new("address")
+                        .long("address")
+                        .value_name("IP")
+                        .value_parser(value_parser!(std::net::IpAddr))
+                        .help("This address (IPv6: its /64), with what it did to accounts"),
+                )
+                .arg(
+                    Arg::new("account")
+                        .long("account")
+                        .value_name("JID")
+                        .help("This account, with what addresses did to it: localpart or bare JID"),
+                )
+                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Everybody"))
+                .group(clap::ArgGroup::new("whom").args(["address", "account", "all"]).required(true)),
+        )
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the server answers.
+pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
+    match matches.subcommand().expect("clap requires one") {
+        ("list", _) => match client.ask(Ask::Limits {}, drop).map_err(ask_failure)? {
+            Done::Limits(held) => list(&held, io),
+            other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+        },
+        (_, matches) => {
+            let account = matches.get_one::<String>("account").cloned();
+            let whom = match matches.get_one::<std::net::IpAddr>("address") {
+                Some(address) => Release::Address(*address),
+                None => account.map_or(Release::All, Release::Account),
+            };
+            match client.ask(Ask::Release { whom }, drop).map_err(ask_failure)? {
+                Done::Count(count) if io.json => io.say_json(&json!({ "released": count })),
+                Done::Count(count) => io.say(format!("{count} let go")),
+                other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list(held: &Held, io: &mut Io) {
+    if io.json {
+        return io.say_json(&to_json(held));
+    }
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    io.say(format!("{:<18} {:<52} {:>9} {:>14} {:>9}", "LIMIT", "WHO", "SINCE", "UNTIL", "REFUSED"));
+    for row in &held.rows {
+        let since = format!("{} ago", age(now_s.saturating_sub(row.since_s)));
+        let until = match row.until_s {
+            Some(until_s) => format!("in {}", age(until_s.saturating_sub(now_s))),
+            None => "there is room".to_owned(),
+        };
+        io.say(format!("{:<18} {:<52} {since:>9} {until:>14} {:>9}", row.limit, row.who, row.refused));
+    }
+    if held.more > 0 {
+        io.say(format!("and {} more", held.more));
+    }
+}

@@ -1,0 +1,51 @@
+//! Who is held by which limit, asked of all shards, and letting go.
+
+use throng_engine::io::{Command, Reply, Whom};
+
+use super::control::{Running, answered, done, internal};
+use crate::admin::{Fault, HELD_ROWS_MAX, Held, HeldRow, Release};
+
+impl Running {
+    /// Who is held, of all shards together.
+    pub(super) fn held_by_limits(&self) -> Result<Held, Fault> {
+        let now_s = self.links.clock.now().wall_us / 1_000_000;
+        let mut rows = Vec::new();
+        for answer in self.ask_all(&Command::Limits) {
+            let Reply::Limits(held) = answer? else { return Err(internal("an answer to another question")) };
+            rows.extend(held.into_iter().map(|row| HeldRow {
+                limit: row.limit.name().to_owned(),
+                who: row.who,
+                since_s: now_s.saturating_sub(row.since_ms / 1_000),
+                until_s: row.left_ms.map(|left_ms| now_s + left_ms.div_ceil(1_000)),
+                refused: row.refused,
+            }));
+        }
+        rows.sort_by(|a, b| b.since_s.cmp(&a.since_s).then_with(|| a.who.cmp(&b.who)));
+        let more = rows.len().saturating_sub(HELD_ROWS_MAX) as u64;
+        rows.truncate(HELD_ROWS_MAX);
+        Ok(Held { rows, more })
+    }
+
+    /// Lets go of an address, an account or everybody, at all shards: pairs are counted by the accounts' homes.
+    pub(super) fn let_go(&self, whom: &Release) -> Result<u64, Fault> {
+        let (whom, named) = match whom {
+            Release::Address(address) => (Whom::Address(*address), address.to_string()),
+            Release::Account(user) => {
+                let jid = self.jid(user)?;
+                (Whom::Account(jid.bare().as_str().into()), jid.bare().as_str().to_owned())
+            }
+            Release::All => (Whom::All, "all".to_owned()),
+        };
+        let mut count = 0;
+        for answer in self.ask_all(&Command::Release { whom }) {
+            count += done(answer?, "limit")?;
+        }
+        self.note_order("limits release", named, count);
+        Ok(count)
+    }
+
+    fn ask_all(&self, command: &Command) -> Vec<Result<Reply, Fault>> {
+        let asked: Vec<_> = (0..self.shards()).map(|shard| self.put_patiently(shard, command, None)).collect();
+        asked.into_iter().map(|asked| answered(&asked?).map(|answer| answer.reply)).collect()
+    }
+}
