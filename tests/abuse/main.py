@@ -76,6 +76,7 @@ def options(times):
         "--sm-resume-seconds", str(RESUME_S), "--cache-seconds", "10",
         # Failed logins are the point here; their limits have tests of their own.
         "--login-failures-per-address-max", "300000", "--login-failures-per-account-max", "300000",
+        "--login-failures-per-pair-max", "300000",
     ]  # fmt: skip
 
 
