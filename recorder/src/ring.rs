@@ -14,8 +14,9 @@
 //! once it is whole and on the disk: there is one or the other at any time. What a killed writer has left of it goes at the
 //! next start. If it cannot be written, the oldest file goes as before.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::record::MAGIC_THINNED;
@@ -119,17 +120,21 @@ pub struct Ring {
     thinning: Option<Thinning>,
     file: Option<File>,
     number: u64,
+    tightened: Option<u32>,
     /// Held as long as it is open.
     _lock: File,
 }
 
 impl Ring {
-    /// Opens a folder for writing, made if missing; the files in it are those of earlier processes.
+    /// Opens a folder for writing, made if missing; the files in it are those of earlier processes. If others than its owner
+    /// may enter it, they may not any more; of a folder of another user they may still.
     ///
     /// # Errors
     /// It cannot be made or read, or another process writes there (`WouldBlock`).
     pub fn open(folder: &Path, bytes_max: u64) -> io::Result<Ring> {
-        std::fs::create_dir_all(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mode = folder.metadata()?.mode() & 0o7777;
+        let tightened = mode & 0o077 != 0 && std::fs::set_permissions(folder, Permissions::from_mode(0o700)).is_ok();
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another recorder writes there"),
@@ -151,8 +156,14 @@ impl Ring {
             thinning: None,
             file: None,
             number,
+            tightened: tightened.then_some(mode),
             _lock: lock,
         })
+    }
+
+    /// The mode of the folder before others than its owner were kept out of it, if they were not before.
+    pub fn tightened(&self) -> Option<u32> {
+        self.tightened
     }
 
     /// Bytes that all files may have.

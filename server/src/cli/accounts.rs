@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
-use super::{Exit, Failure, Program};
+use super::{Exit, Failure, Io, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
 use crate::config::{Config, Loaded, Source};
@@ -39,12 +39,15 @@ impl Opened {
 ///
 /// # Errors
 /// `InUse`, `NoServer` (no permission), `Usage` (another domain), and what the store says.
-pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program) -> Result<Opened, Failure> {
+pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program, io: &mut Io) -> Result<Opened, Failure> {
     let config = &loaded.config;
     let end = Instant::now() + HOLDER_WAIT;
     let (accounts, lock): (Box<dyn Accounts>, _) = loop {
         match FolderLock::take(&config.data, doing) {
-            Ok(lock) => break (program.accounts(config, &lock)?, Some(lock)),
+            Ok(lock) => {
+                tell_tightened(&lock, io);
+                break (program.accounts(config, &lock)?, Some(lock));
+            }
             Err(LockError::Held(who)) => match Client::connect(&config.admin_socket_path()) {
                 Ok(client) => break (Box::new(Remote::new(client)), None),
                 Err(AskError::NotRunning(_)) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
@@ -88,6 +91,13 @@ pub fn password_fits(password: &str) -> Result<(), String> {
     }
 }
 
+/// Tells that a data folder was open to other users until it was locked.
+pub fn tell_tightened(lock: &FolderLock, io: &mut Io) {
+    if let Some(word) = lock.tightened() {
+        io.tell(format!("the data folder {word}"));
+    }
+}
+
 /// What a lock that could not be had means.
 pub fn lock_failure(config: &Config, error: LockError) -> Failure {
     let folder = config.data.display();
@@ -98,6 +108,7 @@ pub fn lock_failure(config: &Config, error: LockError) -> Failure {
         LockError::Held(who) => {
             Failure::new(Exit::InUse, format!("the data folder {folder} is in use by another throng ({who})"))
         }
+        LockError::Unsafe(text) => Failure::failed(format!("the data folder {text}")),
         LockError::Io(error) => Failure::failed(format!("the data folder {folder} cannot be used: {error}")),
     }
 }

@@ -124,7 +124,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
             Lines::new(Box::new(opened), length)
         }
     };
-    let opened = open(loaded, "import", program)?;
+    let opened = open(loaded, "import", program, io)?;
     let started = Instant::now();
     let mut progress = Progress::start(io.terminal && !io.json, lines.length());
     let (summary, end) = import(lines, &opened, plan, &mut |summary, bytes| {

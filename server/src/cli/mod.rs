@@ -304,6 +304,11 @@ fn dispatch(
     program: &dyn Program,
 ) -> Result<(), Failure> {
     let (name, matches) = matches.subcommand().expect("clap requires one");
+    if !matches!(name, "load" | "doctor") {
+        // Accounts' keys and messages are in the store, in its copies and in what is recorded of it. Results of the load and
+        // configurations of proxies are for others to read.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    }
     let inner = matches.subcommand();
     let loaded = |matches: &ArgMatches| {
         load(&args::given(matches), environment, matches.get_one::<PathBuf>("config").cloned()).map_err(Failure::from)

@@ -17,6 +17,9 @@ pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
     }
     let taken = FolderLock::take(&loaded.config.data, "serve");
     let lock = taken.map_err(|error| accounts::lock_failure(&loaded.config, error))?;
+    if let Some(word) = lock.tightened() {
+        tracing::warn!("the data folder {word}");
+    }
     program.serve(loaded, log, lock)
 }
 

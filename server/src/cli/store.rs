@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::json;
 
-use super::accounts::{ask_failure, lock_failure};
+use super::accounts::{ask_failure, lock_failure, tell_tightened};
 use super::{Exit, Failure, Io, Program, StoreReport};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done};
@@ -30,6 +30,9 @@ pub fn run(
         return Err(Failure::failed(format!("there is no data folder {}", config.data.display())));
     }
     let lock = FolderLock::take(&config.data, name);
+    if let Ok(lock) = &lock {
+        tell_tightened(lock, io);
+    }
     let report = match (name, lock) {
         ("backup", Err(LockError::Held(who))) => return running_backup(loaded, &who, folder(), io),
         (_, Err(error)) => return Err(lock_failure(config, error)),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder::{RESTORING, engine_folder, mark};
 use super::lsm::LsmEngine;
-use super::{DiskError, Engine, FolderLock, Options, lock};
+use super::{DiskError, Engine, FolderLock, Options, lock, private};
 
 const COMPLETE: &str = "backup.complete";
 
@@ -21,6 +21,8 @@ const COMPLETE: &str = "backup.complete";
 pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
     fs::create_dir_all(to).map_err(DiskError::at(to))?;
     refuse_full(to, "")?;
+    // A folder of another user stays as it is: what is put into it is private all the same.
+    let _ = private::keep(to);
     let store = engine_folder(to);
     let rows = engine.copy_to(&store, progress)?;
     let copy = LsmEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
@@ -82,7 +84,9 @@ fn copy_tree(from: &Path, to: &Path, bytes: &mut u64, progress: &mut dyn FnMut(u
         if path.is_dir() {
             copy_tree(&path, &target, bytes, progress)?;
         } else {
-            *bytes += fs::copy(&path, &target).map_err(DiskError::at(&target))?;
+            // Not `fs::copy`, which would copy the mode: a backup may have been open to others.
+            let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, &mut File::create(&target)?));
+            *bytes += copied.map_err(DiskError::at(&target))?;
             progress(*bytes);
         }
     }

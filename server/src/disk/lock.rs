@@ -8,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::private::{self, Unsafe};
+
 /// Name of the file in the folder.
 pub(super) const NAME: &str = "throng.lock";
 
@@ -15,6 +17,7 @@ pub(super) const NAME: &str = "throng.lock";
 #[derive(Debug)]
 pub struct FolderLock {
     folder: PathBuf,
+    tightened: Option<String>,
     _file: File,
 }
 
@@ -23,18 +26,30 @@ pub struct FolderLock {
 pub enum LockError {
     /// Another process holds it; what that process wrote about itself, such as `serve 1234`.
     Held(String),
+    /// Others than its owner could read or replace what is in the folder; a sentence.
+    Unsafe(String),
     /// The folder or the file cannot be made or opened.
     Io(io::Error),
 }
 
+impl From<Unsafe> for LockError {
+    fn from(found: Unsafe) -> LockError {
+        match found {
+            Unsafe::Others(text) => LockError::Unsafe(text),
+            Unsafe::Io(error) => LockError::Io(error),
+        }
+    }
+}
+
 impl FolderLock {
-    /// Makes the folder (mode 0700) if missing and takes its lock. `holder` is one word that says what
-    /// this process does.
+    /// Makes the folder (mode 0700) if missing, takes it from others if they may enter it, and takes its lock. `holder` is
+    /// one word that says what this process does.
     ///
     /// # Errors
     /// [`LockError`].
     pub fn take(folder: &Path, holder: &str) -> Result<FolderLock, LockError> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(LockError::Io)?;
+        let tightened = private::keep(folder)?;
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).mode(0o600).open(folder.join(NAME));
         let mut file = opened.map_err(LockError::Io)?;
@@ -49,7 +64,12 @@ impl FolderLock {
         }
         // Only told to people: a failure to write it down changes nothing.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{holder} {}", std::process::id()));
-        Ok(FolderLock { folder: folder.to_owned(), _file: file })
+        Ok(FolderLock { folder: folder.to_owned(), tightened, _file: file })
+    }
+
+    /// That others could enter the folder until now, as a sentence for the operator.
+    pub fn tightened(&self) -> Option<&str> {
+        self.tightened.as_deref()
     }
 
     /// The folder that is held.

@@ -31,6 +31,7 @@ mod memtable;
 mod merge;
 mod pace;
 mod partitions;
+mod private;
 mod ranges;
 pub mod read;
 pub mod segment;
