@@ -27,7 +27,7 @@ use crate::log::Secret;
 mod lines;
 mod progress;
 
-use lines::{Line, Lines};
+use lines::{Header, Line, Lines};
 use progress::Progress;
 
 /// Lines that are hashed and written together.
@@ -116,7 +116,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
         threads: matches.get_one::<u16>("threads").map_or(cores, |threads| usize::from(*threads)),
     };
     let file = matches.get_one::<String>("file").expect("clap requires it");
-    let lines = match file.as_str() {
+    let mut lines = match file.as_str() {
         "-" => Lines::new(io.input.take().ok_or_else(|| Failure::failed("standard input is taken"))?, None),
         path => {
             let opened = std::fs::File::open(path).map_err(|error| Failure::failed(format!("{path}: {error}")))?;
@@ -124,6 +124,15 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
             Lines::new(Box::new(opened), length)
         }
     };
+    let header = match (matches.get_flag("header"), matches.get_flag("no-header")) {
+        (true, _) => Header::Yes,
+        (_, true) => Header::No,
+        _ => Header::Guess,
+    };
+    let header = lines.pass_header(header);
+    if let Some(header) = &header {
+        io.tell(format!("the first line is taken for a header: {header}; --no-header imports it"));
+    }
     let opened = open(loaded, "import", program, io)?;
     let started = Instant::now();
     let mut progress = Progress::start(io.terminal && !io.json, lines.length());
@@ -131,7 +140,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
         progress.step(summary.added + summary.updated + summary.skipped, bytes, &mut *io.err);
     });
     progress.end();
-    tell(&summary, plan.iterations, started.elapsed().as_secs_f64(), io);
+    tell(&summary, header.is_some(), plan.iterations, started.elapsed().as_secs_f64(), io);
     end?;
     match summary.failed {
         0 => Ok(()),
@@ -286,13 +295,13 @@ fn put(mut chunk: Hashed, opened: &Opened, plan: Plan, summary: &mut Summary) ->
     Ok(())
 }
 
-fn tell(summary: &Summary, iterations: u32, seconds: f64, io: &mut Io) {
+fn tell(summary: &Summary, header: bool, iterations: u32, seconds: f64, io: &mut Io) {
     let Summary { added, updated, skipped, failed, errors } = summary;
     let rate = ((added + updated + skipped) as f64 / seconds.max(0.001)).round();
     if io.json {
         let errors: Vec<_> = errors.iter().map(|error| json!({ "line": error.line, "reason": error.reason })).collect();
         io.say_json(&json!({
-            "added": added, "updated": updated, "skipped": skipped, "failed": failed, "errors": errors,
+            "header": header, "added": added, "updated": updated, "skipped": skipped, "failed": failed, "errors": errors,
             "iterations": iterations, "seconds": (seconds * 1_000.0).round() / 1_000.0, "users_per_second": rate,
         }));
         return;

@@ -1,5 +1,6 @@
 //! A server within another command: on a folder of its own that goes with it, over a network that is given to it.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 
@@ -10,19 +11,34 @@ use crate::cli::Failure;
 use crate::cli::accounts::lock_failure;
 use crate::config::{Environment, Flags, Loaded, LogFormat, LogLevel, load};
 use crate::disk::FolderLock;
+use crate::entropy::Entropy;
 use crate::log::{self, Secret};
 
 /// Iterations of the users' keys: as few as there may be, for nobody else knows of them.
 const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
 
+/// Names that are tried before there is none to be had.
+const NAMES_MAX: usize = 16;
+
 /// A folder that is removed with all that is in it.
 struct Folder(PathBuf);
 
 impl Folder {
+    /// A new one with a name that nobody knows beforehand, below the system's folder for such: others may write there, and a
+    /// folder that is there already would be theirs.
     fn new() -> std::io::Result<Folder> {
-        let path = std::env::temp_dir().join(format!("throng-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Folder(path))
+        let mut entropy = Entropy::open()?;
+        let mut taken = None;
+        for _ in 0..NAMES_MAX {
+            let name = u64::from_le_bytes(entropy.fresh()?);
+            let path = std::env::temp_dir().join(format!("throng-bench-{name:016x}"));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Folder(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => taken = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(taken.expect("each name was taken"))
     }
 }
 
@@ -71,5 +87,22 @@ impl Host for Throng {
         running.begin_stop();
         let stopped = stop(server, &running, loaded.config.shutdown_grace_seconds).map_err(text);
         result.and(stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_folder_is_new_its_name_not_to_be_guessed_and_its_owners_alone() {
+        let (one, other) = (Folder::new().expect("a folder"), Folder::new().expect("another"));
+        assert_ne!(one.0, other.0);
+        assert!(!one.0.to_string_lossy().ends_with(&format!("-{}", std::process::id())));
+        assert_eq!(std::fs::metadata(&one.0).expect("it is there").mode() & 0o777, 0o700);
+        let path = one.0.clone();
+        drop(one);
+        assert!(!path.exists());
     }
 }

@@ -11,8 +11,20 @@ use crate::log::Secret;
 /// Longest line, in bytes: the longest localpart and password, quoted, with room for keys.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Names of the first column that make the first line a header.
-const HEADERS: [&str; 5] = ["localpart", "user", "username", "jid", "name"];
+/// Names of the two columns. A first line is a header only if both fields are such names: an account may be called `user`.
+const FIRST_COLUMN: [&str; 5] = ["localpart", "user", "username", "jid", "name"];
+const SECOND_COLUMN: [&str; 4] = ["password", "pass", "secret", "keys"];
+
+/// Whether the first line is a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Header {
+    /// If it names the columns.
+    Guess,
+    /// It is.
+    Yes,
+    /// It is an account.
+    No,
+}
 
 /// One record.
 #[derive(Debug)]
@@ -23,25 +35,47 @@ pub(super) struct Line {
     pub(super) fields: Result<(String, Secret), String>,
 }
 
-/// The records of a file, without header and empty lines.
+/// The records of a file, without empty lines.
 pub(super) struct Lines {
     reader: BufReader<Box<dyn Read + Send>>,
     length: Option<u64>,
     bytes_read: u64,
     line: u64,
     ended: bool,
+    /// The first record, when it was looked at and is no header.
+    first: Option<Line>,
 }
 
 impl Lines {
     /// From a source whose length in bytes may be known.
     pub(super) fn new(source: Box<dyn Read + Send>, length: Option<u64>) -> Lines {
         let reader = BufReader::with_capacity(64 << 10, source);
-        Lines { reader, length, bytes_read: 0, line: 0, ended: false }
+        Lines { reader, length, bytes_read: 0, line: 0, ended: false, first: None }
     }
 
     /// Length of the source in bytes, when known.
     pub(super) fn length(&self) -> Option<u64> {
         self.length
+    }
+
+    /// Passes over the first line if it is a header; what was taken for one, in words.
+    pub(super) fn pass_header(&mut self, header: Header) -> Option<String> {
+        let first = self.next()?;
+        let known = |(user, secret): &(String, Secret)| {
+            let (user, secret) = (user.to_ascii_lowercase(), secret.reveal().trim().to_ascii_lowercase());
+            let named = FIRST_COLUMN.contains(&&*user) && SECOND_COLUMN.contains(&&*secret);
+            named.then(|| format!("`{user},{secret}`"))
+        };
+        let names = first.fields.as_ref().ok().and_then(known);
+        let told = match header {
+            Header::Yes => Some(names.unwrap_or_else(|| "as --header says".to_owned())),
+            Header::Guess if first.line == 1 => names,
+            Header::Guess | Header::No => None,
+        };
+        if told.is_none() {
+            self.first = Some(first);
+        }
+        told
     }
 
     /// Bytes taken so far.
@@ -85,17 +119,16 @@ impl Iterator for Lines {
     type Item = Line;
 
     fn next(&mut self) -> Option<Line> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
         while !self.ended {
             self.line += 1;
             let text = self.text()?;
             if text.as_ref().is_ok_and(|text| text.iter().all(u8::is_ascii_whitespace)) {
                 continue;
             }
-            let fields = text.and_then(|text| fields(&text));
-            let header = matches!(&fields, Ok((user, _)) if HEADERS.contains(&user.to_ascii_lowercase().as_str()));
-            if self.line > 1 || !header {
-                return Some(Line { line: self.line, fields });
-            }
+            return Some(Line { line: self.line, fields: text.and_then(|text| fields(&text)) });
         }
         None
     }

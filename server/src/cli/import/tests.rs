@@ -28,7 +28,9 @@ fn keyed(user: &str) -> String {
 
 fn import_text(memory: &Memory, text: impl Into<Vec<u8>>, plan: Plan) -> (Summary, Result<(), Failure>) {
     let opened = Opened::at_rest(Box::new(memory.clone()), "localhost");
-    import(lines(text), &opened, plan, &mut |_, _| {})
+    let mut lines = lines(text);
+    lines.pass_header(Header::Guess);
+    import(lines, &opened, plan, &mut |_, _| {})
 }
 
 fn reasons(summary: &Summary) -> Vec<(u64, &str)> {
@@ -46,6 +48,27 @@ fn passwords_become_keys_that_check_and_each_has_its_own_salt() {
     let salt = *juliet.salt().first_chunk::<16>().expect("16 bytes");
     let again = ScramKeys::derive(&Secret::new("pen,cil"), 4_096, &salt).expect("good");
     assert_eq!(again, memory.keys("juliet"));
+}
+
+#[test]
+fn a_first_account_is_a_header_only_if_both_of_its_fields_name_columns() {
+    let first = |text: &str, header| {
+        let mut lines = lines(text);
+        let told = lines.pass_header(header);
+        let users: Vec<String> = lines.map(|line| line.fields.map_or_else(|_| "?".into(), |(user, _)| user)).collect();
+        (told, users.join(" "))
+    };
+    // Accounts may have any of these names.
+    for name in ["localpart", "user", "username", "jid", "name", "User"] {
+        assert_eq!(first(&format!("{name},pencil\nb,c\n"), Header::Guess), (None, format!("{name} b")));
+        let told = Some(format!("`{},password`", name.to_lowercase()));
+        assert_eq!(first(&format!("{name},Password\nb,c\n"), Header::Guess), (told, "b".into()));
+        assert_eq!(first(&format!("{name},password\nb,c\n"), Header::No), (None, format!("{name} b")));
+    }
+    assert_eq!(first("\u{feff}jid,password\nb,c\n", Header::Guess).1, "b", "behind a byte order mark");
+    assert_eq!(first("a,b\nuser,password\n", Header::Guess).1, "a user", "on the first line only");
+    assert_eq!(first("Konto,Kennwort,Bemerkung\nb,c\n", Header::Yes), (Some("as --header says".into()), "b".into()));
+    assert_eq!(first("", Header::Yes), (None, String::new()));
 }
 
 #[test]
