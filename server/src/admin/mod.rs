@@ -149,6 +149,20 @@ pub struct Status {
     /// What operators did lately, oldest first; at most [`crate::events::EVENTS_MAX`].
     #[serde(default)]
     pub events: Vec<Event>,
+    /// The TLS certificate in use, if there is one.
+    #[serde(default)]
+    pub certificate: Option<CertificateState>,
+}
+
+/// How a TLS certificate stands.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CertificateState {
+    /// When it ends, in seconds since 1970.
+    pub expires_s: i64,
+    /// Why clients refuse it now, a sentence each.
+    pub faults: Vec<String>,
+    /// That it ends within two weeks, as a sentence.
+    pub soon: Option<String>,
 }
 
 /// An option that can be set at run time.

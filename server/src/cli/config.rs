@@ -3,14 +3,20 @@
 use clap::ArgMatches;
 use serde_json::json;
 
-use super::{Exit, Failure, Io};
+use super::{Exit, Failure, Io, Program};
 use crate::config::{Loaded, TABLE, page, table};
 
 /// Runs `throng config NAME`.
 ///
 /// # Errors
 /// The configuration's problems; a key that the table does not have.
-pub fn run(name: &str, matches: &ArgMatches, loaded: Result<Loaded, Failure>, io: &mut Io) -> Result<(), Failure> {
+pub fn run(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: Result<Loaded, Failure>,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
     match name {
         "print" => {
             let loaded = loaded?;
@@ -20,19 +26,34 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: Result<Loaded, Failure>, io
             }
             warn(&loaded, io);
         }
-        "check" => {
-            let loaded = loaded?;
-            let file = loaded.file.as_ref().map(|path| path.display().to_string());
-            if io.json {
-                io.say_json(&json!({ "good": true, "file": file, "warnings": loaded.warnings }));
-            } else {
-                io.say(format!("good{}", file.map(|file| format!(": {file}")).unwrap_or_default()));
-                warn(&loaded, io);
-            }
-        }
+        "check" => return check(&loaded?, io, program),
         _ => return explain(matches.get_one::<String>("key"), loaded.ok().as_ref(), io),
     }
     Ok(())
+}
+
+/// Says whether a server would start with this, and whether clients would take its certificate.
+fn check(loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let standing = program.certificate(&loaded.config)?.unwrap_or_default();
+    let file = loaded.file.as_ref().map(|path| path.display().to_string());
+    let good = standing.faults.is_empty();
+    if io.json {
+        let warnings: Vec<_> = loaded.warnings.iter().chain(&standing.soon).collect();
+        io.say_json(&json!({ "good": good, "file": file, "wrong": standing.faults, "warnings": warnings }));
+    } else {
+        warn(loaded, io);
+        if let Some(soon) = &standing.soon {
+            io.tell(format!("warning: {soon}"));
+        }
+        if good {
+            io.say(format!("good{}", file.map(|file| format!(": {file}")).unwrap_or_default()));
+        }
+    }
+    match (good, io.json) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::failed("")),
+        (false, false) => Err(Failure::failed(standing.faults.join("\n"))),
+    }
 }
 
 fn warn(loaded: &Loaded, io: &mut Io) {

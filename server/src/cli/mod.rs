@@ -40,6 +40,7 @@ use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load};
 use crate::disk::FolderLock;
 use crate::log::{LogHandle, Secret};
+use crate::tls::Standing;
 
 /// How a command ended, as the process's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +146,12 @@ pub trait Program: Sync {
     /// # Errors
     /// There is a store already, or the backup is not one.
     fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+
+    /// How the TLS certificate of the configuration stands; none if it is made at the first start. Changes nothing.
+    ///
+    /// # Errors
+    /// A file is missing or of no use, or the key is not the certificate's.
+    fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure>;
 
     /// Measures how far the shards scale; `say` gets a line for each run.
     ///
@@ -319,7 +326,7 @@ fn dispatch(
             version(io);
             Ok(())
         }
-        ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io),
+        ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io, program),
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => {

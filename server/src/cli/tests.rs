@@ -219,6 +219,10 @@ impl Program for Memory {
         Ok(StoreReport::default())
     }
 
+    fn certificate(&self, _: &Config) -> Result<Option<crate::tls::Standing>, Failure> {
+        Ok(None)
+    }
+
     fn bench(&self, _plan: &crate::bench::Plan, _say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
         Err(Failure::failed("there is no server in memory"))
     }

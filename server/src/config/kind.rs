@@ -7,6 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+use throng_engine::wire::jid::normalise_domain;
+
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -70,7 +73,8 @@ impl Kind {
                 format!("{} to {} (seconds; s, m, h, d are understood)", show_seconds(min), show_seconds(max))
             }
             Kind::Choice(words) => words.join(" or "),
-            Kind::Domain => "a domain name, such as example.org".into(),
+            Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with labels of at most 63 bytes and of at most 253 in \
+                all, without a port".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -247,18 +251,18 @@ impl Field for String {
     }
 }
 
-/// Lower-cases a domain and rejects what can never be one; the engine's JID rules (RFC 7622 3.2) have the last word.
+/// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
+/// hold: labels of more than 63 bytes, names of more than 253 (RFC 1035 2.3.4), counted in A-labels.
 fn read_domain(text: &str) -> Option<String> {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let bad = |c: char| c.is_whitespace() || c.is_control() || "@/<>&'\"\\,;".contains(c);
-    if text.is_empty() || text.len() > 1023 || text.chars().any(bad) || text.split('.').any(str::is_empty) {
-        return None;
-    }
-    // A port is the usual slip; only an address in brackets may have colons.
-    if text.contains(':') && !(text.starts_with('[') && text.ends_with(']')) {
-        return None;
-    }
-    Some(text.to_lowercase())
+    let domain = normalise_domain(text).ok()?.into_owned();
+    (domain.starts_with('[') || domain_to_ascii(&domain).is_some()).then_some(domain)
+}
+
+/// A domain as it stands in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1). `None` for one that cannot stand there.
+pub fn domain_to_ascii(domain: &str) -> Option<String> {
+    let ascii =
+        Uts46::new().to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify);
+    ascii.ok().map(std::borrow::Cow::into_owned)
 }
 
 impl Field for PathBuf {
@@ -411,8 +415,28 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_lower_cased_and_never_have_a_port() {
+    fn domains_are_in_the_form_of_jids_and_fit_into_the_dns() {
         assert_eq!(read_domain("Example.ORG."), Some("example.org".into()));
+        // RFC 7622 3.2.1: A-labels become U-labels, so that `to` and the domain are the same bytes.
+        for given in
+            ["xn--mnchen-3ya.example", "XN--MNCHEN-3YA.example", "M\u{dc}NCHEN.example", "mu\u{308}nchen.example"]
+        {
+            assert_eq!(read_domain(given).as_deref(), Some("m\u{fc}nchen.example"), "{given}");
+        }
+        assert_eq!(domain_to_ascii("m\u{fc}nchen.example").as_deref(), Some("xn--mnchen-3ya.example"));
+        for good in ["localhost", "192.0.2.1", "[2001:db8::1]"] {
+            assert_eq!(read_domain(good).as_deref(), Some(good));
+        }
+        // RFC 1035 2.3.4: 63 bytes a label and 253 a name, of what stands in the DNS.
+        let label = "a".repeat(63);
+        let name = format!("{label}.{label}.{label}.{}", "a".repeat(61));
+        assert!(read_domain(&label).is_some() && name.len() == 253 && read_domain(&name).is_some());
+        for bad in [format!("{label}a.example"), format!("{name}a"), format!("{}.example", "\u{fc}".repeat(60))] {
+            assert_eq!(read_domain(&bad), None, "{bad}");
+        }
+        for bad in ["xn--a.example", "-a.example", "a_b.example", "[::1", "[::1]:5222", "a\u{2f}b"] {
+            assert_eq!(read_domain(bad), None, "{bad}");
+        }
         for bad in ["", "a..b", "user@host", "host/x", "host:5222", "two words", "<a>"] {
             assert_eq!(read_domain(bad), None, "{bad}");
         }

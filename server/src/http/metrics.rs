@@ -58,6 +58,12 @@ impl Collector for All {
             let gauge = ConstGauge::new(signed(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        if let Some(certificate) = &status.certificate {
+            let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left";
+            let gauge = ConstGauge::new(certificate.expires_s);
+            let name = "tls_certificate_expires_seconds";
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
         self.sets.iter().try_for_each(|numbers| numbers.encode(&mut encoder))?;
         let help = "Memory by what holds it; resident is what the process has, rest what of it no part tells of";
         let kind = ConstGauge::new(0i64).metric_type();

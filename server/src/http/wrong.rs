@@ -91,6 +91,11 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
             "is full: new messages are refused with <resource-constraint/> until there is room",
         ));
     }
+    if let Some(certificate) = &status.certificate {
+        let refused = |fault: &String| wrong(Bad, "TLS", format!("{fault}: clients refuse this server"));
+        found.extend(certificate.faults.iter().map(refused));
+        found.extend(certificate.soon.iter().map(|soon| wrong(Watch, "TLS", soon)));
+    }
     for (field, what, many, helps) in QUEUES {
         for (row, numbers) in seen(series, "shard", field) {
             let (now, grows) = (numbers[numbers.len() - 1], growth(&numbers));
@@ -278,6 +283,21 @@ mod tests {
         for (columns, sentence) in rules {
             assert_eq!(told(columns), [*sentence]);
         }
+    }
+
+    #[test]
+    fn a_certificate_that_clients_refuse_or_will_soon_is_told() {
+        let certificate = crate::admin::CertificateState {
+            faults: vec!["the certificate in a.pem expired on 2026-11-01".into()],
+            soon: Some("the certificate in b.pem expires in 9 days, on 2026-12-01: renew it".into()),
+            ..Default::default()
+        };
+        let status = Status { certificate: Some(certificate), ..Status::default() };
+        let told = judge(Vec::new(), &status, &series(&[]));
+        let told: Vec<_> = told.iter().map(|wrong| (wrong.weight, &*wrong.what, &*wrong.text)).collect();
+        let refused = "the certificate in a.pem expired on 2026-11-01: clients refuse this server";
+        let soon = "the certificate in b.pem expires in 9 days, on 2026-12-01: renew it";
+        assert_eq!(told, [(Weight::Bad, "TLS", refused), (Weight::Watch, "TLS", soon)]);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use throng_engine::wire::jid::Jid;
 use super::known::Known;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Audience, BackupState, Control, Existing, Fault, FaultKind, KnobChange, KnobRow, Listening,
-    NewAccount, Page, Put, Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Audience, BackupState, CertificateState, Control, Existing, Fault, FaultKind, KnobChange,
+    KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
@@ -315,6 +315,10 @@ impl Control for Running {
             }
         }
         let (sessions, detached) = (self.sum(|c| c.sessions.get()), self.sum(|c| c.sessions_detached.get()));
+        let certificate = self.links.certificates.as_ref().map(|certificates| {
+            let standing = super::certificate::standing(certificates, &self.links.settings.domain);
+            CertificateState { expires_s: standing.ends_s, faults: standing.faults, soon: standing.soon }
+        });
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -337,6 +341,7 @@ impl Control for Running {
                 .cloned()
                 .collect(),
             events: self.events.after(0),
+            certificate,
         }
     }
 

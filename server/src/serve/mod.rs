@@ -3,6 +3,7 @@
 //! This is the one place that knows all rooms of the server. What it builds it hands out; it carries nothing out itself.
 
 mod accounts;
+mod certificate;
 mod control;
 mod inside;
 mod known;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use throng_engine::counters::Counters;
 use throng_engine::id::ShardId;
@@ -33,7 +34,7 @@ use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Exit, Failure, Program, StoreReport};
+use crate::cli::{Failure, Program, StoreReport};
 use crate::config::{Config, DriverChoice, Loaded};
 use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
 use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
@@ -43,7 +44,7 @@ use crate::mail::{Mailbox, mailboxes};
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
-use crate::tls::{CertificateSource, Certificates, TlsOptions, TlsVersion, ensure_self_signed};
+use crate::tls::{Certificates, Standing};
 use crate::waits::{self, Place};
 use known::Known;
 
@@ -112,6 +113,10 @@ impl Program for Throng {
         };
         let rows = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
+    }
+
+    fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure> {
+        certificate::look(config)
     }
 
     fn bench(&self, plan: &bench::Plan, say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
@@ -228,7 +233,10 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         let _ = signal_wishes.try_send(wanted);
     })
     .map_err(Failure::failed)?;
-    let certificates = certificates(config)?;
+    let certificates = certificate::load(config)?;
+    if let Some(certificates) = &certificates {
+        certificate::warn(certificates, &config.domain);
+    }
     let store = open(config, lock)?;
     let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
@@ -322,27 +330,6 @@ fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(
     committer.stop();
     store.close();
     failed.map_or(Ok(()), |why| Err(Failure::failed(why)))
-}
-
-/// Where the certificate is; a self-signed one is made if none is given.
-fn certificate_source(config: &Config) -> Result<CertificateSource, Failure> {
-    match (&config.tls_certificate, &config.tls_key) {
-        (Some(chain), Some(key)) => Ok(CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() }),
-        (None, None) => {
-            ensure_self_signed(&config.data.join("tls"), &config.domain, SystemTime::now()).map_err(Failure::failed)
-        }
-        _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
-    }
-}
-
-fn certificates(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
-    let source = certificate_source(config)?;
-    let min_version = match config.tls_version_min {
-        crate::config::TlsVersion::V12 => TlsVersion::V1_2,
-        crate::config::TlsVersion::V13 => TlsVersion::V1_3,
-    };
-    let options = TlsOptions { min_version, ..TlsOptions::default() };
-    Certificates::load(vec![source], options).map(Some).map_err(Failure::failed)
 }
 
 fn cores() -> usize {

@@ -9,6 +9,7 @@ use throng_engine::shard::ID_FLOOR_PREFIX;
 use throng_engine::store::account::Credentials;
 use throng_engine::store::archive::{MailboxRow, entries};
 use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::wire::jid::normalise_domain;
 
 use super::Rows;
 use crate::cli::{Exit, Failure};
@@ -48,6 +49,12 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
         Some(own) if *own == *domain.as_bytes() => Ok(()),
         Some(own) => {
             let own = String::from_utf8_lossy(&own).into_owned();
+            if normalise_domain(&own).is_ok_and(|normal| *normal != *own) {
+                // Made by a version that took any form of a domain: no client could log in to this one.
+                let text =
+                    format!("the store is of the domain {own}, which no client can log in to: use another --data");
+                return Err(Failure::new(Exit::Usage, text));
+            }
             Err(Failure::new(
                 Exit::Usage,
                 format!("the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}"),

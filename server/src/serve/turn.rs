@@ -184,7 +184,10 @@ impl Running {
         let Some(certificates) = &self.links.certificates else { return Ok(tls::Reloaded::Unchanged) };
         let config = self.held().config().clone();
         let source =
-            super::certificate_source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
-        certificates.reload_from(&[source]).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))
+            super::certificate::source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
+        let read = certificates.reload_from(&[source]);
+        let reloaded = read.map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
+        super::certificate::warn(certificates, &config.domain);
+        Ok(reloaded)
     }
 }

@@ -22,6 +22,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig};
 
+use super::standing::{Host, Standing};
 use super::{TlsVersion, x509};
 use throng_tls::CapturedSecrets;
 
@@ -107,9 +108,18 @@ impl Certificates {
         Ok(Reloaded::Changed)
     }
 
-    /// When the first of the certificates in use ends, in seconds since 1970.
-    pub fn not_after(&self) -> i64 {
-        self.current.load().set.not_after()
+    /// How the certificates in use stand at a time in seconds since 1970, for the clients of a domain.
+    pub fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
+        self.current.load().set.standing(host, now_s)
+    }
+
+    /// How a certificate stands that is not in use: its files are read, and it is told whether clients of a domain take it.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    pub fn look(source: &CertificateSource, host: Host<'_>, now_s: i64) -> Result<Standing, CertificateError> {
+        let set = CertificateSet::load(std::slice::from_ref(source), &provider())?;
+        Ok(set.standing(host, now_s))
     }
 
     /// For listeners with TLS from the first byte (XEP-0368): a client that
@@ -203,7 +213,7 @@ impl Generation {
 
     /// The channel binding of the certificate shown for a name.
     pub(super) fn end_point(&self, sni: Option<&str>) -> Option<Vec<u8>> {
-        self.set.choose(sni).end_point.clone()
+        self.set.choose(sni).facts.end_point.clone()
     }
 }
 
@@ -233,8 +243,8 @@ struct Served {
     key: Arc<CertifiedKey>,
     /// The key's own bytes are not comparable; their hash is.
     key_hash: [u8; 32],
-    end_point: Option<Vec<u8>>,
-    not_after: i64,
+    facts: x509::Facts,
+    chain: PathBuf,
 }
 
 impl CertificateSet {
@@ -266,8 +276,10 @@ impl CertificateSet {
             .unwrap_or(&self.default)
     }
 
-    fn not_after(&self) -> i64 {
-        self.by_name.values().map(|served| served.not_after).fold(self.default.not_after, i64::min)
+    fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
+        let of = |served: &Arc<Served>| Standing::of(&served.facts, &served.chain, host, now_s);
+        let others = self.by_name.values().filter(|served| !Arc::ptr_eq(served, &self.default));
+        others.fold(of(&self.default), |standing, served| standing.and(of(served)))
     }
 
     fn same_as(&self, other: &Self) -> bool {
@@ -296,8 +308,14 @@ impl Served {
         let key = PrivateKeyDer::from_pem_slice(&read(&source.key)?).map_err(|error| unusable(&source.key, &error))?;
         let mut key_hash = [0; 32];
         key_hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, key.secret_der()).as_ref());
-        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| unusable(&source.key, &error))?;
-        Ok(Self { key: Arc::new(key), key_hash, end_point: facts.end_point, not_after: facts.not_after })
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                let why = format!("it is not the key of the certificate in {}", source.chain.display());
+                CertificateError::Unusable(source.key.clone(), why)
+            }
+            error => unusable(&source.key, &error),
+        })?;
+        Ok(Self { key: Arc::new(key), key_hash, facts, chain: source.chain.clone() })
     }
 }
 

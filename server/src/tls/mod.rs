@@ -44,6 +44,7 @@ mod certificate;
 mod connection;
 mod handshake;
 mod self_signed;
+mod standing;
 #[cfg(test)]
 pub(crate) mod tests;
 mod x509;
@@ -51,6 +52,7 @@ mod x509;
 pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
 pub use connection::{Received, TlsConnection};
 pub use self_signed::ensure_self_signed;
+pub use standing::{Host, Standing};
 pub use throng_tls::{TlsFault, TlsVersion};
 
 /// What a finished handshake agreed on. Reported once.

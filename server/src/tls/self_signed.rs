@@ -51,7 +51,8 @@ pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<C
 
 fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams, CertificateError> {
     let mut names = vec!["localhost".to_owned()];
-    let domain = domain.to_ascii_lowercase();
+    // An IPv6 address stands in brackets in a JID (RFC 7622 3.2) and without in a certificate.
+    let domain = domain.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     if domain != "localhost" {
         names.push(domain.clone());
     }

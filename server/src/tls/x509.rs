@@ -1,23 +1,51 @@
-//! Reads two facts off a certificate: when it ends, and which hash signed it.
+//! Reads facts off a certificate: from when to when it is valid, for whom, and which hash signed it.
 //!
 //! Not a validator: it reads the server's own certificate, which the TLS
 //! library has accepted. A walk over DER (X.690) that never goes out of
 //! bounds.
+
+use std::net::IpAddr;
 
 use ring::digest;
 
 const SEQUENCE: u8 = 0x30;
 const CONTEXT_0: u8 = 0xa0;
 const OID: u8 = 0x06;
+const OCTET_STRING: u8 = 0x04;
+const UTF8_STRING: u8 = 0x0c;
+const IA5_STRING: u8 = 0x16;
+/// The extensions of a certificate (RFC 5280 4.1).
+const CONTEXT_3: u8 = 0xa3;
+/// Of a GeneralName (RFC 5280 4.2.1.6): dNSName, iPAddress; otherName is `CONTEXT_0`.
+const DNS_NAME: u8 = 0x82;
+const IP_ADDRESS: u8 = 0x87;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// The facts of a certificate.
+#[derive(Debug)]
 pub(super) struct Facts {
+    /// `notBefore`, in seconds since 1970-01-01T00:00:00Z.
+    pub(super) not_before: i64,
     /// `notAfter`, in seconds since 1970-01-01T00:00:00Z.
     pub(super) not_after: i64,
     /// The hash for `tls-server-end-point` (RFC 5929 4.1), where defined.
     pub(super) end_point: Option<Vec<u8>>,
+    /// For whom it is: those of `subjectAltName` that name an XMPP server.
+    pub(super) names: Vec<Name>,
+}
+
+/// A name that a certificate is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Name {
+    /// A host, or all hosts directly below one: `*.example.org` (RFC 6125 1.8).
+    Dns(String),
+    /// A service at a host: `_xmpp-client.example.org` (RFC 4985).
+    Service(String),
+    /// An XMPP domain (RFC 6120 13.7.1.4).
+    Xmpp(String),
+    /// An address.
+    Address(IpAddr),
 }
 
 /// Reads the facts, or `None` if this is no X.509 certificate.
@@ -34,15 +62,63 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
     tbs.expect(SEQUENCE)?; // signature algorithm
     tbs.expect(SEQUENCE)?; // issuer
     let mut validity = Der(tbs.expect(SEQUENCE)?);
-    validity.next()?; // notBefore
     let (tag, time) = validity.next()?;
+    let not_before = seconds(tag, time)?;
+    let (tag, time) = validity.next()?;
+    let not_after = seconds(tag, time)?;
+    tbs.expect(SEQUENCE)?; // subject
+    tbs.expect(SEQUENCE)?; // its key
+    let names = std::iter::from_fn(|| tbs.next()).find(|(tag, _)| *tag == CONTEXT_3);
+    let names = names.and_then(|(_, extensions)| alternative_names(extensions)).unwrap_or_default();
 
     let oid = algorithm.expect(OID)?;
     let hash = hash_of_signature(oid, algorithm);
     Some(Facts {
-        not_after: seconds(tag, time)?,
+        not_before,
+        not_after,
+        names,
         end_point: hash.map(|hash| digest::digest(hash, certificate).as_ref().to_vec()),
     })
+}
+
+/// The names in the extension `subjectAltName`; of other forms than [`Name`]'s there may be any number.
+fn alternative_names(extensions: &[u8]) -> Option<Vec<Name>> {
+    /// 2.5.29.17
+    const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+    let mut extensions = Der(Der(extensions).expect(SEQUENCE)?);
+    loop {
+        let mut extension = Der(extensions.expect(SEQUENCE)?);
+        if extension.expect(OID)? != SUBJECT_ALT_NAME {
+            continue;
+        }
+        // `critical` may stand before the value.
+        let (_, value) = std::iter::from_fn(|| extension.next()).find(|(tag, _)| *tag == OCTET_STRING)?;
+        let mut names = Der(Der(value).expect(SEQUENCE)?);
+        return Some(std::iter::from_fn(|| names.next()).filter_map(|(tag, name)| general_name(tag, name)).collect());
+    }
+}
+
+fn general_name(tag: u8, value: &[u8]) -> Option<Name> {
+    /// 1.3.6.1.5.5.7.8
+    const OTHER_NAMES: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x08];
+    let text = |bytes: &[u8]| str::from_utf8(bytes).ok().map(str::to_owned);
+    match tag {
+        DNS_NAME => text(value).map(Name::Dns),
+        IP_ADDRESS => match value.len() {
+            4 => <[u8; 4]>::try_from(value).ok().map(|four| Name::Address(four.into())),
+            _ => <[u8; 16]>::try_from(value).ok().map(|sixteen| Name::Address(sixteen.into())),
+        },
+        CONTEXT_0 => {
+            let mut other = Der(value);
+            let which = other.expect(OID)?.strip_prefix(OTHER_NAMES)?;
+            match (which, Der(other.expect(CONTEXT_0)?).next()?) {
+                ([5], (UTF8_STRING, name)) => text(name).map(Name::Xmpp),
+                ([7], (IA5_STRING, name)) => text(name).map(Name::Service),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// The hash function of a signature algorithm; SHA-256 in the place of MD5 and

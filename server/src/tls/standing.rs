@@ -1,0 +1,110 @@
+//! What an operator has to know of a certificate: when it ends, and whether clients of a domain take it.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::x509::{Facts, Name, civil};
+
+/// A certificate that ends within this time is told of: two weeks, in seconds.
+const SOON_S: i64 = 14 * DAY_S;
+const DAY_S: i64 = 86_400;
+/// Names of a certificate that are told.
+const NAMES_TOLD_MAX: usize = 8;
+
+/// A served domain, in both of its forms.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// As it stands in JIDs: U-labels (RFC 7622 3.2), an IPv6 address in brackets.
+    pub domain: &'a str,
+    /// As it stands in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1).
+    pub ascii: &'a str,
+}
+
+/// How certificates stand at a moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// When the first of them ends, in seconds since 1970.
+    pub ends_s: i64,
+    /// Why clients refuse them now, a sentence each.
+    pub faults: Vec<String>,
+    /// That one ends within two weeks, as a sentence.
+    pub soon: Option<String>,
+}
+
+impl Standing {
+    /// Of one certificate, at a time in seconds since 1970.
+    pub(super) fn of(facts: &Facts, chain: &Path, host: Host<'_>, now_s: i64) -> Standing {
+        let shown = chain.display();
+        let mut standing = Standing { ends_s: facts.not_after, ..Standing::default() };
+        let left = facts.not_after - now_s;
+        if left < 0 {
+            standing.faults.push(format!("the certificate in {shown} expired on {}", date(facts.not_after)));
+        } else if left < SOON_S {
+            let days = match left / DAY_S {
+                0 => "within a day".to_owned(),
+                1 => "in 1 day".to_owned(),
+                days => format!("in {days} days"),
+            };
+            standing.soon =
+                Some(format!("the certificate in {shown} expires {days}, on {}: renew it", date(facts.not_after)));
+        }
+        if facts.not_before > now_s {
+            standing.faults.push(format!("the certificate in {shown} is not valid before {}", date(facts.not_before)));
+        }
+        if !facts.names.iter().any(|name| covers(name, host)) {
+            let mut names: Vec<String> = facts.names.iter().take(NAMES_TOLD_MAX).map(told).collect();
+            if facts.names.len() > NAMES_TOLD_MAX {
+                names.push(format!("{} more", facts.names.len() - NAMES_TOLD_MAX));
+            }
+            let names = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
+            let text = format!("the certificate in {shown} is for {names} (subjectAltName), not for {}", host.ascii);
+            standing.faults.push(text);
+        }
+        standing
+    }
+
+    /// Of both, taken together.
+    pub(super) fn and(mut self, other: Standing) -> Standing {
+        self.ends_s = self.ends_s.min(other.ends_s);
+        self.faults.extend(other.faults);
+        self.soon = self.soon.or(other.soon);
+        self
+    }
+
+    /// All that is to be said.
+    pub fn sentences(&self) -> impl Iterator<Item = &String> {
+        self.faults.iter().chain(&self.soon)
+    }
+}
+
+/// Whether a certificate with this name is one of the host's (RFC 6120 13.7.1.2, RFC 6125 6.4).
+fn covers(name: &Name, host: Host<'_>) -> bool {
+    match name {
+        Name::Dns(name) => {
+            let wildcard = name.strip_prefix("*.").zip(host.ascii.split_once('.'));
+            name.eq_ignore_ascii_case(host.ascii)
+                || wildcard.is_some_and(|(parent, (_, own))| parent.eq_ignore_ascii_case(own))
+        }
+        Name::Service(name) => {
+            name.strip_prefix("_xmpp-client.").is_some_and(|name| name.eq_ignore_ascii_case(host.ascii))
+        }
+        Name::Xmpp(name) => name.eq_ignore_ascii_case(host.ascii) || name.to_lowercase() == host.domain,
+        Name::Address(address) => {
+            let text = host.ascii.trim_start_matches('[').trim_end_matches(']');
+            text.parse::<IpAddr>().is_ok_and(|own| own == *address)
+        }
+    }
+}
+
+fn told(name: &Name) -> String {
+    match name {
+        Name::Dns(name) | Name::Service(name) | Name::Xmpp(name) => name.clone(),
+        Name::Address(address) => address.to_string(),
+    }
+}
+
+/// A day as `2026-11-22`.
+fn date(seconds: i64) -> String {
+    let (year, month, day) = civil(seconds.div_euclid(DAY_S));
+    format!("{year:04}-{month:02}-{day:02}")
+}

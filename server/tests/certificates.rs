@@ -1,0 +1,163 @@
+//! Certificates and domains as an operator gives them: what clients would refuse is told before they do.
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::support::{LONG, Server, good, throng};
+
+const DAY_S: u64 = 86_400;
+
+/// Now, in days since 1970.
+fn today() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() / DAY_S
+}
+
+/// Writes `NAME.pem` and `NAME.key` with a certificate for a host, valid between two days from now.
+fn write(folder: &Path, name: &str, host: &str, from_days: i64, until_days: i64) -> (PathBuf, PathBuf) {
+    let mut parameters = rcgen::CertificateParams::new(vec![host.to_owned()]).expect("a name");
+    let day = |days: i64| {
+        let since = today().checked_add_signed(days).expect("after 1970") * DAY_S;
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(since)
+    };
+    (parameters.not_before, parameters.not_after) = (day(from_days), day(until_days));
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = parameters.self_signed(&key).expect("a certificate");
+    let (chain, private) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+    fs::write(&chain, certificate.pem()).expect("a file");
+    fs::write(&private, key.serialize_pem()).expect("a file");
+    fs::set_permissions(&private, Permissions::from_mode(0o600)).expect("ours");
+    (chain, private)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// `throng config check` with a certificate for `example.org`.
+fn check(folder: &Path, chain: &Path, key: &Path) -> Output {
+    let files = ["--tls-certificate", text(chain), "--tls-key", text(key)];
+    throng(&[&["config", "check", "--domain", "example.org", "--data", text(folder)], &files[..]].concat())
+}
+
+#[test]
+fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let refused = |chain: &Path, key: &Path, why: &str| {
+        let output = check(at, chain, key);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{why} in {said}");
+    };
+    let (chain, key) = write(at, "good", "example.org", -10, 100);
+    let output = check(at, &chain, &key);
+    good(&output);
+    assert_eq!((&*output.stdout, &*output.stderr), (&b"good\n"[..], &b""[..]));
+    good(&check(at, &write(at, "wildcard", "*.org", -10, 100).0, &at.join("wildcard.key")));
+    // Missing, and not what it should be.
+    refused(&at.join("gone.pem"), &key, "cannot read");
+    refused(&chain, &at.join("gone.key"), "cannot read");
+    refused(&key, &key, "it holds no certificate");
+    // A pair of two pairs.
+    let (other, _) = write(at, "other", "example.org", -10, 100);
+    refused(&other, &key, &format!("it is not the key of the certificate in {}", other.display()));
+    // Over, not begun, and another's.
+    let (chain, key) = write(at, "expired", "example.org", -10, -1);
+    refused(&chain, &key, "expired on ");
+    let (chain, key) = write(at, "early", "example.org", 2, 100);
+    refused(&chain, &key, "is not valid before ");
+    let (chain, key) = write(at, "foreign", "example.com", -10, 100);
+    refused(&chain, &key, "is for example.com (subjectAltName), not for example.org");
+    let (chain, key) = write(at, "below", "*.example.org", -10, 100);
+    refused(&chain, &key, "is for *.example.org (subjectAltName), not for example.org");
+    // Good for a while yet; and a key that everybody may read.
+    let (chain, key) = write(at, "soon", "example.org", -10, 10);
+    let output = check(at, &chain, &key);
+    good(&output);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("warning: ") && said.contains("expires in 9 days, on "), "{said}");
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("ours");
+    refused(&chain, &key, "can be read by every user of this host (mode 0644)");
+}
+
+#[test]
+fn a_server_tells_of_a_certificate_that_clients_refuse_and_a_reload_takes_a_new_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (chain, key) = write(folder.path(), "used", "example.com", -10, -1);
+    let files = [text(&chain).to_owned(), text(&key).to_owned()];
+    let flags = ["--tls-certificate", &files[0], "--tls-key", &files[1], "--admin-http", "127.0.0.1:0"];
+    let server = Server::start_in(folder, &flags);
+    let status = || {
+        let output = server.ctl(&["status"]);
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (log, told, ready, now) = (server.log(), status(), server.get("/ready"), server.get("/api/now"));
+    for sentence in ["expired on ", "is for example.com (subjectAltName), not for localhost"] {
+        for said in [&log, &told, &ready, &now] {
+            assert!(said.contains(sentence), "{sentence} in {said}");
+        }
+    }
+    assert!(log.contains("clients will refuse this server") && ready.contains("\"ready\":true"), "{ready}");
+    let ends = |metrics: &str| -> u64 {
+        let line = metrics.lines().find(|line| line.starts_with("throng_tls_certificate_expires_seconds "));
+        let value = line.and_then(|line| line.split(' ').nth(1)).unwrap_or_else(|| panic!("a line in {metrics}"));
+        value.parse().expect("a number")
+    };
+    assert_eq!(ends(&server.get("/metrics")), (today() - 1) * DAY_S);
+    write(server.data.path(), "used", "localhost", -10, 13);
+    good(&server.ctl(&["reload"]));
+    assert_eq!(ends(&server.get("/metrics")), (today() + 13) * DAY_S);
+    let told = status();
+    assert!(told.contains("expires in 12 days, on ") && !told.contains("expired on"), "{told}");
+    write(server.data.path(), "used", "localhost", -10, 100);
+    good(&server.ctl(&["reload"]));
+    assert!(!status().contains("certificate") && server.get("/ready").contains("\"warnings\":[]"));
+}
+
+/// RFC 7622 3.2.1: a domain has one form in JIDs, whichever was written; RFC 5890: another one in certificates.
+#[test]
+fn a_domain_beyond_ascii_serves_clients_and_has_its_a_label_in_the_certificate() {
+    for given in ["xn--mnchen-3ya.example", "M\u{fc}nchen.example"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let toml = folder.path().join("server.toml");
+        fs::write(&toml, format!("domain = \"{given}\"\n")).expect("a file");
+        // The accounts are made by a command that has the same configuration.
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        fs::copy(&toml, data.join("throng.toml")).expect("a file");
+        let server = Server::start_in(folder, &[]);
+        let mut stream = TcpStream::connect(&server.plain).expect("a connection");
+        stream.set_read_timeout(Some(LONG)).expect("a time-out");
+        let open = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0' \
+                    to='m\u{fc}nchen.example'>";
+        stream.write_all(open.as_bytes()).expect("sent");
+        let mut said = String::new();
+        while !said.contains("</stream:features>") && !said.contains("stream:error") {
+            let mut bytes = [0; 4_096];
+            let count = stream.read(&mut bytes).expect("an answer");
+            assert!(count > 0, "{said}");
+            said += &String::from_utf8_lossy(&bytes[..count]);
+        }
+        assert!(said.contains("from='m\u{fc}nchen.example'") && said.contains("<mechanism>"), "{said}");
+        let certificate = ["x509", "-noout", "-ext", "subjectAltName", "-in"];
+        let shown = std::process::Command::new("openssl").args(certificate).arg(data_certificate(&server)).output();
+        let shown = String::from_utf8(shown.expect("openssl is installed").stdout).expect("text");
+        assert!(shown.contains("DNS:xn--mnchen-3ya.example"), "{shown}");
+        assert!(!server.log().contains("not for"), "{}", server.log());
+    }
+    let long = format!("{}.example", "a".repeat(64));
+    let output = throng(&["config", "check", "--domain", &long]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("labels of at most 63 bytes"), "{said}");
+}
+
+fn data_certificate(server: &Server) -> PathBuf {
+    Path::new(&server.folder()).join("tls/cert.pem")
+}
