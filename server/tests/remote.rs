@@ -16,6 +16,11 @@ fn http(server: &Server) -> String {
     format!("http://{}", server.http())
 }
 
+/// `throng sar` of a server's HTTP, with its token.
+fn remote(server: &Server, further: &[&str]) -> Output {
+    sar(&http(server), &[further, &["--token-file", &server.token().0]].concat())
+}
+
 fn sar(from: &str, further: &[&str]) -> Output {
     throng(&[&["sar", "--from", from], further].concat())
 }
@@ -37,7 +42,7 @@ fn times(output: &Output) -> Vec<String> {
 #[test]
 fn a_time_is_told_alike_by_folder_and_port() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
-    let (url, folder) = (http(&server), format!("{}/recorder", server.folder()));
+    let folder = format!("{}/recorder", server.folder());
     let folder = &*folder;
     let mut seen = Vec::new();
     until("samples", || {
@@ -51,18 +56,18 @@ fn a_time_is_told_alike_by_folder_and_port() {
         &["--utc", "tcp", "thread"],
         &["--summary", "cpu", "shard.turns"],
     ] {
-        let ask = |from| sar(from, &[further, &["-s", start, "-e", end]].concat());
-        let (here, there) = (ask(folder), ask(&url));
+        let further = [further, &["-s", start, "-e", end]].concat();
+        let (here, there) = (sar(folder, &further), remote(&server, &further));
         good(&here);
         good(&there);
         assert_eq!(String::from_utf8_lossy(&here.stdout), String::from_utf8_lossy(&there.stdout), "{further:?}");
         assert!(here.stdout.len() > 200, "{}", said(&here));
     }
-    let lists = [folder, &url].map(|from| sar(from, &["--list"]).stdout);
+    let lists = [sar(folder, &["--list"]), remote(&server, &["--list"])].map(|output| output.stdout);
     assert!(lists[0] == lists[1] && lists[0].len() > 1_000);
     // A time before the end of the recording, which goes on: the end is looked for there, too.
-    assert!(times(&sar(&url, &["--json", "cpu", "-s", "-4s"])).len() >= 3);
-    let names = sar(&url, &["--json", "nothing"]);
+    assert!(times(&remote(&server, &["--json", "cpu", "-s", "-4s"])).len() >= 3);
+    let names = remote(&server, &["--json", "nothing"]);
     assert_eq!(names.status.code(), Some(2), "{}", said(&names));
 }
 
@@ -73,9 +78,8 @@ fn a_recording_in_memory_only_is_read_by_the_port() {
     std::fs::create_dir_all(data.path().join("data")).expect("a folder");
     std::fs::write(data.path().join("data/recorder"), "").expect("a file");
     let server = Server::start_in(data, &["--admin-http", "127.0.0.1:0"]);
-    let url = http(&server);
-    until("samples", || times(&sar(&url, &["--json", "cpu", "shard"])).len() >= 3);
-    let followed = sar(&url, &["--follow", "--json", "-n", "3", "shard.turns"]);
+    until("samples", || times(&remote(&server, &["--json", "cpu", "shard"])).len() >= 3);
+    let followed = remote(&server, &["--follow", "--json", "-n", "3", "shard.turns"]);
     good(&followed);
     assert_eq!(times(&followed).len(), 3, "{}", said(&followed));
 }
@@ -84,9 +88,9 @@ fn a_recording_in_memory_only_is_read_by_the_port() {
 fn whoever_follows_is_told_when_the_server_goes_away() {
     let mut server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
     let url = http(&server);
-    until("samples", || times(&sar(&url, &["--json", "cpu"])).len() >= 2);
+    until("samples", || times(&remote(&server, &["--json", "cpu"])).len() >= 2);
     let mut follower = Command::new(THRONG)
-        .args(["sar", "--follow", "--json", "shard.turns", "--from", &url])
+        .args(["sar", "--follow", "--json", "shard.turns", "--from", &url, "--token-file", &server.token().0])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -149,7 +153,7 @@ fn a_token_is_asked_for_and_what_is_wrong_is_said() {
 #[test]
 fn without_a_recorder_there_is_a_word() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0", "--recorder=false"]);
-    let output = sar(&http(&server), &["cpu"]);
+    let output = remote(&server, &["cpu"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("the option recorder is off"), "{}", said(&output));
 }

@@ -390,7 +390,8 @@ fn without_busiest(http: String) -> String {
 #[test]
 fn who_waits_for_the_busiest_sessions_waits_apart() {
     let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
-    let mut screen = Screen::start(&format!("{THRONG} top --from http://{}", without_busiest(server.http())));
+    let (through, (token, _)) = (without_busiest(server.http()), server.token());
+    let mut screen = Screen::start(&format!("{THRONG} top --from http://{through} --token-file {token}"));
     screen.stands(&["the busiest sessions are being counted"]);
     // Each second of the server's time up, and when it was shown first.
     let (mut up, end) = (BTreeMap::new(), Instant::now() + LONG);

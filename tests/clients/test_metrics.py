@@ -56,3 +56,9 @@ def test_the_server_lives_and_is_ready(server):
 def test_other_names_are_not_answered(server):
     """A page of the web whose name was pointed here (DNS rebinding) gets nothing."""
     assert ask(server, "/metrics", host="evil.example")[0] == 403
+
+
+def test_what_tells_of_users_needs_the_token(server):
+    """Other users of this machine are told numbers, and nobody's address."""
+    for path in ("/api/now", "/api/busiest", "/api/series?pick=cpu", "/api/recording"):
+        assert ask(server, path)[0] == 401

@@ -13,7 +13,7 @@ import { chromium } from "playwright-core";
 const THRONG = process.env.THRONG_BIN;
 const folder = mkdtempSync(join(tmpdir(), "throng-dashboard-"));
 const started = [];
-let browser, http, c2s;
+let browser, http, c2s, address;
 
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
@@ -37,6 +37,13 @@ async function done(child) {
   assert.equal(child.exitCode, 0, child.log);
 }
 
+/** The address of the dashboard, with its token. */
+async function dashboard() {
+  const told = run("ctl", "dashboard", "--data", join(folder, "data"));
+  await done(told);
+  return told.log.trim();
+}
+
 async function until(what, holds, seconds = 30) {
   const end = Date.now() + seconds * 1000;
   while (!(await holds())) {
@@ -52,6 +59,7 @@ before(async () => {
   await done(run("user", "import", users, "--data", join(folder, "data")));
   const server = run("serve", "--data", join(folder, "data"), "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth", "--admin-http", `127.0.0.1:${http}`, "--shards", "2");
   await until("the server listens", () => server.log.includes("Next:"));
+  address = await dashboard();
   browser = await chromium.launch({
     executablePath: "/usr/bin/chromium",
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
@@ -76,7 +84,7 @@ async function open(options = {}) {
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && wrong.push(message.text()));
   page.on("pageerror", (error) => wrong.push(String(error)));
   page.on("request", (request) => new URL(request.url()).host === `127.0.0.1:${http}` || request.url().startsWith("data:") || wrong.push(`asks ${request.url()}`));
-  await page.goto(`http://127.0.0.1:${http}/`);
+  await page.goto(address);
   await page.waitForFunction(() => Number(document.body.dataset.points) > 1, null, { timeout: 30000 });
   return { page, wrong };
 }
@@ -178,4 +186,20 @@ test("pictures for the documentation", { skip: !process.env.SCREENSHOTS, timeout
   if (process.env.SCREENSHOTS_WHOLE) await shot(phone.page, "phone-whole", { fullPage: true });
   for (const load of loads) await done(load);
   assert.deepEqual([...wrong, ...phone.wrong], []);
+});
+
+test("without the token nothing is told; the printed address and the form take it, and it leaves the address", { timeout: 120000 }, async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`http://127.0.0.1:${http}/`);
+  const form = page.locator("#token-form");
+  await form.waitFor({ state: "visible" });
+  assert.equal(await page.locator("article").count(), 0);
+  await page.getByLabel("Token").fill(address.split("#token=")[1]);
+  await form.getByRole("button").click();
+  await page.waitForFunction(() => Number(document.body.dataset.points) > 1, null, { timeout: 30000 });
+  assert.equal(await form.isVisible(), false);
+  const { page: other, wrong } = await open();
+  assert.equal(other.url(), `http://127.0.0.1:${http}/`);
+  assert.deepEqual(wrong, []);
 });

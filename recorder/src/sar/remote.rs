@@ -118,7 +118,9 @@ impl Http {
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| failed(no_way(&error)))?;
         match status {
-            401 if self.token.is_none() => Err(failed("a token is needed: give its file with --token-file".into())),
+            401 if self.token.is_none() => Err(failed(
+                "a token is needed: give its file with --token-file (http.token in that server's data folder)".into(),
+            )),
             401 => Err(failed("the server has another token".into())),
             403 => Err(failed(
                 "only names of its own machine are answered there: localhost, 127.0.0.1 (through a tunnel)".into(),

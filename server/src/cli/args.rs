@@ -47,7 +47,8 @@ Examples:
   throng user import users.csv --data DIR --domain example.org";
 
 const IMPORT: &str = "\
-Each line is localpart,password; a first line such as `localpart,password` is taken as a header. Instead of a \
+Each line is localpart,password; a first line that names the columns (`localpart,password`) is taken for a header, which is told; --header and \
+--no-header decide. Instead of a \
 password a line may carry SCRAM keys in the form of RFC 5803, both with one salt and count, which need no hashing:
   romeo,{SCRAM-SHA-256$4096:SALT$KEY:KEY}{SCRAM-SHA-1$4096:SALT$KEY:KEY}
 
@@ -182,6 +183,8 @@ fn user() -> Command {
                         .value_parser(["error", "skip", "update"])
                         .default_value("skip"),
                 )
+                .arg(flag("header", "The first line is a header").conflicts_with("no-header"))
+                .arg(flag("no-header", "The first line is an account, whatever it says"))
                 .arg(flag("keep-going", "Go on after a line that cannot be imported; all are told at the end"))
                 .arg(
                     value("threads", "N", "Threads that hash passwords; all cores when not given")
@@ -237,6 +240,10 @@ fn ctl() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(rows(Command::new("status")).about("What the server does"))
+        .subcommand(
+            with_rows(Command::new("dashboard"), |row| matches!(row.key, "data" | "admin_socket" | "admin_http_token"))
+                .about("Print the dashboard's address, with the token that it asks for"),
+        )
         .subcommand(
             rows(Command::new("sessions"))
                 .about("List bound sessions")

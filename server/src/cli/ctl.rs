@@ -26,6 +26,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let asked = match name {
         "status" => Ask::Status {},
+        "dashboard" => return dashboard(&mut client, loaded, io),
         "knob" => return super::knob::run(matches, &mut client, io),
         "housekeeping" => return super::knob::housekeeping(matches, &mut client, io),
         "queue" => {
@@ -62,6 +63,19 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
     }
     tell(name, done, io)
+}
+
+/// The dashboard's address with the token behind `#`, which a browser sends to nobody.
+fn dashboard(client: &mut Client, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
+    let (url, file) = (super::top::http_of(client)?, loaded.config.admin_http_token_path());
+    let read = std::fs::read_to_string(&file);
+    let token = read.map_err(|error| Failure::failed(format!("the token in {}: {error}", file.display())))?;
+    let address = format!("{url}/#token={}", token.trim());
+    match io.json {
+        true => io.say_json(&json!({ "dashboard": address })),
+        false => io.say(address),
+    }
+    Ok(())
 }
 
 fn audience(matches: &ArgMatches) -> Audience {
@@ -114,6 +128,10 @@ fn status_text(status: &Status, io: &Io) -> String {
         "connections {}\nsessions    {} and {} resumable",
         status.connections, status.sessions, status.resumable
     );
+    for sentence in status.certificate.iter().flat_map(|certificate| certificate.faults.iter().chain(&certificate.soon))
+    {
+        text += &format!("\n{}         {sentence}", io.paint("33", "TLS"));
+    }
     for knob in &status.knobs_set {
         text += &format!("\nset         {}", super::knob::line(knob));
     }

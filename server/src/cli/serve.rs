@@ -36,5 +36,9 @@ pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
         false => "make an account and point a client at it: ",
     };
     let own = super::accounts::place_flags(loaded);
-    text + &format!("throng user add romeo{own}\nStop with Ctrl-C or `throng ctl shutdown{own}`\n")
+    let dashboard = match config.admin_http.is_empty() {
+        true => String::new(),
+        false => format!("Watch it: throng ctl dashboard{own} prints an address for a browser\n"),
+    };
+    text + &format!("throng user add romeo{own}\n{dashboard}Stop with Ctrl-C or `throng ctl shutdown{own}`\n")
 }

@@ -27,7 +27,7 @@ named by --from. Sessions are counted only while somebody looks. Rooms are not s
 
 Examples:
   throng top                                       the server of the usual data folder
-  throng top --from http://10.0.0.5:5280 --token-file token
+  throng top --from http://10.0.0.5:5280 --token-file token       a copy of its http.token
   ssh -L 5280:127.0.0.1:5280 HOST, and then: throng top --from http://127.0.0.1:5280
   throng top --once                                one screen as text
   throng top --json | jq .second.shards            an object a second, for scripts (--once: one)";
@@ -47,7 +47,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("The token that it asks for; admin_http_token when not given"),
+                .help("The token that it asks for; that of the data folder when --from is not given"),
         )
         .arg(flag("once", "One screen as text, when all of it is known"))
         .arg(flag("no-color", "No colours; NO_COLOR does the same"))
@@ -137,12 +137,17 @@ fn address(matches: &ArgMatches, loaded: &Loaded) -> Result<Address, Failure> {
         return Ok(Address { url: url.clone(), token_file: given });
     }
     let mut client = Client::connect(&loaded.config.admin_socket_path()).map_err(ask_failure)?;
+    let url = http_of(&mut client)?;
+    Ok(Address { url, token_file: Some(given.unwrap_or_else(|| loaded.config.admin_http_token_path())) })
+}
+
+/// Where a running server's HTTP is: `http://HOST:PORT`.
+pub(super) fn http_of(client: &mut Client) -> Result<String, Failure> {
     let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
         return Err(Failure::failed("an answer of another sort"));
     };
     let off = "the server's HTTP for operators is off, or its port was taken: see the option admin_http";
     let first = status.admin_http.first().ok_or_else(|| Failure::failed(off))?;
     // One that listens everywhere listens here.
-    let url = format!("http://{first}").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-    Ok(Address { url, token_file: given.or_else(|| loaded.config.admin_http_token.clone()) })
+    Ok(format!("http://{first}").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))
 }

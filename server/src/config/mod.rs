@@ -159,6 +159,11 @@ impl Config {
     pub fn admin_socket_path(&self) -> PathBuf {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
     }
+
+    /// File of the token for the operator's HTTP: the option's, else `http.token` in the data folder, which the server makes.
+    pub fn admin_http_token_path(&self) -> PathBuf {
+        self.admin_http_token.clone().unwrap_or_else(|| self.data.join("http.token"))
+    }
 }
 
 #[cfg(test)]

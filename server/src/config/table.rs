@@ -301,12 +301,13 @@ options! {
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";
     Addresses Main Restart admin_http: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5280,[::1]:5280",
-        "Address of the operator's HTTP: /metrics, /health, /ready; may be given several times, off for none.",
-        "Without admin_http_token it has to be loopback, and only names of this machine are answered. A default address that \
-         is taken is left out; a given one must work.";
+        "Address of the operator's HTTP: the dashboard, /metrics, /health, /ready; may be given several times, off for none.",
+        "Without admin_http_token it has to be loopback, and only names of this machine are answered. `throng ctl dashboard` \
+         prints an address for a browser. A default address that is taken is left out; a given one must work.";
     Addresses Detail Restart admin_http_token: Option<PathBuf>, Kind::PathOrNone, "",
-        "File with the token that requests to admin_http have to bring (Authorization: Bearer); empty for none.",
-        "One line of at least 16 characters. /health and /ready are answered without it.";
+        "File with the token that requests to admin_http have to bring (Authorization: Bearer).",
+        "One line of at least 16 characters. /health and /ready are answered without it. When empty, the server makes http.token \
+         in the data folder, which what tells of users asks for (/api/); /metrics does not.";
 
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",

@@ -1,20 +1,34 @@
-//! Who may ask: on loopback whoever is on this machine, elsewhere who has the token.
+//! Who may ask: who has the token; on loopback, whoever is on this machine may ask for what tells nothing of users.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::patience::Conn;
+
 /// Shortest token that is taken, in characters.
 const TOKEN_MIN: usize = 16;
 
 /// What a request has to bring.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Guard {
-    token: Option<Arc<str>>,
+    token: Arc<str>,
+    /// Only names of this machine are answered, and numbers are told without the token.
+    local: bool,
+}
+
+/// Whom the answers tell of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tells {
+    /// Users: their addresses, sessions and peers.
+    OfUsers,
+    /// The server: numbers.
+    OfServer,
 }
 
 /// Why a token's file is of no use.
@@ -36,13 +50,17 @@ impl std::fmt::Display for TokenFault {
 }
 
 impl Guard {
-    /// No token: only names of this machine are answered. A page of the web that has its own name point here (DNS
+    /// For listeners on loopback: whoever is on this machine may ask for numbers, and who brings the token that stands in a
+    /// file may ask for all. Only names of this machine are answered: a page of the web that has its own name point here (DNS
     /// rebinding) gets nothing.
-    pub fn loopback() -> Guard {
-        Guard::default()
+    ///
+    /// # Errors
+    /// See [`TokenFault`].
+    pub fn local(file: &Path) -> Result<Guard, TokenFault> {
+        Ok(Guard { local: true, ..Guard::token(file)? })
     }
 
-    /// Whoever brings the token that stands in a file (RFC 6750 2.1).
+    /// Whoever brings the token that stands in a file (RFC 6750 2.1), and nobody else.
     ///
     /// # Errors
     /// See [`TokenFault`].
@@ -53,26 +71,36 @@ impl Guard {
         if token.len() < TOKEN_MIN || !plain {
             return Err(TokenFault::Weak);
         }
-        Ok(Guard { token: Some(token.into()) })
+        Ok(Guard { token: token.into(), local: false })
     }
 
-    fn allows(&self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
+    /// Whether the request may be answered; the token counts first, as whoever has it is known.
+    fn allows(&self, tells: Tells, headers: &HeaderMap) -> Result<Shown, (StatusCode, &'static str)> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        match &self.token {
-            Some(token) => {
-                let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-                let same = given.is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
-                same.then_some(()).ok_or((StatusCode::UNAUTHORIZED, "Authorization: Bearer TOKEN is needed\n"))
-            }
-            None => {
-                let host = text(header::HOST).unwrap_or_default();
-                is_this_machine(host).then_some(()).ok_or((
-                    StatusCode::FORBIDDEN,
-                    "only names of this machine are answered here: localhost, 127.0.0.1\n",
-                ))
-            }
+        let host = text(header::HOST).unwrap_or_default();
+        if self.local && !is_this_machine(host) {
+            let told = "only names of this machine are answered here: localhost, 127.0.0.1\n";
+            return Err((StatusCode::FORBIDDEN, told));
+        }
+        // A browser says for which page it asks (RFC 6454 7.3).
+        let foreign = |origin: &str| origin.split_once("://").is_none_or(|(_, of)| !of.eq_ignore_ascii_case(host));
+        if text(header::ORIGIN).is_some_and(foreign) {
+            return Err((StatusCode::FORBIDDEN, "pages of other servers are not answered here\n"));
+        }
+        let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        match given {
+            Some(given) if same(given.as_bytes(), self.token.as_bytes()) => Ok(Shown::Token),
+            None if self.local && tells == Tells::OfServer => Ok(Shown::Nothing),
+            _ => Err((StatusCode::UNAUTHORIZED, "Authorization: Bearer TOKEN is needed\n")),
         }
     }
+}
+
+/// What a request has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    Token,
+    Nothing,
 }
 
 /// Compares without telling by the time where they differ.
@@ -90,9 +118,19 @@ fn is_this_machine(host: &str) -> bool {
 }
 
 /// Lets a request through, or answers it.
-pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    match guard.allows(request.headers()) {
-        Ok(()) => next.run(request).await,
+pub(super) async fn check(
+    State((guard, tells)): State<(Guard, Tells)>,
+    Extension(conn): Extension<Arc<Conn>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match guard.allows(tells, request.headers()) {
+        Ok(shown) => {
+            if shown == Shown::Token {
+                conn.trust();
+            }
+            next.run(request).await
+        }
         Err((status, told)) if status == StatusCode::UNAUTHORIZED => {
             (status, [(header::WWW_AUTHENTICATE, "Bearer realm=\"throng\"")], told).into_response()
         }

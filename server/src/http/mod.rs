@@ -14,6 +14,7 @@ mod health;
 mod history;
 mod metrics;
 mod page;
+mod patience;
 mod serve;
 mod standing;
 #[cfg(test)]

@@ -7,23 +7,29 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use socket2::SockRef;
 use tokio::sync::{Semaphore, watch};
 
-use super::guard::{self, Guard};
+use super::guard::{self, Guard, Tells};
 use super::health::Turns;
 use super::history::{History, Query as Asked, Recent, Refused};
+use super::patience::{Conn, Patient, Places};
 use super::{Watched, metrics, page, standing, wrong};
 use crate::waits;
 
-/// Connections at once; one more waits to be accepted.
+/// Connections at once, a listener; for one more, one of them gives way.
 const CONNECTIONS_MAX: usize = 64;
+/// Of the kernel's, a connection; it takes twice as much.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// For the head of a request, and between two of them.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 /// How often the shards' turns are looked at.
@@ -48,6 +54,8 @@ struct Seen {
     history: Option<History>,
     /// One long look into what was recorded at a time: it takes a core.
     looking: Arc<Semaphore>,
+    /// One at its last seconds, which are in memory: no long look holds it up.
+    judging: Arc<Semaphore>,
     /// And one question to the shards.
     asking: Arc<Semaphore>,
 }
@@ -74,6 +82,7 @@ impl HttpServer {
             turns: Arc::default(),
             history,
             looking: Arc::new(Semaphore::new(1)),
+            judging: Arc::new(Semaphore::new(1)),
             asking: Arc::new(Semaphore::new(1)),
         };
         let serve = move || runtime.block_on(run(listeners, seen, stopped));
@@ -97,11 +106,10 @@ impl Drop for HttpServer {
 }
 
 async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     for (listener, guard) in listeners {
         let pages = router(guard, seen.clone());
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
-        tokio::spawn(accept(listener, pages, room.clone()));
+        tokio::spawn(accept(listener, pages));
     }
     let mut every = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -113,28 +121,35 @@ async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watc
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, pages: Router, room: Arc<Semaphore>) {
+async fn accept(listener: tokio::net::TcpListener, pages: Router) {
+    let mut places = Places::new(CONNECTIONS_MAX);
     loop {
-        let Ok(place) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors, most likely: they come back.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let service = TowerToHyperService::new(pages.clone());
-        tokio::spawn(async move {
+        // What the kernel keeps for a slow reader, it would take for one that reads. A refusal changes nothing but that.
+        let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
+        let conn = Conn::new(from.ip());
+        let (pages, known) = (TowerToHyperService::new(pages.clone()), conn.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(known.clone());
+            pages.call(request)
+        });
+        let socket = Patient::new(stream, conn.clone());
+        let task = tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(16 << 10);
             // A client that goes away in the middle is its own affair.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
+            let _ = http.serve_connection(TokioIo::new(socket), service).await;
         });
+        places.take(conn, task);
     }
 }
 
 fn router(guard: Guard, seen: Seen) -> Router {
     Router::new()
-        .route("/metrics", get(numbers))
         .route("/api/schema", get(schema))
         .route("/api/series", get(series))
         .route("/api/now", get(now))
@@ -142,7 +157,12 @@ fn router(guard: Guard, seen: Seen) -> Router {
         .route("/api/recording", get(recording))
         .route("/api/recording/recent", get(recent))
         .route("/api/recording/{number}", get(piece))
-        .route_layer(middleware::from_fn_with_state(guard, guard::check))
+        .route_layer(middleware::from_fn_with_state((guard.clone(), Tells::OfUsers), guard::check))
+        .merge(
+            Router::new()
+                .route("/metrics", get(numbers))
+                .route_layer(middleware::from_fn_with_state((guard, Tells::OfServer), guard::check)),
+        )
         // The page's own files tell nothing; what it shows it has to ask for.
         .merge(page::router())
         // Who balances load has no token, and learns nothing here but whether to send clients.
@@ -163,10 +183,19 @@ async fn look<T: Send + 'static>(
     seen: &Seen,
     look: impl FnOnce(&History) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
+    look_in(seen, &seen.looking, look).await
+}
+
+/// The same, one at a time of those with the same permits.
+async fn look_in<T: Send + 'static>(
+    seen: &Seen,
+    permits: &Arc<Semaphore>,
+    look: impl FnOnce(&History) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
     let Some(history) = seen.history.clone() else {
         return Err(Refused::absent("nothing is recorded: the option recorder is off"));
     };
-    let Ok(place) = seen.looking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
+    let Ok(place) = permits.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
     let looked = tokio::task::spawn_blocking(move || {
         let found = look(&history);
         drop(place);
@@ -233,7 +262,7 @@ async fn recent(State(seen): State<Seen>, Query(asked): Query<Recent>) -> Result
 async fn now(State(seen): State<Seen>) -> Result<Response, Refused> {
     let status = seen.watched.status();
     let stuck = seen.turns.stuck(Instant::now());
-    let seconds = look(&seen, History::last_seconds).await;
+    let seconds = look_in(&seen, &seen.judging, History::last_seconds).await;
     // Without a recorder there are fewer rules, and what stands still is told nevertheless.
     let standing = standing::judge(&stuck, &waits::look(), &seen.watched.owed());
     let wrong = wrong::judge(standing, &status, &seconds.unwrap_or_default());
@@ -257,5 +286,8 @@ async fn ready(State(seen): State<Seen>) -> Response {
         why.push("the disk is full: new messages are refused");
     }
     let code = if why.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(json!({ "ready": why.is_empty(), "why": why }))).into_response()
+    // Clients that take the certificate all the same are not kept out: who watches this has to be told.
+    let certificate = status.certificate.unwrap_or_default();
+    let warnings: Vec<_> = certificate.faults.iter().chain(&certificate.soon).collect();
+    (code, Json(json!({ "ready": why.is_empty(), "why": why, "warnings": warnings }))).into_response()
 }

@@ -72,6 +72,21 @@ fn serve(guard: Guard) -> (Arc<Told>, HttpServer) {
     (told, server)
 }
 
+/// The guard of loopback, with a token.
+fn local() -> Guard {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
+    Guard::local(&file).expect("a token")
+}
+
+const TOKEN: &str = "correct-horse-battery";
+
+/// Heads of a request from this machine that brings the token.
+fn known() -> String {
+    format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n")
+}
+
 /// Status, head and body of an answer.
 fn ask(to: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(to).expect("a connection");
@@ -86,7 +101,7 @@ fn ask(to: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
 
 #[test]
 fn numbers_are_told_by_shard() {
-    let (told, server) = serve(Guard::loopback());
+    let (told, server) = serve(local());
     told.turns.store(42, Ordering::Relaxed);
     let (status, head, body) = ask(server.addresses()[0], "/metrics", "Host: localhost\r\n");
     assert_eq!(status, 200);
@@ -107,13 +122,42 @@ fn numbers_are_told_by_shard() {
 
 #[test]
 fn names_of_other_machines_are_refused_on_loopback() {
-    let (_told, server) = serve(Guard::loopback());
+    let (_told, server) = serve(local());
     for host in ["Host: evil.example\r\n", ""] {
         let (status, ..) = ask(server.addresses()[0], "/metrics", host);
         assert_eq!(status, 403, "{host}");
     }
     let (status, ..) = ask(server.addresses()[0], "/nothing", "Host: localhost\r\n");
     assert_eq!(status, 404);
+}
+
+/// Another user of this machine, and a page in the operator's browser: neither has the token.
+#[test]
+fn on_loopback_what_tells_of_users_needs_the_token_and_pages_of_others_get_nothing() {
+    let (told, server) = serve(local());
+    let to = server.addresses()[0];
+    told.full.store(true, Ordering::Relaxed);
+    for path in ["/api/now", "/api/busiest", "/api/schema", "/api/series", "/api/recording", "/api/recording/recent"] {
+        let (status, _, body) = ask(to, path, "Host: localhost\r\n");
+        assert_eq!(status, 401, "{path}: {body}");
+        assert!(!body.contains('@'), "{body}");
+    }
+    for (path, names) in [("/api/now", "\"what\":\"a@x/1\""), ("/api/busiest?most=2", "romeo@localhost/orchard")] {
+        let (status, _, body) = ask(to, path, &known());
+        assert!(status == 200 && body.contains(names), "{path}: {status} {body}");
+    }
+    for path in ["/", "/uplot.js", "/metrics", "/health"] {
+        assert_eq!(ask(to, path, "Host: localhost\r\n").0, 200, "{path} tells nothing of users");
+    }
+    // RFC 6454 7.3: the page that asks is another one's, even if it has the token.
+    for origin in ["https://evil.example", "http://localhost:1", "null"] {
+        for path in ["/api/now", "/metrics"] {
+            assert_eq!(ask(to, path, &format!("{}Origin: {origin}\r\n", known())).0, 403, "{origin}");
+        }
+    }
+    assert_eq!(ask(to, "/api/now", &format!("{}Origin: http://localhost\r\n", known())).0, 200);
+    let rebound = format!("Host: evil.example\r\nAuthorization: Bearer {TOKEN}\r\n");
+    assert_eq!(ask(to, "/api/now", &rebound).0, 403, "a name of another's that points here");
 }
 
 #[test]
@@ -132,7 +176,7 @@ fn who_has_the_token_may_ask_and_anybody_whether_it_lives() {
 
 #[test]
 fn a_full_disk_takes_no_clients() {
-    let (told, server) = serve(Guard::loopback());
+    let (told, server) = serve(local());
     let to = server.addresses()[0];
     assert_eq!(ask(to, "/ready", "Host: localhost\r\n").0, 200);
     told.full.store(true, Ordering::Relaxed);
@@ -152,11 +196,60 @@ fn a_shard_that_does_not_turn_is_named() {
 }
 
 #[test]
-fn a_client_that_says_nothing_keeps_no_place() {
-    let (_told, server) = serve(Guard::loopback());
-    let silent: Vec<_> = (0..80).map(|_| TcpStream::connect(server.addresses()[0]).expect("a connection")).collect();
-    // Those that keep all places are let go after their time for a head, and whoever waits behind them is answered.
+fn clients_that_say_nothing_keep_nobody_out() {
+    let (_told, server) = serve(local());
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(server.addresses()[0]).expect("a connection")).collect();
+    // They would have kept their places for 15 seconds, the time for a head.
+    let asked = Instant::now();
     let (status, ..) = ask(server.addresses()[0], "/ready", "Host: localhost\r\n");
-    assert_eq!(status, 200);
+    assert!(status == 200 && asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     drop(silent);
+}
+
+/// A connection with little room that asks for the largest file and reads nothing of it.
+fn deaf(to: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(2_048).expect("an option");
+    socket.connect(&to.into()).expect("a connection");
+    let mut stream = TcpStream::from(socket);
+    let request = "GET /uplot.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // So many that no buffer of the kernel's takes all of the answers.
+    for _ in 0..100 {
+        stream.write_all(request.as_bytes()).expect("it takes a request");
+    }
+    stream
+}
+
+#[test]
+fn slow_readers_keep_nobody_out_and_are_cut_off() {
+    let (_told, server) = serve(local());
+    let to = server.addresses()[0];
+    // Whoever has the token, and has a connection open, keeps it.
+    let mut known_one = TcpStream::connect(to).expect("a connection");
+    known_one.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let ask_again = |stream: &mut TcpStream| {
+        write!(stream, "GET /api/busiest?most=1 HTTP/1.1\r\n{}\r\n", known()).expect("it takes a request");
+        let mut bytes = [0; 4_096];
+        let count = stream.read(&mut bytes).expect("an answer");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    };
+    assert!(ask_again(&mut known_one).starts_with("HTTP/1.1 200"));
+    let mut slow: Vec<_> = (0..64).map(|_| deaf(to)).collect();
+    for path in ["/health", "/ready", "/metrics", "/api/busiest"] {
+        let asked = Instant::now();
+        let (status, ..) = ask(to, path, &known());
+        assert!(status == 200 && asked.elapsed() < Duration::from_secs(10), "{path}: {:?}", asked.elapsed());
+    }
+    assert!(ask_again(&mut known_one).starts_with("HTTP/1.1 200"));
+    // And within a time for slow readers they have gone, all of them.
+    let end = Instant::now() + Duration::from_secs(60);
+    let is_cut = |stream: &mut TcpStream| {
+        // An error of the socket is that of a reset.
+        stream.take_error().is_ok_and(|error| error.is_some()) || stream.write(b"\r\n").is_err()
+    };
+    while !slow.is_empty() {
+        slow.retain_mut(|stream| !is_cut(stream));
+        assert!(Instant::now() < end, "{} still have their places", slow.len());
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

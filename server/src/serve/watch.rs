@@ -1,6 +1,10 @@
 //! The running server, as the operator's HTTP sees it.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +15,8 @@ use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
-use crate::http::{Guard, History, HttpServer, Number, Numbers, Watched};
+use crate::entropy::Entropy;
+use crate::http::{Guard, History, HttpServer, Number, Numbers, TokenFault, Watched};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
 
@@ -78,6 +83,20 @@ fn number((name, kind, help, value): Row) -> Number {
     Number { name, counts: kind == CounterKind::Count, help, value }
 }
 
+/// Makes a token of 128 bits, for the server's user alone, if there is none yet.
+fn make_token(file: &Path) -> io::Result<()> {
+    if file.exists() {
+        return Ok(());
+    }
+    let bytes: [u8; 16] = Entropy::open()?.fresh()?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let unfinished = file.with_extension("unfinished");
+    let mut made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    made.write_all(format!("{token}\n").as_bytes())?;
+    made.sync_all()?;
+    std::fs::rename(&unfinished, file)
+}
+
 /// Opens the listeners of `admin_http` and serves them. None when it is off, or no default address is free.
 pub(super) fn start(
     loaded: &Loaded,
@@ -85,16 +104,21 @@ pub(super) fn start(
     history: Option<History>,
 ) -> Result<Option<HttpServer>, Failure> {
     let config = &loaded.config;
-    let token = config.admin_http_token.as_deref().map(Guard::token).transpose();
-    let token = token.map_err(|fault| {
-        let file = config.admin_http_token.as_deref().unwrap_or("".as_ref()).display();
-        Failure::new(Exit::Usage, format!("admin_http_token: {file}: {fault}"))
-    })?;
+    if config.admin_http.is_empty() {
+        return Ok(None);
+    }
+    let file = config.admin_http_token_path();
+    let guard = match &config.admin_http_token {
+        Some(file) => Guard::token(file),
+        None => make_token(&file).map_err(TokenFault::Unreadable).and_then(|()| Guard::local(&file)),
+    };
+    let guard =
+        guard.map_err(|fault| Failure::new(Exit::Usage, format!("admin_http_token: {}: {fault}", file.display())))?;
     let given = *loaded.source("admin_http") != Source::Default;
     let mut listeners = Vec::new();
     for address in &config.admin_http {
         match TcpListener::bind(address) {
-            Ok(listener) => listeners.push((listener, token.clone().unwrap_or_else(Guard::loopback))),
+            Ok(listener) => listeners.push((listener, guard.clone())),
             // Another server of this machine has it, or the machine has no such address.
             Err(error) if !given => tracing::info!(%address, %error, "the admin's default address is left out"),
             Err(error) => return Err(Failure::failed(format!("admin_http: cannot listen on {address}: {error}"))),

@@ -136,11 +136,20 @@ impl Server {
         found.expect("just found")
     }
 
+    /// The file of the token that the operator's HTTP asks for, and the token.
+    pub(crate) fn token(&self) -> (String, String) {
+        let file = format!("{}/http.token", self.folder());
+        let token = read(Path::new(&file)).trim().to_owned();
+        (file, token)
+    }
+
     /// What the operator's HTTP answers.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.http()).expect("a connection");
         stream.set_read_timeout(Some(WAIT)).expect("a time-out");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        let token = self.token().1;
+        let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+        write!(stream, "GET {path} HTTP/1.1\r\n{head}").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()

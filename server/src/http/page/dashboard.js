@@ -9,6 +9,14 @@ const drawn = new Map();
 let busy = false;
 let again = false;
 
+/** The token that `throng ctl dashboard` prints behind the address: kept for this tab, and taken out of the address. */
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return;
+  sessionStorage.setItem("token", token);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
 async function ask(path) {
   const token = sessionStorage.getItem("token");
   const answer = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
@@ -252,6 +260,8 @@ function dark() {
 const KEYS = { ArrowLeft: () => pan(-0.5), ArrowRight: () => pan(0.5), "+": () => scale(0.5), "-": () => scale(2), l: () => show({ live: true }), d: dark };
 
 function begin() {
+  takeToken();
+  addEventListener("hashchange", () => { takeToken(); byId("token-form").hidden = true; look(); });
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
   for (const [name, span] of SPANS) {
