@@ -11,9 +11,12 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
 use throng_engine::testing::disk::Disk;
 
 /// Bytes of a message as its sender writes it.
@@ -113,9 +116,11 @@ impl Scene {
     /// Logs a user in, who has authenticated elsewhere.
     fn log_in(&mut self, slot: usize, local: &str, managed: bool, available: bool) {
         let conn = ConnId { slot: slot as u32, generation: 1 };
+        self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let (local, peer) = (local.into(), [127, 0, 0, 1].into());
-        let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         self.shard.handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut self.out);
         self.say(conn, HEADER);
         self.say(

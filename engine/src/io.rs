@@ -56,12 +56,7 @@ impl Job {
         match self {
             Job::CheckPassword(job) => JobDone::Checked(job.run()),
             Job::DeriveKeys { password, salt, iterations, created_us } => {
-                let made = Credentials::derive(&password, iterations, &salt, created_us);
-                JobDone::Keys(made.ok().map(|credentials| {
-                    let mut row = Vec::new();
-                    credentials.encode(&mut row);
-                    row.into()
-                }))
+                JobDone::Keys(Credentials::derive(&password, iterations, &salt, created_us).ok().map(Box::new))
             }
         }
     }
@@ -72,8 +67,8 @@ impl Job {
 pub enum JobDone {
     /// The key of a password to compare.
     Checked(sasl::Derived),
-    /// The account's row with the keys; `None` if the password cannot be one.
-    Keys(Option<Box<[u8]>>),
+    /// The keys; `None` if the password cannot be one.
+    Keys(Option<Box<Credentials>>),
 }
 
 /// What the operator asks of a shard; the host sends a command to the shard it concerns, or to all.
@@ -114,8 +109,8 @@ pub enum Command {
     PutAccount {
         /// Localpart, normalised.
         local: Box<str>,
-        /// The account's row.
-        credentials: Box<[u8]>,
+        /// The keys of its password; which account of its name it is, is for the shard to say.
+        credentials: Box<Credentials>,
         /// Whether one of this name may exist, must not, or must.
         mode: PutMode,
     },

@@ -6,6 +6,7 @@
 
 use crate::feature::subscription;
 use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
+use crate::store::account::Credentials;
 use crate::store::hash::Tag;
 use crate::wire::limit::Held;
 
@@ -211,8 +212,8 @@ pub enum Question {
     },
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
-        /// The account's row.
-        credentials: Box<[u8]>,
+        /// The keys of its password.
+        credentials: Box<Credentials>,
     },
 }
 

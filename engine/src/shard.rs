@@ -42,6 +42,7 @@ pub mod stream;
 pub mod sweep;
 pub mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -60,6 +61,7 @@ use crate::session::conn::{Conns, Phase};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
 use crate::session::table::Sessions;
 use crate::settings::Settings;
+use crate::store::hash::SecretKey;
 use crate::store::{Batch, Query, Table};
 use crate::watch::Watch;
 use crate::wire::Scanner;
@@ -81,12 +83,12 @@ pub(crate) enum Pending {
     ReplayPage(Box<str>),
     /// Returned entries of the user's archive.
     ReplayReturned(Box<str>, Vec<u64>),
-    /// The account's row, for a login or registration of a connection somewhere.
+    /// The account's record, for a login, a registration or a change of password.
     Account(account::AccountRead),
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
     /// Keys derived for a session's change of password.
-    SessionKeys(iq::PasswordChange),
+    SessionKeys(account::PasswordChange),
     /// A feature's read.
     Feature(iq::FeatureRead),
     /// An operator's look at an account before it is written.
@@ -157,8 +159,8 @@ pub struct Shard {
     last_id: u64,
     /// Up to here ids are reserved in the store, so that none is given twice after a restart.
     id_reserved: u64,
-    /// Names whose account is being made.
-    registering: std::collections::BTreeSet<Box<str>>,
+    /// Accounts that are being removed, and who waits for it: bounded by `PARKED_STANZAS_MAX` an account.
+    removing: BTreeMap<Box<str>, Vec<account::Remover>>,
     levels: Levels,
     sweeper: sweep::Sweeper,
     /// Who ran into limits lately.
@@ -168,8 +170,11 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources.
+    /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources, which account
+    /// of its name one is, and the places of users in their index.
     pub fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Shard {
+        let users_key = SecretKey::new(&seed).tag(&[b"users"]);
+        let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         Shard {
             id,
             counters,
@@ -180,7 +185,7 @@ impl Shard {
             bind_features: login::bind_features(&settings).into(),
             conns: Conns::default(),
             sessions: Sessions::default(),
-            users: Users::default(),
+            users: Users::new(users_key),
             presence_table: PresenceTable::new([u64::from_le_bytes(seed[..8].try_into().expect("8 bytes")), 0]),
             plain_cache: PlainCache::new(&settings.process_key, settings.plain_cache_max),
             decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
@@ -205,7 +210,7 @@ impl Shard {
             shutting_down: false,
             last_id: settings.id_floor,
             id_reserved: 0,
-            registering: std::collections::BTreeSet::new(),
+            removing: BTreeMap::new(),
             levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
             refusals: limits::Refusals::default(),

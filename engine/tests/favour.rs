@@ -5,39 +5,57 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+use throng_engine::testing::disk::Disk;
 
 const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
-/// Says `text`, and tells what was favoured and sent in that turn.
+/// Says `text`, and tells what was favoured and sent in that turn and those in which the store answers.
 fn say(shard: &mut Shard, conn: ConnId, text: &[u8]) -> (Vec<ConnId>, String) {
+    let mut disk = Disk::default();
+    disk.put(Table::Accounts, "romeo@localhost", b"", b"");
     let mut out = Output::default();
     let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
     shard.handle(now, Input::Received { conn, bytes: text }, &mut out);
-    shard.handle(now, Input::EndOfTurn, &mut out);
     let (mut favoured, mut said) = (Vec::new(), String::new());
-    for effect in out.effects {
-        match effect {
-            Effect::Favour { conn } => favoured.push(conn),
-            Effect::Send { conn, bytes } => {
-                said.push_str(std::str::from_utf8(&bytes).unwrap());
-                shard.handle(now, Input::Sent { conn }, &mut Output::default());
+    loop {
+        shard.handle(now, Input::EndOfTurn, &mut out);
+        let mut answers = Vec::new();
+        for effect in out.effects.drain(..) {
+            match effect {
+                Effect::Favour { conn } => favoured.push(conn),
+                Effect::Read { token, queries } => {
+                    answers.push((token, queries.iter().map(|query| disk.read(query)).collect()));
+                }
+                Effect::Send { conn, bytes } => {
+                    said.push_str(std::str::from_utf8(&bytes).unwrap());
+                    shard.handle(now, Input::Sent { conn }, &mut Output::default());
+                }
+                _ => {}
             }
-            _ => {}
+        }
+        if answers.is_empty() {
+            return (favoured, said);
+        }
+        for (token, found) in answers {
+            shard.handle(now, Input::Found { token, found }, &mut out);
         }
     }
-    (favoured, said)
 }
 
 /// A connection that has authenticated elsewhere.
 fn arrived(shard: &mut Shard, slot: u32) -> ConnId {
     let conn = ConnId { slot, generation: 1 };
     let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-    let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
-    let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+    let owner = Owner { local: "romeo".into(), incarnation: Incarnation::UNNUMBERED };
+    let peer = [127, 0, 0, 1].into();
+    let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
     let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
     shard.handle(now, Input::Arrived { conn, moved: Box::new(moved) }, &mut Output::default());
     assert_eq!(say(shard, conn, HEADER).0, [], "a stream is no session yet");

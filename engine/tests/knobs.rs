@@ -5,14 +5,19 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, Reply};
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+use throng_engine::testing::disk::Disk;
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
 struct Host {
     shard: Shard,
+    disk: Disk,
     second: u64,
     closed: usize,
 }
@@ -20,30 +25,44 @@ struct Host {
 impl Host {
     fn new(settings: Settings) -> Host {
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
-        Host { shard, second: 1, closed: 0 }
+        let mut disk = Disk::default();
+        disk.put(Table::Accounts, "romeo@localhost", b"", b"");
+        Host { shard, disk, second: 1, closed: 0 }
     }
 
-    /// One turn with this input; what was sent in it, and answered.
+    /// One turn with this input, and those in which the store answers; what was sent in them, and answered.
     fn turn(&mut self, input: Input<'_>) -> (String, Option<Reply>) {
         let (mut out, mut said, mut replied) = (Output::default(), String::new(), None);
         let now = Now { mono_ms: self.second * 1_000, wall_us: self.second * 1_000_000 };
         self.shard.handle(now, input, &mut out);
-        self.shard.handle(now, Input::EndOfTurn, &mut out);
-        for effect in out.effects {
-            match effect {
-                Effect::Send { conn, bytes } => {
-                    said.push_str(std::str::from_utf8(&bytes).expect("text"));
-                    self.shard.handle(now, Input::Sent { conn }, &mut Output::default());
+        loop {
+            self.shard.handle(now, Input::EndOfTurn, &mut out);
+            out.writes.clear();
+            let mut answers = Vec::new();
+            for effect in std::mem::take(&mut out.effects) {
+                match effect {
+                    Effect::Read { token, queries } => {
+                        answers.push((token, queries.iter().map(|query| self.disk.read(query)).collect()));
+                    }
+                    Effect::Send { conn, bytes } => {
+                        said.push_str(std::str::from_utf8(&bytes).expect("text"));
+                        self.shard.handle(now, Input::Sent { conn }, &mut Output::default());
+                    }
+                    Effect::Reply { reply, .. } => replied = Some(reply),
+                    Effect::Close { last, .. } => {
+                        said.push_str(std::str::from_utf8(&last).expect("text"));
+                        self.closed += 1;
+                    }
+                    _ => {}
                 }
-                Effect::Reply { reply, .. } => replied = Some(reply),
-                Effect::Close { last, .. } => {
-                    said.push_str(std::str::from_utf8(&last).expect("text"));
-                    self.closed += 1;
-                }
-                _ => {}
+            }
+            if answers.is_empty() {
+                return (said, replied);
+            }
+            for (token, found) in answers {
+                self.shard.handle(now, Input::Found { token, found }, &mut out);
             }
         }
-        (said, replied)
     }
 
     fn say(&mut self, conn: ConnId, text: &str) -> String {
@@ -54,8 +73,9 @@ impl Host {
     fn bind(&mut self, slot: u32) -> String {
         let conn = ConnId { slot, generation: 1 };
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
-        let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        let owner = Owner { local: "romeo".into(), incarnation: Incarnation::UNNUMBERED };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         self.turn(Input::Arrived { conn, moved: Box::new(moved) });
         self.say(conn, HEADER);
         self.say(conn, "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>")

@@ -20,29 +20,25 @@ fn no_seed_loses_doubles_or_disorders() {
     }
 }
 
-/// The first seed below 2,000 that finds a fault put in by hand, and what it says.
-fn found(plant: Plant) -> (u64, String) {
-    let runs = (0..2_000).map(|seed| (seed, workload::run(seed, Some(plant))));
-    let first = runs.into_iter().find_map(|(seed, result)| Some((seed, result.err()?)));
-    let (seed, failure) = first.expect("the planted fault is found");
-    (seed, failure.what)
+/// The first seed below 2,000 that finds a fault put in by hand and says this of it. One fault can show in more than one way.
+fn found(plant: Plant, sign: &str) -> u64 {
+    let says = |seed: u64| workload::run(seed, Some(plant)).err().filter(|failure| failure.what.contains(sign));
+    (0..2_000).find(|seed| says(*seed).is_some()).expect("the planted fault is found")
 }
 
 #[test]
 fn an_acknowledgement_before_the_commit_is_found() {
-    let (seed, what) = found(Plant::AckBeforeCommit);
-    assert!(what.contains("lost"), "seed {seed}: {what}");
+    found(Plant::AckBeforeCommit, "lost");
 }
 
 #[test]
 fn a_lost_batch_between_shards_is_found() {
-    found(Plant::LostBatch);
+    found(Plant::LostBatch, "");
 }
 
 #[test]
 fn a_double_delivery_on_resumption_is_found() {
-    let (seed, what) = found(Plant::DoubleDelivery);
-    assert!(what.contains("twice"), "seed {seed}: {what}");
+    found(Plant::DoubleDelivery, "twice");
 }
 
 #[test]

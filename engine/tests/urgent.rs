@@ -6,9 +6,13 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{BacklogRow, Command, Effect, Input, ListenerKind, Output, Reply};
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+use throng_engine::testing::disk::Disk;
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const NOW: Now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
@@ -16,29 +20,44 @@ const NOW: Now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
 /// A shard whose sends are done when the test says so.
 struct Host {
     shard: Shard,
+    disk: Disk,
     aborted: usize,
 }
 
 impl Host {
     fn new() -> Host {
         let settings = Arc::new(Settings::new("localhost", 1, [0; 32], 0));
-        Host { shard: Shard::new(ShardId(0), settings, Arc::new(Counters::default()), [0; 32]), aborted: 0 }
+        let mut disk = Disk::default();
+        disk.put(Table::Accounts, "romeo@localhost", b"", b"");
+        Host { shard: Shard::new(ShardId(0), settings, Arc::new(Counters::default()), [0; 32]), disk, aborted: 0 }
     }
 
-    /// One turn with this input: the send it made, and the answer.
+    /// One turn with this input, and those in which the store answers: the send it made, and the answer.
     fn turn(&mut self, input: Input<'_>) -> (String, Option<Reply>) {
         let (mut out, mut said, mut replied) = (Output::default(), String::new(), None);
         self.shard.handle(NOW, input, &mut out);
-        self.shard.handle(NOW, Input::EndOfTurn, &mut out);
-        for effect in out.effects {
-            match effect {
-                Effect::Send { bytes, .. } => said.push_str(std::str::from_utf8(&bytes).expect("text")),
-                Effect::Reply { reply, .. } => replied = Some(reply),
-                Effect::Close { abort: true, .. } => self.aborted += 1,
-                _ => {}
+        loop {
+            self.shard.handle(NOW, Input::EndOfTurn, &mut out);
+            out.writes.clear();
+            let mut answers = Vec::new();
+            for effect in out.effects.drain(..) {
+                match effect {
+                    Effect::Read { token, queries } => {
+                        answers.push((token, queries.iter().map(|query| self.disk.read(query)).collect()));
+                    }
+                    Effect::Send { bytes, .. } => said.push_str(std::str::from_utf8(&bytes).expect("text")),
+                    Effect::Reply { reply, .. } => replied = Some(reply),
+                    Effect::Close { abort: true, .. } => self.aborted += 1,
+                    _ => {}
+                }
+            }
+            if answers.is_empty() {
+                return (said, replied);
+            }
+            for (token, found) in answers {
+                self.shard.handle(NOW, Input::Found { token, found }, &mut out);
             }
         }
-        (said, replied)
     }
 
     /// Says this on a connection whose last send is done, and does the answer.
@@ -55,8 +74,9 @@ impl Host {
     fn arrived(&mut self, slot: u32) -> ConnId {
         let conn = ConnId { slot, generation: 1 };
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
-        let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        let owner = Owner { local: "romeo".into(), incarnation: Incarnation::UNNUMBERED };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         self.turn(Input::Arrived { conn, moved: Box::new(moved) });
         self.ask(conn, HEADER);
         conn

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import accounts
 import kinds
 import siege
 import wave
@@ -169,6 +170,15 @@ def settled(status):
     return status["connections"] == 2 and status["sessions"] == 2 and all(counters[name] == 0 for name in empty)
 
 
+def by_accounts(arguments):
+    """Only the siege by accounts."""
+    report = accounts.run(os.environ["THRONG_BIN"], arguments.driver, arguments.quick, arguments.seconds)
+    where = {"command": "tests/abuse/run " + " ".join(sys.argv[1:]), "kernel": platform.release(), "cores": os.cpu_count()}
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(where | report, indent=1) + "\n")
+    return 1 if report["faults"] else 0
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tests/abuse/run", description=__doc__)
     parser.add_argument("--driver", choices=["uring", "epoll"], default="uring")
@@ -176,8 +186,12 @@ def main():
     parser.add_argument("--half-open", type=int, default=50_000, help="connections that say nothing")
     parser.add_argument("--quick", action="store_true", help="under a minute, without measuring memory")
     parser.add_argument("--only", default="", help="kinds with this in their name")
+    parser.add_argument("--accounts", action="store_true", help="only the siege by accounts, ten minutes; with --quick a short one")
+    parser.add_argument("--seconds", type=int, default=0, help="how long the siege by accounts takes")
     parser.add_argument("--json", help="file that the results are written to")
     arguments = parser.parse_args()
+    if arguments.accounts:
+        sys.exit(by_accounts(arguments))
     arguments.connections = arguments.connections or (800 if arguments.quick else 100_000)
     times = Times(arguments.quick)
     names = ["romeo", "juliet", "sluggard", "spammer"]
@@ -204,6 +218,10 @@ def main():
             print(f"-- log kept: {server.log}", file=sys.stderr)
         else:
             server.remove()
+    by_account = None
+    if arguments.quick and not arguments.only:
+        by_account = accounts.run(os.environ["THRONG_BIN"], arguments.driver, True, arguments.seconds)
+        run.faults += by_account["faults"]
     report = {
         "command": "tests/abuse/run " + " ".join(sys.argv[1:]),
         "driver": arguments.driver,
@@ -215,6 +233,7 @@ def main():
         "kinds": run.results,
         "warnings_logged": server.warnings() if kept else {},
         "counters_at_the_end": status.get("counters"),
+        "siege_by_accounts": by_account,
         "faults": run.faults,
     }
     if arguments.json:

@@ -1,15 +1,17 @@
 //! The users of a shard that are online, or whose stored state is at hand.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
 
 use crate::feature::roster::Roster;
-use crate::id::SessionId;
+use crate::id::{ConnId, SessionId};
 use crate::mail::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;
+use crate::store::account::Incarnation;
 use crate::store::mailbox::Mailbox;
 
 /// A stanza that waits until its user's state is loaded.
@@ -32,6 +34,8 @@ pub struct Parked {
 pub enum Waiting {
     /// A stanza.
     Stanza(Parked),
+    /// An authenticated connection that wants a session: whether its account is still there.
+    Claim(ConnId),
     /// A roster step that must not make a roster for an account that is not there.
     Step(RosterStep),
     /// Presence of a contact.
@@ -144,10 +148,8 @@ pub enum Known {
     /// Not looked up.
     #[default]
     Unknown,
-    /// A look-up is under way.
-    Asked,
-    /// There is one.
-    Exists,
+    /// There is this one.
+    Exists(Incarnation),
     /// There is none.
     Missing,
 }
@@ -155,8 +157,13 @@ pub enum Known {
 /// What is at hand of a user while there is something to do; dropped when idle.
 #[derive(Debug, Default)]
 pub struct UserState {
-    /// Whether there is an account.
+    /// Whether there is an account. What is written changes it at once, so that it is newer than any answer of the store that
+    /// differs: it is kept as long as one is waited for.
     pub known: Known,
+    /// Whether account and mailbox are being read for what is parked.
+    pub asked: bool,
+    /// Other reads of the account's record under way.
+    pub looks: u32,
     /// The mailbox, if its figures are known.
     pub mailbox: Option<Mailbox>,
     /// The roster, if it is at hand.
@@ -185,7 +192,8 @@ impl UserState {
 
     /// Whether nothing is lost when it is dropped.
     pub fn is_settled(&self) -> bool {
-        self.known != Known::Asked
+        !self.asked
+            && self.looks == 0
             && !self.roster_asked
             && !self.replay_asked
             && self.parked.is_empty()
@@ -208,30 +216,34 @@ pub struct User {
 }
 
 /// The users.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Users {
     slots: Slots<User>,
     free: Vec<u32>,
     index: HashTable<u32>,
+    /// What has taken in the key, and nothing else.
+    keyed: DefaultHasher,
 }
 
-fn hash(local: &str) -> u64 {
-    // The same avalanche as the partitions' hash, over the localpart alone. Names are authenticated or looked up in the
-    // store before they stay here, so chosen collisions cost their maker a row each.
-    let mut h: u64 = 0x9e37_79b9_7f4a_7c15;
-    for chunk in local.as_bytes().chunks(8) {
-        let mut word = [0u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        h ^= h >> 32;
-    }
-    h
+/// The place of a name in the index. Without the key nobody can choose names that share one: each look-up would go through
+/// all of them, and any stranger can have names looked up.
+fn hash(keyed: &DefaultHasher, local: &str) -> u64 {
+    let mut hasher = keyed.clone();
+    hasher.write(local.as_bytes());
+    hasher.finish()
 }
 
 impl Users {
+    /// No users. `key` is secret, and keys the index.
+    pub fn new(key: [u8; 16]) -> Users {
+        let mut keyed = DefaultHasher::new();
+        keyed.write(&key);
+        Users { slots: Slots::default(), free: Vec::new(), index: HashTable::new(), keyed }
+    }
+
     /// The user of this name.
     pub fn find(&self, local: &str) -> Option<u32> {
-        self.index.find(hash(local), |&slot| &*self.slots[slot as usize].local == local).copied()
+        self.index.find(hash(&self.keyed, local), |&slot| &*self.slots[slot as usize].local == local).copied()
     }
 
     /// The user of this name, made if need be.
@@ -247,8 +259,8 @@ impl Users {
             }
             None => self.slots.push(user) as u32,
         };
-        let slots = &self.slots;
-        self.index.insert_unique(hash(local), slot, |&other| hash(&slots[other as usize].local));
+        let (slots, keyed) = (&self.slots, &self.keyed);
+        self.index.insert_unique(hash(keyed, local), slot, |&other| hash(keyed, &slots[other as usize].local));
         slot
     }
 
@@ -275,7 +287,7 @@ impl Users {
         if user.local.is_empty() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled()) {
             return false;
         }
-        if let Ok(entry) = self.index.find_entry(hash(&user.local), |&other| other == slot) {
+        if let Ok(entry) = self.index.find_entry(hash(&self.keyed, &user.local), |&other| other == slot) {
             entry.remove();
         }
         self.slots[slot as usize] = User { local: "".into(), first: NONE, live: false, state: None };
@@ -360,7 +372,7 @@ mod tests {
 
     #[test]
     fn sessions_are_linked_and_unlinked() {
-        let (mut users, mut sessions) = (Users::default(), Sessions::default());
+        let (mut users, mut sessions) = (Users::new([7; 16]), Sessions::default());
         let user = users.find_or_insert("romeo");
         let conn = ConnId { slot: 0, generation: 0 };
         let ids: Vec<_> = ["a", "b", "c"]
@@ -386,5 +398,51 @@ mod tests {
         }
         assert!(users.forget_if_idle(user));
         assert_eq!(users.find("romeo"), None);
+    }
+
+    /// Names that met in one place while the index had no key: 1,000 are made in two seconds, by going back over its steps.
+    #[test]
+    fn names_chosen_to_collide_do_not() {
+        let names = colliding(100);
+        let unkeyed = |name: &str| name.as_bytes().chunks(8).fold(START, |h, word| step(h, word.try_into().unwrap()));
+        assert!(names.iter().all(|name| unkeyed(name) == unkeyed(&names[0])), "they did");
+        let mut looked = Vec::new();
+        for key in [[1; 16], [2; 16]] {
+            let users = Users::new(key);
+            let mut places: Vec<u64> = names.iter().map(|name| hash(&users.keyed, name)).collect();
+            looked.push(places[0]);
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), names.len());
+        }
+        assert_ne!(looked[0], looked[1], "another process has other places");
+    }
+
+    const START: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    fn step(h: u64, word: [u8; 8]) -> u64 {
+        let h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        h ^ (h >> 32)
+    }
+
+    /// Names of 16 bytes that the index without a key had in one place: for each first word, the second that leads there.
+    /// Of 3,000 such pairs one has only bytes of plain text.
+    fn colliding(count: usize) -> Vec<String> {
+        let inverse =
+            (0..6).fold(1u64, |x: u64, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0xff51_afd7_ed55_8ccd))));
+        let target = step(step(START, *b"collides"), *b"collides");
+        let before = (target ^ (target >> 32)).wrapping_mul(inverse);
+        let mut names = Vec::new();
+        for n in 0u64.. {
+            let first = *format!("{n:08}").as_bytes().first_chunk::<8>().unwrap();
+            let second = (before ^ step(START, first)).to_le_bytes();
+            if second.is_ascii() && second.iter().all(|b| b.is_ascii_graphic()) {
+                names.push(String::from_utf8([first, second].concat()).unwrap());
+            }
+            if names.len() == count {
+                return names;
+            }
+        }
+        unreachable!("there are enough")
     }
 }

@@ -7,6 +7,7 @@ use super::sasl;
 use crate::id::{ConnId, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
+use crate::store::account::Incarnation;
 use crate::wire::{Expect, Scanner, StreamScope};
 
 /// No connection, session or user.
@@ -34,9 +35,18 @@ pub enum Stage {
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// The stream is restarted after authentication (RFC 6120 6.4.6).
-    ExpectRestart(Box<str>),
+    ExpectRestart(Owner),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
-    ExpectBind(Box<str>),
+    ExpectBind(Owner),
+}
+
+/// Whose an authenticated connection is: proven, and of no use once that account is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user's localpart.
+    pub local: Box<str>,
+    /// Which account of that name.
+    pub incarnation: Incarnation,
 }
 
 impl Stage {
@@ -127,6 +137,8 @@ pub struct Opening {
     pub attempts: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
     pub blocked: bool,
+    /// What came last is to be looked at once more, when it is not blocked any longer.
+    pub again: bool,
     /// What comes next. Changed by [`Conns::set_stage`], which counts.
     stage: Stage,
 }
@@ -144,6 +156,7 @@ impl Opening {
             attempt: None,
             attempts: 0,
             blocked: false,
+            again: false,
             stage,
         }
     }

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
+use super::conn::Owner;
 use super::facts::ListenerKind;
 
 /// State of a connection between the two shards: authenticated, its stream not yet restarted (RFC 6120 6.4.6).
 #[derive(Debug)]
 pub struct Moved {
-    /// The user's localpart, proven.
-    pub local: Box<str>,
+    /// Whose it is, proven.
+    pub owner: Owner,
     /// What its listener said.
     pub listener: ListenerKind,
     /// The other end.

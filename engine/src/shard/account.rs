@@ -1,23 +1,61 @@
-//! Accounts at their home: questions of the shards that hold connections, registration, removal.
+//! Accounts at their home: questions of the shards that hold connections, registration, changes, removal.
+//!
+//! Whoever decides by an account's record reads it first, and much may have been written by the time the answer is there.
+//! What is known of the account in memory is newer then, and is kept as long as an answer is waited for; see
+//! [`Shard::look`]. So who has authenticated against an account gets nothing of the next one of its name: not a session,
+//! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
-use crate::io::StorageState;
+use crate::id::ConnId;
+use crate::io::{Effect, Happened, Job, Reply, StorageState};
+use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::mail::{Answer, ConnRef, Letter, Question};
-use crate::router::users::{Known, RosterStep};
+use crate::router::users::{Known, RosterStep, Waiting};
+use crate::session::conn::{NONE, Owner};
 use crate::shard::ended::Ended;
+use crate::shard::iq::Asker;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
-use crate::store::{Found, Table};
-use crate::wire::error::StreamCondition;
+use crate::store::account::{Credentials, Incarnation};
+use crate::store::{Found, Query, Table};
+use crate::wire::error::{StanzaCondition, StreamCondition};
+use crate::wire::limit::Limit;
+use rand_core::RngCore;
 
-/// Why an account's row is read for a connection.
+/// An account's record is read, and why.
 #[derive(Debug)]
 pub(crate) struct AccountRead {
-    conn: ConnRef,
     local: Box<str>,
-    /// The password that was shown before is asked for, too.
-    plain: bool,
-    /// The row of a new account, if it is to be made.
-    register: Option<Box<[u8]>>,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// A login; the password that was shown before is asked for, too, if it is `plain`.
+    LogIn { conn: ConnRef, plain: bool },
+    /// An account is to be made.
+    Register { conn: ConnRef, credentials: Box<Credentials> },
+    /// A session wants another password: whose it changes is settled before its keys are derived.
+    ChangePassword { asker: Asker, job: Job },
+    /// The keys are there.
+    NewPassword { change: PasswordChange, credentials: Box<Credentials> },
+}
+
+/// A change of password waits for its keys.
+#[derive(Debug)]
+pub(crate) struct PasswordChange {
+    asker: Asker,
+    local: Box<str>,
+    /// The account that the password is for.
+    incarnation: Incarnation,
+}
+
+/// Who waits for the end of a removal.
+#[derive(Debug)]
+pub(crate) enum Remover {
+    /// A session of the account.
+    Session(Asker),
+    /// The operator, by the command's token.
+    Operator(u64),
 }
 
 impl Shard {
@@ -44,89 +82,215 @@ impl Shard {
                     self.note_held(refused, &local, peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                let bare = self.bare(&local);
-                let read = AccountRead { conn, local, plain, register: None };
-                self.read(Pending::Account(read), vec![get(Table::Accounts, &bare)]);
+                self.read_account(local, Why::LogIn { conn, plain });
             }
             Question::Register { credentials } => {
                 if self.storage == StorageState::Full {
                     return self.reply_to(conn, Answer::StoreFull);
                 }
-                if !self.registering.insert(local.clone()) {
-                    return self.reply_to(conn, Answer::Taken);
-                }
-                let bare = self.bare(&local);
-                let read = AccountRead { conn, local, plain: false, register: Some(credentials) };
-                self.read(Pending::Account(read), vec![get(Table::Accounts, &bare)]);
+                self.read_account(local, Why::Register { conn, credentials });
             }
         }
     }
 
-    pub(super) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
-        let row = one_value(found);
-        let answer = match (read.register, row) {
-            (None, row) => {
-                let seen = if read.plain { self.plain_cache.seen(&read.local) } else { None };
-                Answer::Credentials { local: read.local, row, seen: seen.map(Box::new) }
-            }
-            (Some(_), Some(_)) => {
-                self.registering.remove(&read.local);
-                Answer::Taken
-            }
-            (Some(credentials), None) => {
-                self.registering.remove(&read.local);
-                self.write_account(&read.local, &credentials);
-                Answer::Registered
-            }
+    fn read_account(&mut self, local: Box<str>, why: Why) {
+        self.look(Pending::Account(AccountRead { local: local.clone(), why }), &local, None);
+    }
+
+    /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
+    /// [`Shard::seen`] must hear the answer.
+    pub(super) fn look(&mut self, pending: Pending, local: &str, more: Option<Query>) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        self.users.state(user, now_s).looks += 1;
+        let record = get(Table::Accounts, &self.bare(local));
+        self.read(pending, [record].into_iter().chain(more).collect());
+    }
+
+    /// Which account there is, by a record that was read and what has been written since; and the record, if it is that
+    /// account's.
+    pub(super) fn seen(&mut self, local: &str, record: Option<Box<[u8]>>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        let state = self.users.state(user, now_s);
+        state.looks = state.looks.saturating_sub(1);
+        let read = record.as_deref().map(Incarnation::of_record);
+        let there = match state.known {
+            Known::Exists(incarnation) => Some(incarnation),
+            Known::Missing => None,
+            Known::Unknown => read,
         };
-        self.reply_to(read.conn, answer);
+        state.known = there.map_or(Known::Missing, Known::Exists);
+        (there, record.filter(|_| read == there))
+    }
+
+    /// Nothing is kept of names that nobody has: who guesses names fills no memory.
+    fn forget_no_one(&mut self, local: &str) {
+        let Some(user) = self.users.find(local) else { return };
+        let entry = self.users.get_mut(user);
+        let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled());
+        if missing && entry.first == NONE {
+            entry.state = None;
+            self.users.forget_if_idle(user);
+        }
+    }
+
+    pub(super) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
+        let AccountRead { local, why } = read;
+        let (there, row) = self.seen(&local, one_value(found));
+        match why {
+            Why::LogIn { conn, plain } => {
+                let seen = if plain { self.plain_cache.seen(&local) } else { None };
+                let local = local.clone();
+                self.reply_to(conn, Answer::Credentials { local, row, seen: seen.map(Box::new) });
+            }
+            Why::Register { conn, .. } if there.is_some() => self.reply_to(conn, Answer::Taken),
+            Why::Register { conn, credentials } => {
+                self.write_account(&local, *credentials, None);
+                self.reply_to(conn, Answer::Registered);
+            }
+            Why::ChangePassword { asker, job } => match there {
+                // A session that is there has the account that is there.
+                Some(incarnation) if self.asks_still(&asker) => {
+                    if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
+                        return self.answer(asker, Err(Limit::Passwords.into()));
+                    }
+                    let change = PasswordChange { asker, local: local.clone(), incarnation };
+                    self.job(Pending::SessionKeys(change), job);
+                }
+                _ => self.answer(asker, Err(StanzaCondition::ItemNotFound.into())),
+            },
+            Why::NewPassword { change, credentials } => match there {
+                Some(incarnation) if incarnation == change.incarnation => {
+                    self.note_change(Happened::PasswordChanged, &local, &change.asker);
+                    self.write_account(&local, *credentials, there);
+                    self.answer(change.asker, Ok(b""));
+                }
+                _ => self.answer(change.asker, Err(StanzaCondition::ItemNotFound.into())),
+            },
+        }
+        self.forget_no_one(&local);
     }
 
     fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
         self.mail_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
     }
 
-    /// Writes an account's row: it is there from now on, and a remembered password is not its any more.
-    pub(super) fn write_account(&mut self, local: &str, credentials: &[u8]) {
-        let bare = self.bare(local);
-        self.writes.put(Table::Accounts, bare.as_bytes(), &[], &[credentials]);
+    /// A session wants another password, whose keys this job derives.
+    pub(super) fn change_password(&mut self, asker: Asker, local: &str, job: Job) {
+        self.read_account(local.into(), Why::ChangePassword { asker, job });
+    }
+
+    /// The keys of a session's new password are there.
+    pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<Box<Credentials>>) {
+        let Some(credentials) = keys else {
+            return self.answer(change.asker, Err(Limit::Credentials.into()));
+        };
+        if self.storage == StorageState::Full {
+            return self.answer(change.asker, Err(Limit::Disk.into()));
+        }
+        self.read_account(change.local.clone(), Why::NewPassword { change, credentials });
+    }
+
+    /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more.
+    pub(super) fn write_account(&mut self, local: &str, keys: Credentials, there: Option<Incarnation>) {
+        let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
+        let (bare, mut record) = (self.bare(local), Vec::new());
+        keys.of(incarnation).encode(&mut record);
+        self.writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
         self.plain_cache.forget(local);
         let user = self.users.find(local);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
-            state.known = Known::Exists;
+            state.known = Known::Exists(incarnation);
         }
     }
 
-    /// Removes an account: contacts are told, sessions end, and all rows of the user go.
-    pub(super) fn delete_account(&mut self, local: &str) {
-        let user = self.users.find_or_insert(local);
-        self.roster_step(user, RosterStep::Leave);
+    // Sessions of authenticated connections.
+
+    /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
+    /// blocked, and what it has said is looked at again when it is: that is `None`.
+    pub(super) fn is_there(&mut self, conn: ConnId, owner: &Owner) -> Option<bool> {
+        let state = self.users.find(&owner.local).and_then(|user| self.users.get(user).state.as_ref());
+        match state.map_or(Known::Unknown, |state| state.known) {
+            Known::Exists(incarnation) => Some(incarnation == owner.incarnation),
+            Known::Missing => Some(false),
+            Known::Unknown => {
+                self.block(conn);
+                if !self.wait_for_account(&owner.local, Waiting::Claim(conn)) {
+                    let text = Some("too much waits for the account, try again");
+                    self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
+                } else if let Some(opening) = self.opening(conn) {
+                    opening.again = true;
+                }
+                None
+            }
+        }
+    }
+
+    /// Ends a stream whose account is gone.
+    pub(super) fn fail_removed(&mut self, conn: ConnId) {
+        let (condition, text) = (StreamCondition::NotAuthorized, Some("the account was removed"));
+        self.fail_stream_with(conn, Ended::Operator, condition, text, None);
+    }
+
+    /// Ends the sessions of a user whose account is gone.
+    pub(super) fn end_removed(&mut self, user: u32) {
+        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
+        for id in sessions {
+            match self.sessions.get(id).and_then(|s| s.conn) {
+                Some(conn) => self.fail_removed(conn),
+                None => self.end_session(id, Vec::new()),
+            }
+        }
+    }
+
+    // Removal.
+
+    /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
+    /// answered with the last one, whose writes the answer waits for: what was answered is not undone by a crash.
+    pub(super) fn delete_account(&mut self, local: &str, remover: Remover) {
+        let removers = self.removing.entry(local.into()).or_default();
+        if removers.len() >= PARKED_STANZAS_MAX {
+            return match remover {
+                Remover::Session(asker) => self.answer(asker, Err(Limit::Waiting.into())),
+                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Busy }),
+            };
+        }
+        removers.push(remover);
+        if removers.len() == 1 {
+            let user = self.users.find_or_insert(local);
+            self.roster_step(user, RosterStep::Leave);
+        }
     }
 
     /// The last step of a removal.
     pub(super) fn erase_account(&mut self, user: u32) {
-        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
-        for id in sessions {
-            match self.sessions.get(id).and_then(|s| s.conn) {
-                Some(conn) => {
-                    let (condition, text) = (StreamCondition::NotAuthorized, Some("the account was removed"));
-                    self.fail_stream_with(conn, Ended::Operator, condition, text, None);
+        let local = self.users.get(user).local.clone();
+        for remover in self.removing.remove(&local).unwrap_or_default() {
+            match remover {
+                Remover::Session(asker) => {
+                    self.note_change(Happened::Removed, &local, &asker);
+                    self.answer(asker, Ok(b""));
                 }
-                None => self.end_session(id, Vec::new()),
+                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Done(1) }),
             }
         }
+        self.end_removed(user);
         let bare = self.bare_of_user(user);
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
             self.writes.delete_partition(table, bare.as_bytes());
         }
-        let local = self.users.get(user).local.clone();
         self.plain_cache.forget(&local);
         self.logins.removed(&local);
+        // Messages that are being read for the sessions that have ended are not for those of the next account.
+        self.pending.retain(|_, pending| match pending {
+            Pending::ReplayPage(of) | Pending::ReplayReturned(of, _) => *of != local,
+            _ => true,
+        });
         let now_s = self.now.mono_s();
         self.users.get_mut(user).live = false;
         let state = self.users.state(user, now_s);
         state.known = Known::Missing;
         state.mailbox = None;
         state.roster = None;
+        state.replay_outdated = state.replay_asked;
     }
 }

@@ -9,8 +9,8 @@ use crate::io::Effect;
 use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::outbound::Unsent;
-use crate::router::users::{Known, RosterStep};
-use crate::session::conn::{Conn, ConnState, Opening};
+use crate::router::users::RosterStep;
+use crate::session::conn::{Conn, ConnState, Opening, Owner};
 use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
@@ -55,20 +55,28 @@ impl Shard {
     }
 
     /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
-    pub(super) fn expect_bind(&mut self, conn: ConnId, local: Box<str>, element: &Element<'_>) {
+    /// The account has to be there as it was when the client authenticated: it may have been removed since, and another made.
+    pub(super) fn expect_bind(&mut self, conn: ConnId, owner: &Owner, element: &Element<'_>) {
+        let claims = element.is("iq", ns::CLIENT) || element.is("resume", ns::SM);
+        match claims.then(|| self.is_there(conn, owner)) {
+            Some(Some(true)) | None => {}
+            Some(Some(false)) => return self.fail_removed(conn),
+            Some(None) => return,
+        }
+        let local = &*owner.local;
         if element.is("iq", ns::CLIENT) {
             let request = element.child("bind", ns::BIND).filter(|_| element.kind().as_deref() == Some("set"));
             return match request {
                 Some(bind) => {
                     let wanted = bind_resource(bind.cursor());
-                    self.bind(conn, &local, element, wanted);
+                    self.bind(conn, local, element, wanted);
                 }
                 // RFC 6120 7.1: nothing else is allowed before a resource is bound.
                 None => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
             };
         }
         if element.is("resume", ns::SM) {
-            return self.resume(conn, &local, element);
+            return self.resume(conn, local, element);
         }
         if element.is("enable", ns::SM) {
             return self.send_bytes(conn, SM_UNEXPECTED);
@@ -105,9 +113,6 @@ impl Shard {
         take_over(&mut session, opening, now_s);
         let id = self.sessions.insert(session);
         self.users.link(&mut self.sessions, id);
-        if let Some(state) = self.users.get_mut(user).state.as_mut() {
-            state.known = Known::Exists;
-        }
         self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
         if self.watch.is_some() {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::settings::Settings;
+use crate::shard::account::Remover;
 use crate::shard::ended::Ended;
-use crate::shard::mail::{get, one_value};
+use crate::shard::mail::one_value;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::stream::Ending;
 use crate::shard::{Pending, Shard};
-use crate::store::{Found, Table};
+use crate::store::Found;
+use crate::store::account::Credentials;
 use crate::wire::error::StreamCondition;
 use crate::wire::text::Writer;
 
@@ -27,7 +29,7 @@ pub(crate) struct AccountCommand {
 
 #[derive(Debug)]
 enum AccountChange {
-    Put { credentials: Box<[u8]>, mode: PutMode },
+    Put { credentials: Box<Credentials>, mode: PutMode },
     Delete,
 }
 
@@ -165,23 +167,22 @@ impl Shard {
     }
 
     fn look_at_account(&mut self, token: u64, local: Box<str>, what: AccountChange) {
-        let bare = self.bare(&local);
-        let command = AccountCommand { token, local, what };
-        self.read(Pending::CommandAccount(command), vec![get(Table::Accounts, &bare)]);
+        let command = AccountCommand { token, local: local.clone(), what };
+        self.look(Pending::CommandAccount(command), &local, None);
     }
 
     pub(super) fn command_account_found(&mut self, command: AccountCommand, found: Vec<Found>) {
-        let exists = one_value(found).is_some();
+        let (there, _) = self.seen(&command.local, one_value(found));
+        let exists = there.is_some();
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
             AccountChange::Put { credentials, .. } => {
-                self.write_account(&command.local, &credentials);
+                self.write_account(&command.local, *credentials, there);
                 Reply::Done(u32::from(!exists))
             }
             AccountChange::Delete => {
-                self.delete_account(&command.local);
-                Reply::Done(1)
+                return self.delete_account(&command.local, Remover::Operator(command.token));
             }
         };
         self.effects.push(Effect::Reply { token: command.token, reply });

@@ -2,7 +2,6 @@
 
 use crate::io::{Effect, Reply, StorageState};
 use crate::session::conn::NONE;
-use crate::shard::mail::get;
 use crate::shard::{Pending, Shard};
 use crate::store::archive::{MailboxRow, id_of};
 use crate::store::{Found, Query, Table};
@@ -27,12 +26,17 @@ impl Shard {
             rows_max: u32::MAX,
             bytes_max: u32::MAX,
         };
-        self.read(Pending::Flush(Flush { token, local }), vec![get(Table::Accounts, &bare), rows]);
+        self.look(Pending::Flush(Flush { token, local: local.clone() }), &local, Some(rows));
     }
 
-    pub(super) fn flush_found(&mut self, flush: Flush, found: Vec<Found>) {
+    pub(super) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
+        let record = match found.first_mut() {
+            Some(Found::Value(record)) => record.take(),
+            _ => None,
+        };
+        let (_, record) = self.seen(&flush.local, record);
         let reply = match &found[..] {
-            [Found::Value(None), ..] => Reply::NotFound,
+            _ if record.is_none() => Reply::NotFound,
             _ if !self.is_at_rest(&flush.local) => Reply::Busy,
             _ if self.storage == StorageState::Full => Reply::StoreFull,
             [Found::Value(_), Found::Rows { rows, .. }] => {

@@ -4,9 +4,9 @@
 use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
 use crate::id::SessionId;
 use crate::io::{Effect, Happened, Job, Note, StorageState};
-use crate::limits::JOBS_WAITING_SPARE;
 use crate::mail::{Kind, Origin};
 use crate::router::users::RosterStep;
+use crate::shard::account::Remover;
 use crate::shard::mail::Incoming;
 use crate::shard::stanza::{Address, bare_of, local_of, write_error};
 use crate::shard::{Pending, Shard};
@@ -36,13 +36,6 @@ pub(crate) struct Asker {
 pub(crate) struct FeatureRead {
     asker: Asker,
     resume: Resume,
-}
-
-/// A change of password waits for its keys.
-#[derive(Debug)]
-pub(crate) struct PasswordChange {
-    asker: Asker,
-    local: Box<str>,
 }
 
 impl Shard {
@@ -197,49 +190,38 @@ impl Shard {
                 let Some(job) = self.derive_keys(&password) else {
                     return self.answer(asker, Err(Limit::Credentials.into()));
                 };
-                if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
-                    return self.answer(asker, Err(Limit::Passwords.into()));
-                }
-                self.job(Pending::SessionKeys(PasswordChange { asker, local: local.into() }), job);
+                self.change_password(asker, local, job);
             }
-            AccountAction::Remove => {
-                self.note_change(Happened::Removed, local, &asker);
-                self.answer(asker, Ok(b""));
-                self.delete_account(local);
-            }
+            AccountAction::Remove => self.delete_account(local, Remover::Session(asker)),
             // Making an account is for those who have none yet (XEP-0077 3.1).
             AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed.into())),
         }
     }
 
-    /// The keys of a session's new password are there.
-    pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<&[u8]>) {
-        let Some(keys) = keys else {
-            return self.answer(change.asker, Err(Limit::Credentials.into()));
-        };
-        if self.storage == StorageState::Full {
-            return self.answer(change.asker, Err(Limit::Disk.into()));
-        }
-        self.note_change(Happened::PasswordChanged, &change.local, &change.asker);
-        self.write_account(&change.local, keys);
-        self.answer(change.asker, Ok(b""));
+    /// Whether a session that has asked is still there.
+    pub(super) fn asks_still(&self, asker: &Asker) -> bool {
+        asker.session.is_some_and(|(session, _)| self.sessions.get(session).is_some())
     }
 
     /// A user has changed the own account.
-    fn note_change(&mut self, what: Happened, local: &str, asker: &Asker) {
+    pub(super) fn note_change(&mut self, what: Happened, local: &str, asker: &Asker) {
         let conn = asker.session.and_then(|(session, _)| self.sessions.get(session)?.conn);
         let account = self.bare(local).into();
         self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }
 
     pub(super) fn feature_found(&mut self, read: FeatureRead, found: Vec<Found>) {
+        // The session has ended, perhaps because its account was removed: nothing is written for it any more.
+        if read.asker.session.is_some() && !self.asks_still(&read.asker) {
+            return;
+        }
         let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
         let step = feature::resume(read.resume, &found);
         self.do_step(read.asker, &local, step);
     }
 
     /// Sends the answer to whoever asked.
-    fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
+    pub(super) fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
         if let Err(refusal) = answer {
             self.limited(refusal, |_| bare_of(&asker.from).to_owned());
         }

@@ -8,7 +8,7 @@ use crate::io::{Effect, Happened, Job, JobDone, Note};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
-use crate::session::conn::{Attempt, ConnState, Opening, Registering, Stage, StreamExpect};
+use crate::session::conn::{Attempt, ConnState, Opening, Owner, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl::{
     self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Refused, Terms,
@@ -77,9 +77,9 @@ impl Shard {
         if known && version {
             out.extend_from_slice(b"<stream:features>");
             let next = match opening.stage() {
-                Stage::ExpectRestart(local) => {
+                Stage::ExpectRestart(owner) => {
                     out.extend_from_slice(&self.bind_features);
-                    Stage::ExpectBind(local.clone())
+                    Stage::ExpectBind(owner.clone())
                 }
                 _ => {
                     choice_features(&mut out, opening);
@@ -104,9 +104,9 @@ impl Shard {
         let Some(opening) = conn.opening() else { return };
         let namespace = element.namespace();
         match opening.stage() {
-            Stage::ExpectBind(local) => {
-                let local = local.clone();
-                self.expect_bind(id, local, element);
+            Stage::ExpectBind(owner) => {
+                let owner = owner.clone();
+                self.expect_bind(id, &owner, element);
             }
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
@@ -140,7 +140,7 @@ impl Shard {
         self.effects.push(Effect::StartTls { conn: id, last });
     }
 
-    fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
+    pub(super) fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
         self.conns.get(id)?.opening()
     }
 
@@ -295,7 +295,7 @@ impl Shard {
         self.levels.jobs -= usize::from(pending.is_some());
         match (pending, done) {
             (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
-            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys.as_deref()),
+            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys),
             _ => {}
         }
         self.hand_out_jobs();
@@ -414,6 +414,7 @@ impl Shard {
     fn authenticated(&mut self, id: ConnId, proof: &Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
         let local: Box<str> = proof.localpart().into();
+        let owner = Owner { local: local.clone(), incarnation: proof.incarnation() };
         self.send_with(id, |out| sasl::write_success(out, message));
         let home = self.home(&self.bare(&local));
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
@@ -431,14 +432,14 @@ impl Shard {
         conn.header_sent = false;
         conn.scope = Default::default();
         if home == self.id {
-            self.conns.set_stage(id, Stage::ExpectRestart(local));
+            self.conns.set_stage(id, Stage::ExpectRestart(owner));
             return self.unblock(id);
         }
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
         let Some(opening) = conn.opening() else { return };
         let moved = Box::new(Moved {
-            local,
+            owner,
             listener: opening.listener,
             peer: opening.peer,
             secured: opening.secured,
@@ -458,7 +459,7 @@ impl Shard {
     /// A connection has come over: its user's home is here.
     pub(super) fn arrived(&mut self, id: ConnId, moved: Moved) {
         self.counters.arrived.one();
-        let stage = Stage::ExpectRestart(moved.local);
+        let stage = Stage::ExpectRestart(moved.owner);
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
         opening.secured = moved.secured;
         self.conns.insert(id, opening, self.now.mono_s());

@@ -5,6 +5,7 @@ use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard, owned};
+use crate::store::account::Incarnation;
 use crate::store::{Found, Query, Table};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
@@ -78,7 +79,7 @@ impl Shard {
         let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         match (known, slot) {
             (Known::Missing, _) => self.for_no_one(stanza),
-            (Known::Exists, Some(slot)) => self.for_user(slot, stanza),
+            (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
             _ => self.park(local, stanza),
         }
     }
@@ -160,14 +161,12 @@ impl Shard {
     pub(super) fn with_account(&mut self, local: &str, step: RosterStep) {
         let user = self.users.find_or_insert(local);
         let User { first, state, .. } = self.users.get(user);
-        let known = match state.as_ref().map_or(Known::Unknown, |s| s.known) {
-            _ if *first != NONE => Known::Exists,
-            known => known,
-        };
-        match known {
-            Known::Exists => self.roster_step(user, step),
+        let online = *first != NONE;
+        match state.as_ref().map_or(Known::Unknown, |s| s.known) {
+            _ if online => self.roster_step(user, step),
+            Known::Exists(_) => self.roster_step(user, step),
             Known::Missing => self.step_for_no_one(local, step),
-            _ => {
+            Known::Unknown => {
                 self.wait_for_account(local, Waiting::Step(step));
             }
         }
@@ -191,8 +190,8 @@ impl Shard {
         state.parked.push_back(waiting);
         self.levels.parked += 1;
         self.counters.parked_came.one();
-        if state.known != Known::Asked {
-            state.known = Known::Asked;
+        if !state.asked {
+            state.asked = true;
             let bare = self.bare(local);
             let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
             self.read(Pending::Receiver(local.into()), queries.into());
@@ -206,11 +205,17 @@ impl Shard {
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
         let state = self.users.state(user, now_s);
+        state.asked = false;
         // An account that was made or removed since the question was put is known better than the answer knows it.
-        if matches!(state.known, Known::Asked | Known::Unknown) {
-            state.known = if account.is_some() { Known::Exists } else { Known::Missing };
+        if state.known == Known::Unknown {
+            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
         }
-        if state.known == Known::Exists && state.mailbox.is_none() {
+        if state.known == Known::Missing {
+            // A session of an account that is gone has no mailbox: what is sent to it would be looked up for ever.
+            self.end_removed(user);
+        }
+        let state = self.users.state(user, now_s);
+        if state.known != Known::Missing && state.mailbox.is_none() {
             let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
             state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
         }
@@ -218,6 +223,8 @@ impl Shard {
         for waiting in std::mem::take(&mut state.parked) {
             match waiting {
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
+                Waiting::Claim(conn) if self.opening(conn).is_some() => self.unblock(conn),
+                Waiting::Claim(_) => {}
                 Waiting::Step(step) => self.with_account(local, step),
                 Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
             }

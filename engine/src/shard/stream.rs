@@ -158,6 +158,11 @@ impl Shard {
                     if matches!(self.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
                         return (scanner, bytes.len());
                     }
+                    if let Some(opening) = self.opening(id)
+                        && std::mem::take(&mut opening.again)
+                    {
+                        at -= consumed;
+                    }
                     // Many requests fit into one read, and each is answered: not only the end of a turn looks at the bound.
                     if self.backlog(id) == Backlog::TooMuch {
                         self.overflowed(id);

@@ -10,13 +10,43 @@ use super::password::{self, PasswordError};
 use crate::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX};
 
 /// Version of the encoding that is written; the first byte of the record.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version before accounts had an [`Incarnation`]: still read.
+const VERSION_WITHOUT_INCARNATION: u8 = 1;
 
 /// Flag bit: the account is out of use, logins fail with `<account-disabled/>`.
 const DISABLED: u8 = 1;
 
-/// All flag bits that version 1 knows.
+/// All flag bits that are known.
 const KNOWN_FLAGS: u8 = DISABLED;
+
+/// Which of the accounts that have had a name one after the other: drawn when an account is made, kept when its password
+/// changes. Who has authenticated against one account is nobody at the next of that name.
+///
+/// It is a number without order, not a time: clocks step back, and two accounts can be made in one microsecond.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Incarnation(u64);
+
+impl Incarnation {
+    /// That of accounts whose record is older than incarnations: one account a name at the most, for each one made since
+    /// has another.
+    pub const UNNUMBERED: Incarnation = Incarnation(0);
+
+    /// One that no account of the name has had, from fresh entropy: two are the same once in 2^64.
+    pub fn drawn(entropy: u64) -> Incarnation {
+        Incarnation(entropy.max(1))
+    }
+
+    /// That of a record, whether the rest of it can be read or not: who cannot log in is there all the same.
+    pub fn of_record(record: &[u8]) -> Incarnation {
+        let number = record.strip_prefix(&[VERSION]).and_then(|rest| rest.get(INCARNATION_AT..)?.first_chunk());
+        number.map_or(Incarnation::UNNUMBERED, |number| Incarnation(u64::from_be_bytes(*number)))
+    }
+}
+
+/// Bytes between a record's version and its incarnation: flags, iterations, time.
+const INCARNATION_AT: usize = 1 + 4 + 8;
 
 /// The keys of one hash function (RFC 5802 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +76,7 @@ pub struct Credentials {
     sha1: ScramKeys,
     sha256: ScramKeys,
     created_us: u64,
+    incarnation: Incarnation,
     disabled: bool,
 }
 
@@ -126,6 +157,7 @@ impl Credentials {
             sha1: keys(HashKind::Sha1),
             sha256: keys(HashKind::Sha256),
             created_us,
+            incarnation: Incarnation::UNNUMBERED,
             disabled: false,
         })
     }
@@ -142,6 +174,7 @@ impl Credentials {
             sha1: ScramKeys { stored: short("stored 1"), server: short("server 1") },
             sha256: ScramKeys { stored: made_up("stored 256"), server: made_up("server 256") },
             created_us: 0,
+            incarnation: Incarnation::UNNUMBERED,
             disabled: false,
         }
     }
@@ -169,6 +202,23 @@ impl Credentials {
         self.created_us
     }
 
+    /// The same keys, made at another time.
+    #[must_use]
+    pub fn made_at(self, created_us: u64) -> Credentials {
+        Credentials { created_us, ..self }
+    }
+
+    /// Which account of its name they are of; [`Incarnation::UNNUMBERED`] until they are written for one.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// The same keys for this account.
+    #[must_use]
+    pub fn of(self, incarnation: Incarnation) -> Credentials {
+        Credentials { incarnation, ..self }
+    }
+
     /// Whether the account is out of use.
     pub fn is_disabled(&self) -> bool {
         self.disabled
@@ -179,13 +229,15 @@ impl Credentials {
         self.disabled = disabled;
     }
 
-    /// Appends the record: version, flags, iterations (u32), created (u64), salt's length and salt, StoredKey and
-    /// ServerKey for SHA-1, the same for SHA-256; numbers big endian. 135 bytes with a salt of 16.
+    /// Appends the record: version, flags, iterations (u32), created (u64), incarnation (u64; not in version 1), salt's
+    /// length and salt, StoredKey and ServerKey for SHA-1, the same for SHA-256; numbers big endian. 143 bytes with a salt
+    /// of 16.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         out.push(if self.disabled { DISABLED } else { 0 });
         out.extend_from_slice(&self.iterations.to_be_bytes());
         out.extend_from_slice(&self.created_us.to_be_bytes());
+        out.extend_from_slice(&self.incarnation.0.to_be_bytes());
         out.push(self.salt.len() as u8);
         out.extend_from_slice(&self.salt);
         for keys in [&self.sha1, &self.sha256] {
@@ -200,7 +252,7 @@ impl Credentials {
     /// If it is damaged, or of a version or with a flag that this code does not know.
     pub fn decode(record: &[u8]) -> Result<Credentials, DecodeError> {
         let (&version, rest) = record.split_first().ok_or(DecodeError::Malformed)?;
-        if version != VERSION {
+        if !(VERSION_WITHOUT_INCARNATION..=VERSION).contains(&version) {
             return Err(DecodeError::UnknownVersion(version));
         }
         let mut reader = Reader(rest);
@@ -210,6 +262,10 @@ impl Credentials {
         }
         let iterations = u32::from_be_bytes(reader.array()?);
         let created_us = u64::from_be_bytes(reader.array()?);
+        let incarnation = match version {
+            VERSION_WITHOUT_INCARNATION => Incarnation::UNNUMBERED,
+            _ => Incarnation(u64::from_be_bytes(reader.array()?)),
+        };
         let [salt_length] = reader.array()?;
         let salt: Box<[u8]> = reader.take(usize::from(salt_length))?.into();
         let sha1 = reader.keys(HashKind::Sha1)?;
@@ -219,7 +275,7 @@ impl Credentials {
         if !in_bounds || !reader.0.is_empty() {
             return Err(DecodeError::Malformed);
         }
-        Ok(Credentials { iterations, salt, sha1, sha256, created_us, disabled: flags & DISABLED != 0 })
+        Ok(Credentials { iterations, salt, sha1, sha256, created_us, incarnation, disabled: flags & DISABLED != 0 })
     }
 }
 
@@ -255,11 +311,12 @@ mod tests {
     #[test]
     fn a_record_reads_back_as_written() {
         for disabled in [false, true] {
-            let mut credentials = sample();
+            let mut credentials = sample().of(Incarnation::drawn(7));
             credentials.set_disabled(disabled);
             let mut record = Vec::new();
             credentials.encode(&mut record);
-            assert_eq!(record.len(), 135);
+            assert_eq!(record.len(), 143);
+            assert_eq!(Incarnation::of_record(&record), Incarnation(7));
             assert_eq!(Credentials::decode(&record), Ok(credentials));
             for end in 0..record.len() {
                 assert_eq!(Credentials::decode(&record[..end]), Err(DecodeError::Malformed), "cut at {end}");
@@ -271,7 +328,7 @@ mod tests {
 
     /// The stored form is fixed: accounts written once must read for ever.
     #[test]
-    fn version_1_stays_as_it_is() {
+    fn old_versions_stay_as_they_are() {
         let mut record = vec![1, 0, 0, 0, 0x27, 0x10, 0, 0, 0, 0, 0, 0, 0, 9, 2, 0xaa, 0xbb];
         record.extend((1..=104).collect::<Vec<u8>>());
         let credentials = Credentials::decode(&record).unwrap();
@@ -279,13 +336,17 @@ mod tests {
         assert_eq!(credentials.salt(), [0xaa, 0xbb]);
         assert_eq!(credentials.keys(HashKind::Sha1).server.as_bytes(), (21..=40).collect::<Vec<u8>>());
         assert_eq!(credentials.keys(HashKind::Sha256).stored.as_bytes(), (41..=72).collect::<Vec<u8>>());
+        assert_eq!(credentials.incarnation(), Incarnation::UNNUMBERED);
+        assert_eq!(Incarnation::of_record(&record), Incarnation::UNNUMBERED);
         let mut again = Vec::new();
-        credentials.encode(&mut again);
-        assert_eq!(again, record);
+        credentials.of(Incarnation(0x1122)).encode(&mut again);
+        let incarnation = [0, 0, 0, 0, 0, 0, 0x11, 0x22];
+        assert_eq!(again, [&[2], &record[1..14], &incarnation, &record[14..]].concat());
+        assert_eq!(Credentials::decode(&again).unwrap().incarnation(), Incarnation(0x1122));
         record[1] = 0x82;
         assert_eq!(Credentials::decode(&record), Err(DecodeError::UnknownFlags(0x82)));
-        record[0] = 2;
-        assert_eq!(Credentials::decode(&record), Err(DecodeError::UnknownVersion(2)));
+        record[0] = 3;
+        assert_eq!(Credentials::decode(&record), Err(DecodeError::UnknownVersion(3)));
     }
 
     #[test]
@@ -319,12 +380,13 @@ mod tests {
         fn no_record_panics(record in proptest::collection::vec(any::<u8>(), 0..200), valid in any::<bool>()) {
             let mut record = record;
             if valid && record.len() > 1 {
-                (record[0], record[1]) = (1, 0);
+                (record[0], record[1]) = (2, 0);
             }
+            let _ = Incarnation::of_record(&record);
             if let Ok(credentials) = Credentials::decode(&record) {
                 let mut again = Vec::new();
                 credentials.encode(&mut again);
-                prop_assert_eq!(again, record);
+                prop_assert_eq!(Credentials::decode(&again), Ok(credentials));
             }
         }
     }

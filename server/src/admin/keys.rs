@@ -34,16 +34,10 @@ impl ScramKeys {
         derived.map(ScramKeys).map_err(|error| error.to_string())
     }
 
-    /// The record to store, stamped with its making in microseconds since the Unix epoch.
-    pub fn record(&self, created_us: u64) -> Vec<u8> {
-        let mut record = Vec::new();
-        encode_record(&self.parts(), created_us, &mut record);
-        record
-    }
-
-    /// The engine's form, stamped as by [`ScramKeys::record`].
+    /// The engine's form, stamped with its making in microseconds since the Unix epoch. Which account of its name they are of
+    /// is for whoever stores them to say.
     pub fn credentials(&self, created_us: u64) -> Credentials {
-        Credentials::decode(&self.record(created_us)).expect("it was a record before its stamp")
+        self.0.clone().made_at(created_us)
     }
 
     /// Whether a CSV field is keys and not a password.
@@ -79,7 +73,7 @@ impl ScramKeys {
             return Err("both mechanisms need the same salt and iterations");
         }
         let mut record = Vec::new();
-        encode_record(&[sha256, sha1], 0, &mut record);
+        encode_record(&[sha256, sha1], &mut record);
         Credentials::decode(&record).map(ScramKeys).map_err(|_| "the keys cannot be stored")
     }
 
@@ -102,11 +96,11 @@ impl ScramKeys {
     }
 }
 
-/// The engine's record of keys: SHA-1 stands before SHA-256 there.
-fn encode_record([sha256, sha1]: &[Key; 2], created_us: u64, out: &mut Vec<u8>) {
+/// The engine's record of keys, in its first version: SHA-1 stands before SHA-256 there.
+fn encode_record([sha256, sha1]: &[Key; 2], out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 0]);
     out.extend_from_slice(&sha256.iterations.to_be_bytes());
-    out.extend_from_slice(&created_us.to_be_bytes());
+    out.extend_from_slice(&[0; 8]);
     out.push(u8::try_from(sha256.salt.len()).expect("at most 64 bytes"));
     for bytes in [&sha256.salt, &sha1.stored, &sha1.server, &sha256.stored, &sha256.server] {
         out.extend_from_slice(bytes);
@@ -182,13 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_the_engines_own_with_the_stamp() {
+    fn the_keys_are_the_engines_own_with_the_stamp() {
         let salt = *pencil().0.salt().first_chunk::<16>().expect("16 bytes");
         let engine = Credentials::derive("pencil", 4096, &salt, 77).expect("good");
         assert_eq!(pencil().credentials(77), engine);
-        let mut record = Vec::new();
-        engine.encode(&mut record);
-        assert_eq!(pencil().record(77), record);
+        assert_eq!(ScramKeys::parse(&pencil().reveal()).map(|keys| keys.credentials(77)), Ok(engine));
     }
 
     #[test]

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::feature::roster::Roster;
+use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Batch, Found, Query, Table, roster};
 use throng_engine::wire::jid;
 
 use super::Rows;
 use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
 use crate::disk::{DiskError, Store};
+use crate::entropy::Entropy;
 
 /// The accounts of a store that no server uses.
 pub(super) struct AtRest {
@@ -39,10 +41,10 @@ pub(super) fn prepare(user: &str) -> Result<String, String> {
     jid::normalise_local(user).map(std::borrow::Cow::into_owned).map_err(|error| error.to_string())
 }
 
-/// The row of an account with these keys.
-pub(super) fn row(keys: &ScramKeys) -> Vec<u8> {
+/// These keys, made now.
+pub(super) fn credentials(keys: &ScramKeys) -> Credentials {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    keys.record(now.as_micros() as u64)
+    keys.credentials(now.as_micros() as u64)
 }
 
 /// Up to `limit` accounts after one, from the store.
@@ -72,7 +74,8 @@ impl Accounts for AtRest {
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
         let engine = self.store.engine();
         let (mut writes, mut results) = (Batch::new(), Vec::with_capacity(batch.len()));
-        let mut written = std::collections::BTreeSet::new();
+        let mut written = std::collections::BTreeMap::new();
+        let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
         for account in batch {
             let local = match prepare(&account.user) {
                 Ok(local) => local,
@@ -82,11 +85,18 @@ impl Accounts for AtRest {
                 }
             };
             let bare = format!("{local}@{}", self.domain);
-            let exists = written.contains(&bare) || exists(&*engine, &bare)?;
-            let result = decide(exists, existing);
+            let there = match written.get(&bare) {
+                Some(incarnation) => Some(*incarnation),
+                None => incarnation(&*engine, &bare)?,
+            };
+            let result = decide(there.is_some(), existing);
             if matches!(result, Put::Added | Put::Updated) {
-                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&row(&account.keys)]);
-                written.insert(bare);
+                let fresh = entropy.fresh().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+                let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
+                let mut record = Vec::new();
+                credentials(&account.keys).of(incarnation).encode(&mut record);
+                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
+                written.insert(bare, incarnation);
             }
             results.push(result);
         }
@@ -100,7 +110,7 @@ impl Accounts for AtRest {
         let engine = self.store.engine();
         let local = prepare(user).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
         let bare = format!("{local}@{}", self.domain);
-        if !exists(&*engine, &bare)? {
+        if incarnation(&*engine, &bare)?.is_none() {
             return Err(Fault::new(FaultKind::NotFound, format!("there is no user {local}")));
         }
         let mut writes = leave_contacts(&*engine, &bare)?;
@@ -148,10 +158,11 @@ fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
     Ok(writes)
 }
 
-fn exists(engine: &Rows, bare: &str) -> Result<bool, Fault> {
+/// Which account of this name there is, if there is one.
+fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> {
     let query = Query::Get { table: Table::Accounts, partition: bare.as_bytes().into(), sort: Box::default() };
     match engine.read(&query).map_err(|error| fault(&error))? {
-        Found::Value(value) => Ok(value.is_some()),
-        Found::Rows { .. } => Ok(false),
+        Found::Value(record) => Ok(record.as_deref().map(Incarnation::of_record)),
+        Found::Rows { .. } => Ok(None),
     }
 }

@@ -252,7 +252,7 @@ impl Accounts for Running {
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
         let mut waits = Vec::with_capacity(batch.len());
         for account in batch {
-            let row = accounts::row(&account.keys);
+            let credentials = Box::new(accounts::credentials(&account.keys));
             let local = match accounts::prepare(&account.user) {
                 Ok(local) => local,
                 Err(why) => {
@@ -266,7 +266,7 @@ impl Accounts for Running {
                 Existing::Require => PutMode::Change,
             };
             let shard = self.home(&local);
-            let command = Command::PutAccount { local: local.into(), credentials: row.into(), mode };
+            let command = Command::PutAccount { local: local.into(), credentials, mode };
             waits.push(Ok(self.put_patiently(shard, &command, None)?));
         }
         waits

@@ -202,7 +202,7 @@ impl World {
         let keys = ScramKeys::derive(&Secret::new("secret"), 4096, &[3; 16]).unwrap();
         let (reply, replied) = sync_channel(1);
         let local = self.user.as_str().into();
-        let command = Command::PutAccount { local, credentials: keys.record(0).into(), mode: PutMode::Add };
+        let command = Command::PutAccount { local, credentials: Box::new(keys.credentials(0)), mode: PutMode::Add };
         self.asks[1].try_send(Ask { command, tuning: None, reply }).unwrap();
         self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }

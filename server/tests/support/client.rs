@@ -79,16 +79,22 @@ impl Client {
     }
 
     /// Logs in by PLAIN and binds a resource.
-    pub(crate) fn log_in(mut self, user: &str, password: &str, resource: &str) -> Client {
+    pub(crate) fn log_in(self, user: &str, password: &str, resource: &str) -> Client {
+        let mut client = self.authenticated(user, password);
+        let resource = format!("<resource>{resource}</resource>");
+        let bind =
+            format!("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>{resource}</bind></iq>");
+        client.ask(&bind, "</iq>");
+        client
+    }
+
+    /// Logs in by PLAIN and binds nothing yet.
+    pub(crate) fn authenticated(mut self, user: &str, password: &str) -> Client {
         self.ask(HEADER, "</stream:features>");
         let plain = STANDARD.encode(format!("\0{user}\0{password}"));
         let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
         self.ask(&auth, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'");
         self.ask(HEADER, "</stream:features>");
-        let resource = format!("<resource>{resource}</resource>");
-        let bind =
-            format!("<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'>{resource}</bind></iq>");
-        self.ask(&bind, "</iq>");
         self
     }
 

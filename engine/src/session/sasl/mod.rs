@@ -35,7 +35,7 @@ pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
 pub use throttle::{AccountThrottle, AddressThrottle, Freed, Refused, ThrottleParams};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
-use crate::store::account::Credentials;
+use crate::store::account::{Credentials, Incarnation};
 use crate::store::hash::SecretKey;
 use crate::wire::error::{NS_SASL, SaslCondition, write_sasl_failure};
 use crate::wire::jid;
@@ -55,17 +55,23 @@ pub struct Terms<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authenticated {
     localpart: Box<str>,
+    incarnation: Incarnation,
     mechanism: Mechanism,
 }
 
 impl Authenticated {
-    fn new(localpart: Box<str>, mechanism: Mechanism) -> Authenticated {
-        Authenticated { localpart, mechanism }
+    fn new(localpart: Box<str>, incarnation: Incarnation, mechanism: Mechanism) -> Authenticated {
+        Authenticated { localpart, incarnation, mechanism }
     }
 
     /// The account's name, normalised: the localpart of its bare JID (RFC 6120 6.3.8).
     pub fn localpart(&self) -> &str {
         &self.localpart
+    }
+
+    /// Which account of that name it was when its record was read: there may be another by now, or none.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// How it was shown.

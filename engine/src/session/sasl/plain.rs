@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::{Authenticated, Decoy, Failure, Mechanism, PlainCache, Terms, check_authzid};
-use crate::store::account::{Credentials, ScramKeys};
+use crate::store::account::{Credentials, Incarnation, ScramKeys};
 use crate::store::hash::{HashKind, Tag};
 use crate::store::password;
 use crate::wire::error::SaslCondition;
@@ -73,7 +73,7 @@ impl PlainAttempt {
             Some(credentials) => {
                 let shown = seen.map(|_| cache.tag(&self.localpart, &self.password, &credentials.keys(HASH).stored));
                 if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
-                    return match finish(self.localpart, credentials.is_disabled()) {
+                    return match finish(self.localpart, credentials.incarnation(), credentials.is_disabled()) {
                         Ok(authenticated) => PlainStep::Done(authenticated, shown),
                         Err(failure) => PlainStep::Refused(failure),
                     };
@@ -90,6 +90,7 @@ impl PlainAttempt {
             localpart: self.localpart,
             stored: credentials.keys(HASH).stored,
             exists: found.is_some(),
+            incarnation: credentials.incarnation(),
             disabled: credentials.is_disabled(),
         };
         let job = DeriveKeys {
@@ -152,6 +153,7 @@ pub struct ExpectDerived {
     localpart: Box<str>,
     stored: Tag,
     exists: bool,
+    incarnation: Incarnation,
     disabled: bool,
     /// What the account's home will know the password by.
     seen: Tag,
@@ -171,13 +173,13 @@ impl ExpectDerived {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));
         }
-        finish(self.localpart, self.disabled).map(|authenticated| (authenticated, self.seen))
+        finish(self.localpart, self.incarnation, self.disabled).map(|authenticated| (authenticated, self.seen))
     }
 }
 
-fn finish(localpart: Box<str>, disabled: bool) -> Result<Authenticated, Failure> {
+fn finish(localpart: Box<str>, incarnation: Incarnation, disabled: bool) -> Result<Authenticated, Failure> {
     if disabled {
         return Err(Failure::of(SaslCondition::AccountDisabled));
     }
-    Ok(Authenticated::new(localpart, Mechanism::Plain))
+    Ok(Authenticated::new(localpart, incarnation, Mechanism::Plain))
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use super::mechanism::{BindingType, ChannelBindings, Mechanism};
 use super::{Authenticated, BASE64, Decoy, Failure, Terms, check_authzid, decode, offered};
 use crate::limits::SCRAM_CLIENT_NONCE_BYTES_MAX;
-use crate::store::account::{Credentials, ScramKeys};
+use crate::store::account::{Credentials, Incarnation, ScramKeys};
 use crate::store::hash::{HashKind, Tag};
 use crate::wire::error::SaslCondition;
 use crate::wire::jid;
@@ -175,6 +175,7 @@ impl ExpectAccount {
             hash: self.hash,
             keys: *credentials.keys(self.hash),
             exists: found.is_some(),
+            incarnation: credentials.incarnation(),
             disabled: credentials.is_disabled(),
             signed: format!("{},{server_first},", self.client_first_bare),
             nonce: nonce.into(),
@@ -192,6 +193,7 @@ pub struct ExpectClientFinal {
     hash: HashKind,
     keys: ScramKeys,
     exists: bool,
+    incarnation: Incarnation,
     disabled: bool,
     /// AuthMessage up to and with the comma before the client's final message.
     signed: String,
@@ -245,7 +247,7 @@ impl ExpectClientFinal {
         }
         let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
         let server_final = format!("v={}", BASE64.encode(server.as_bytes()));
-        Ok((Authenticated::new(self.localpart, self.mechanism), server_final))
+        Ok((Authenticated::new(self.localpart, self.incarnation, self.mechanism), server_final))
     }
 }
 
