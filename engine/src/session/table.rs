@@ -40,7 +40,7 @@ pub struct Session {
     pub lang: Option<Box<Box<str>>>,
     /// Stream management.
     pub managed: Option<Box<Managed>>,
-    /// Bare and full JIDs that got directed presence (RFC 6121 4.6).
+    /// Bare and full JIDs that got directed presence (RFC 6121 4.6), sorted.
     pub directed: Option<Box<Vec<Box<str>>>>,
 }
 

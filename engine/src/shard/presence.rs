@@ -150,9 +150,12 @@ impl Shard {
     ) {
         if let Some(state) = self.sessions.get_mut(session) {
             let list = state.directed.get_or_insert_default();
-            list.retain(|other| **other != *to);
-            if !unavailable && list.len() < DIRECTED_MAX {
-                list.push(to.into());
+            match list.binary_search_by(|other| (**other).cmp(to)) {
+                Ok(at) if unavailable => {
+                    list.remove(at);
+                }
+                Err(at) if !unavailable && list.len() < DIRECTED_MAX => list.insert(at, to.into()),
+                _ => {}
             }
             if list.is_empty() {
                 state.directed = None;

@@ -289,10 +289,10 @@ impl Shard {
                 self.show_one(user, resource, from, |session| session.is_available());
             }
             (ProbeAnswer::Unsubscribed(number), resource) => {
-                let told = |to: &str| to == from || to == contact;
+                let told = |all: &[Box<str>], to: &str| all.binary_search_by(|other| (**other).cmp(to)).is_ok();
                 let directed = resource.is_some_and(|resource| {
                     self.show_one(user, resource, from, |session| {
-                        session.directed.as_ref().is_some_and(|all| all.iter().any(|to| told(to)))
+                        session.directed.as_ref().is_some_and(|all| told(all, from) || told(all, contact))
                     })
                 });
                 // Without a number there is no subscription that could be over.
