@@ -47,6 +47,11 @@ pub const JOBS_UNDER_WAY_MAX: usize = 16;
 /// refused with `<resource-constraint/>`.
 pub const JOBS_WAITING_SPARE: usize = 1_024;
 
+/// Requests of a connection that are answered before it has authenticated, and as many again before it has a session:
+/// registration (XEP-0077), and stream management that comes too early (XEP-0198 3). Attempts to authenticate and
+/// refused resources have limits of their own.
+pub const EARLY_REQUESTS_MAX: u8 = 20;
+
 /// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).
 pub const BIND_RETRIES_MAX: u8 = 10;
 

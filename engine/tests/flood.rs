@@ -5,12 +5,15 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::limits::EARLY_REQUESTS_MAX;
+use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 
 const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const ASK: &[u8] = b"<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>";
+const PING: &[u8] = b"<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>";
 const CONN: ConnId = ConnId { slot: 0, generation: 1 };
 
 fn turn(shard: &mut Shard, input: Input<'_>) -> Vec<Effect> {
@@ -43,10 +46,56 @@ fn shard() -> (Shard, usize) {
     (shard, most)
 }
 
+/// A user who has authenticated, before a resource is bound.
+fn authenticated() -> (Shard, usize) {
+    let settings = Settings::new("localhost", 1, [0; 32], 0);
+    let most = settings.outbound_bytes_max;
+    let mut shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
+    let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: true };
+    let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
+    let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+    turn(&mut shard, Input::Arrived { conn: CONN, moved: Box::new(moved) });
+    turn(&mut shard, Input::Received { conn: CONN, bytes: HEADER });
+    turn(&mut shard, Input::Sent { conn: CONN });
+    (shard, most)
+}
+
+fn session() -> (Shard, usize) {
+    let (mut shard, most) = authenticated();
+    let bind = b"<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
+    turn(&mut shard, Input::Received { conn: CONN, bytes: bind });
+    turn(&mut shard, Input::Sent { conn: CONN });
+    (shard, most)
+}
+
+/// RFC 6120 13.12: whoever has no session is answered a bounded number of times, whatever is asked. It went on for as long
+/// as a connection may take to log in.
+#[test]
+fn who_has_no_session_does_not_ask_for_ever() {
+    let resume: &[u8] = b"<resume xmlns='urn:xmpp:sm:3' previd='x' h='0'/>";
+    let enable: &[u8] = b"<enable xmlns='urn:xmpp:sm:3'/>";
+    type Case<'a> = (&'a str, fn() -> (Shard, usize), &'a [u8], &'a [u8]);
+    let cases: [Case<'_>; 5] = [
+        ("a stranger resumes", shard, resume, b"<failed "),
+        ("a stranger enables", shard, enable, b"<failed "),
+        ("a stranger asks for the form", shard, ASK, b"<iq "),
+        ("a user resumes", authenticated, resume, b"<failed "),
+        ("a user enables before binding", authenticated, enable, b"<failed "),
+    ];
+    for (case, begin, request, answer) in cases {
+        let (mut shard, _) = begin();
+        let said = bytes(&turn(&mut shard, Input::Received { conn: CONN, bytes: &request.repeat(200) }));
+        let answers = said.windows(answer.len()).filter(|w| *w == answer).count();
+        assert_eq!(answers, usize::from(EARLY_REQUESTS_MAX), "{case}");
+        let end = b"<stream:error><policy-violation";
+        assert!(said.windows(end.len()).any(|w| w == end), "{case}: {}", String::from_utf8_lossy(&said));
+    }
+}
+
 #[test]
 fn answers_of_one_turn_are_bounded_rfc6120_4_9_3_17() {
-    let (mut shard, most) = shard();
-    let effects = turn(&mut shard, Input::Received { conn: CONN, bytes: &ASK.repeat(20_000) });
+    let (mut shard, most) = session();
+    let effects = turn(&mut shard, Input::Received { conn: CONN, bytes: &PING.repeat(20_000) });
     let said = bytes(&effects);
     assert!(said.len() > most, "the flood is large enough to matter: {}", said.len());
     assert!(said.len() < most + 4_096, "{} bytes for a bound of {most}", said.len());

@@ -135,6 +135,8 @@ pub struct Opening {
     pub attempt: Option<Box<Attempt>>,
     /// Failed authentications so far; once authenticated, refused resources.
     pub attempts: u8,
+    /// Requests answered so far, those of `attempts` not counted.
+    pub requests: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
     pub blocked: bool,
     /// What came last is to be looked at once more, when it is not blocked any longer.
@@ -155,6 +157,7 @@ impl Opening {
             accepted_s,
             attempt: None,
             attempts: 0,
+            requests: 0,
             blocked: false,
             again: false,
             stage,

@@ -76,10 +76,16 @@ impl Shard {
             };
         }
         if element.is("resume", ns::SM) {
-            return self.resume(conn, local, element);
+            if self.early_request(conn) {
+                self.resume(conn, local, element);
+            }
+            return;
         }
         if element.is("enable", ns::SM) {
-            return self.send_bytes(conn, SM_UNEXPECTED);
+            if self.early_request(conn) {
+                self.send_bytes(conn, SM_UNEXPECTED);
+            }
+            return;
         }
         self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first"));
     }

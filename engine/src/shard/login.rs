@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::feature::{self, AccountAction, Step, register};
 use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Happened, Job, JobDone, Note};
-use crate::limits::PREAUTH_BYTES_MAX;
+use crate::limits::{EARLY_REQUESTS_MAX, PREAUTH_BYTES_MAX};
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
 use crate::session::conn::{Attempt, ConnState, Opening, Owner, Registering, Stage, StreamExpect};
@@ -110,17 +110,36 @@ impl Shard {
             }
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
-            Stage::ExpectChoice if element.is("iq", ns::CLIENT) => self.iq_before_login(id, element),
+            Stage::ExpectChoice if element.is("iq", ns::CLIENT) => {
+                if self.early_request(id) {
+                    self.iq_before_login(id, element);
+                }
+            }
             Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == ns::SASL => {
                 self.sasl_goes_on(id, element, behind);
             }
             // XEP-0198 3: not before authentication, and that is no reason to end the stream.
             Stage::ExpectChoice if namespace == ns::SM && matches!(element.name(), "enable" | "resume") => {
-                self.send_bytes(id, SM_UNEXPECTED);
+                if self.early_request(id) {
+                    self.send_bytes(id, SM_UNEXPECTED);
+                }
             }
             // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
             _ => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
+    }
+
+    /// Counts a request before there is a session, which is answered whatever the answer is: so it does not go on for
+    /// ever. Returns whether it may be answered; if not, the stream has ended.
+    pub(super) fn early_request(&mut self, id: ConnId) -> bool {
+        let Some(opening) = self.opening(id) else { return false };
+        opening.requests = opening.requests.saturating_add(1);
+        let may = opening.requests <= EARLY_REQUESTS_MAX;
+        if !may {
+            let text = "too many requests before a resource is bound";
+            self.fail_stream(id, StreamCondition::PolicyViolation, Some(text));
+        }
+        may
     }
 
     /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
@@ -428,6 +447,7 @@ impl Shard {
         let Some(opening) = conn.opening() else { return };
         opening.tls = None;
         opening.attempts = 0;
+        opening.requests = 0;
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;
         conn.scope = Default::default();
