@@ -5,6 +5,10 @@
 /// Longest localpart, domainpart or resourcepart of a JID in bytes (RFC 7622 3.2, 3.3, 3.4).
 pub const JID_PART_BYTES_MAX: usize = 1023;
 
+/// Most characters of a localpart or resourcepart that are allowed between certain neighbours only (RFC 5892 A.1 to A.6):
+/// joiners, the middle dot of Catalan, geresh. Each costs a walk through the whole part.
+pub const JID_CONTEXT_MAX: usize = 8;
+
 /// Longest SASL message in bytes, decoded: PLAIN with every part at its bound (RFC 4616 2), which is also room for any
 /// SCRAM message (RFC 5802 7).
 pub const SASL_MESSAGE_BYTES_MAX: usize =

@@ -14,10 +14,10 @@ use std::net::Ipv6Addr;
 
 use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
 use precis_core::profile::{PrecisFastInvocation, Rules};
-use precis_core::{DerivedPropertyValue, FreeformClass, StringClass};
+use precis_core::{DerivedPropertyValue, FreeformClass, IdentifierClass, StringClass};
 use precis_profiles::{OpaqueString, UsernameCaseMapped};
 
-use crate::limits::JID_PART_BYTES_MAX;
+use crate::limits::{JID_CONTEXT_MAX, JID_PART_BYTES_MAX};
 
 /// Longest normalised address in bytes: three full parts, `@` and `/`.
 pub const JID_BYTES_MAX: usize = 3 * JID_PART_BYTES_MAX + 2;
@@ -413,7 +413,7 @@ fn join(text: &mut String, local: Option<&str>, domain: &str, resource: Option<&
 }
 
 fn local_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
-    let local = enforce(input, Part::Local, |s| UsernameCaseMapped::enforce(s).ok())?;
+    let local = enforce(input, Part::Local, username)?;
     // After the profile, because width mapping turns U+FF20 into `@`.
     if local.bytes().any(is_excluded) { Err(JidError::Forbidden(Part::Local)) } else { Ok(local) }
 }
@@ -422,17 +422,58 @@ fn resource_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
     enforce(input, Part::Resource, opaque_string)
 }
 
+/// The UsernameCaseMapped profile (RFC 8265 3.3).
+fn username(text: &str) -> Option<Cow<'_, str>> {
+    let profile = UsernameCaseMapped::new();
+    let text = profile.width_mapping_rule(text).ok()?;
+    IdentifierClass::default().allows(asked_of_context(&text)?).ok()?;
+    let text = profile.case_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
+    profile.directionality_rule(text).ok().filter(|text| !text.is_empty())
+}
+
+/// What the rules of context (RFC 5892 A) are asked about in place of a text, with the same answer; none if there is too
+/// much to ask. Each character with such a rule has the library go through the whole text, so a text of nothing else would
+/// cost the square of its length.
+///
+/// Where a rule is about the text as a whole, the first such character is asked for all: the others give way to a letter
+/// that no rule is about. Where it is about the neighbours, a part may have a few.
+fn asked_of_context(text: &str) -> Option<Cow<'_, str>> {
+    let has_rule = |c: char| {
+        matches!(c, '\u{b7}' | '\u{375}' | '\u{5f3}' | '\u{5f4}' | '\u{660}'..='\u{669}' | '\u{6f0}'..='\u{6f9}'
+            | '\u{200c}' | '\u{200d}' | '\u{30fb}')
+    };
+    if !text.contains(has_rule) {
+        return Some(Cow::Borrowed(text));
+    }
+    let (mut seen, mut neighbours) = ([false; 3], 0);
+    let ask = |c: char| {
+        let kind = match c {
+            '\u{660}'..='\u{669}' => 0,
+            '\u{6f0}'..='\u{6f9}' => 1,
+            '\u{30fb}' => 2,
+            _ => {
+                neighbours += usize::from(has_rule(c));
+                return c;
+            }
+        };
+        if std::mem::replace(&mut seen[kind], true) { 'a' } else { c }
+    };
+    let asked: String = text.chars().map(ask).collect();
+    (neighbours <= JID_CONTEXT_MAX).then_some(Cow::Owned(asked))
+}
+
 /// The OpaqueString profile (RFC 8265 4.2). The registry that its classes are generated from stands at Unicode 6.3;
 /// letters and pictographs that were assigned since count here as what they are, or nicknames of today are refused.
 fn opaque_string(text: &str) -> Option<Cow<'_, str>> {
-    if !text.chars().any(is_newly_assigned) {
-        return OpaqueString::enforce(text).ok();
+    let mut asked = asked_of_context(text)?;
+    if asked.chars().any(is_newly_assigned) {
+        // Whether the rest is allowed, and in its context, is asked with an older pictograph in the place of each.
+        asked = asked.chars().map(|c| if is_newly_assigned(c) { '\u{2603}' } else { c }).collect();
     }
-    // Whether the rest is allowed, and in its context, is asked with an older pictograph in the place of each.
-    let older: String = text.chars().map(|c| if is_newly_assigned(c) { '\u{2603}' } else { c }).collect();
-    OpaqueString::prepare(older).ok()?;
+    OpaqueString::prepare(asked).ok()?;
     let profile = OpaqueString::new();
-    profile.additional_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()
+    let text = profile.additional_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
+    (!text.is_empty()).then_some(text)
 }
 
 /// A letter, digit or pictograph that Unicode has assigned after version 6.3.

@@ -50,6 +50,29 @@ fn rfc7622_3_5_examples_of_addresses() {
     }
 }
 
+/// RFC 5892 A: characters that are allowed in some context only, however many there are of those whose context is the
+/// whole part. The work for a part of nothing else grew with the square of its length: 3,000 instructions a byte.
+#[test]
+fn rfc5892_a_context_is_asked_for_once() {
+    let resource = |text: &str| normalise_resource(text).map(|text| text.into_owned());
+    let forbidden = Err(JidError::Forbidden(Part::Resource));
+    let (digits, extended) = ("\u{661}".repeat(500), "\u{6f1}".repeat(500));
+    assert_eq!(resource(&digits), Ok(digits.clone()));
+    assert_eq!(resource(&extended), Ok(extended.clone()));
+    assert_eq!(resource(&format!("{}\u{6f1}", &digits[..100])), forbidden, "A.8");
+    assert_eq!(resource(&format!("{}\u{661}", &extended[..100])), forbidden, "A.9");
+    let dots = "\u{30fb}".repeat(300);
+    assert_eq!(resource(&format!("{dots}\u{30a2}")), Ok(format!("{dots}\u{30a2}")), "A.7");
+    assert_eq!(resource(&dots), forbidden, "A.7");
+    let ela = "l\u{b7}".repeat(crate::limits::JID_CONTEXT_MAX);
+    assert_eq!(resource(&format!("{ela}l")), Ok(format!("{ela}l")), "A.3");
+    assert_eq!(resource(&ela), forbidden, "A.3: the last one stands at the end");
+    assert_eq!(resource(&format!("{ela}l\u{b7}l")), forbidden, "more than a part may have");
+    let both = format!("{ela}l{}", &digits[..900]);
+    assert_eq!(resource(&both), Ok(both.clone()));
+    assert_eq!(normalise_local(&format!("{ela}l")).as_deref(), Ok(&*format!("{ela}l")));
+}
+
 /// RFC 7622 3.5, table 2: "is not a JID", and more of the same kinds.
 #[test]
 fn rfc7622_3_5_examples_of_what_is_no_address() {
