@@ -81,9 +81,12 @@ pub mod wire {
     /// Bytes of one qualified name (prefix, colon, local part).
     pub const MAX_NAME_BYTES: usize = 256;
     /// Bytes of one namespace name as written.
-    pub const MAX_NAMESPACE_BYTES: usize = 1_024;
+    pub const MAX_NAMESPACE_BYTES: usize = 256;
     /// Namespace declarations in scope at once inside one stanza, and on one stream header.
     pub const MAX_DECLARATIONS: usize = 64;
+    /// Bytes that the declarations of a stream's header may add to a copy of a stanza that uses all of them. Clients
+    /// declare nothing there but the stream's own prefix.
+    pub const MAX_HEADER_DECLARED_BYTES: usize = 256;
     /// Direct children of one stanza.
     pub const MAX_CHILDREN: usize = 512;
 

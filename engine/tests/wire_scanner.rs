@@ -301,7 +301,7 @@ fn xml_names_3_and_4_prefixes() {
 fn xml_names_6_2_defaults_apply_inside_and_end_with_their_element() {
     let stanza = "<a><b xmlns='urn:1'><c xmlns=''/></b><d/><p:e xmlns:p='urn:2' xmlns='urn:3'/></a>";
     with(stanza, |a| {
-        let namespaces: Vec<_> = a.children().map(|c| c.namespace().into_owned()).collect();
+        let namespaces: Vec<_> = a.children().map(|c| c.namespace().to_owned()).collect();
         assert_eq!(namespaces, ["urn:1", ns::CLIENT, "urn:2"]);
     });
 }
@@ -319,6 +319,37 @@ fn xml_names_6_3_attributes_are_unique_by_expanded_name() {
     assert!(content("<a xmlns:p='u' xmlns:q='v' p:b='1' q:b='2' b='3'/>").is_ok());
     let many: String = (0..limits::MAX_ATTRIBUTES).map(|i| format!(" a{i}='{i}'")).collect();
     assert!(content(format!("<a{many}/>")).is_ok());
+    // Declared around the tag, in it, or instead of one around it.
+    assert_eq!(content("<a xmlns:p='u'><b xmlns:q='u' p:x='' q:x=''/></a>"), Err(Fault::DuplicateAttribute));
+    assert_eq!(
+        content("<a xmlns:p='u'><b xmlns:q='v' xmlns:p='v' p:x='' q:x=''/></a>"),
+        Err(Fault::DuplicateAttribute)
+    );
+    assert!(content("<a xmlns:p='u'><b xmlns:q='u' p:x='' q:y=''/><c xmlns:q='w' p:x='' q:x=''/></a>").is_ok());
+    assert_eq!(
+        content("<a xmlns:p='u'><b xmlns:q='w' p:x='' q:x=''/><c xmlns:q='u' p:x='' q:x=''/></a>"),
+        Err(Fault::DuplicateAttribute)
+    );
+    // Prefixes of which a glance shows the same: length and last bytes.
+    let (one, two) = ("aprefixofsome", "bprefixofsome");
+    assert!(content(format!("<a xmlns:{one}='u' xmlns:{two}='v' {one}:x='' {two}:x=''/>")).is_ok());
+    assert_eq!(content(format!("<a xmlns:{one}='u' {one}:x='' {two}:x=''/>")), Err(Fault::UnboundPrefix));
+    // White space in a name is what a reference to it is (XML 3.3.3).
+    assert!(content("<a xmlns:p='u\tv' xmlns:q='u&#9;v' p:x='' q:x=''/>").is_ok());
+    assert_eq!(content("<a xmlns:p='u\tv' xmlns:q='u\nv' p:x='' q:x=''/>"), Err(Fault::DuplicateAttribute));
+}
+
+/// The names of all declarations are compared once, not for each pair of attributes: this took minutes.
+#[allow(clippy::disallowed_methods, reason = "a test that tells minutes from a moment")]
+#[test]
+fn equal_names_of_declarations_cost_what_their_bytes_do() {
+    let name = "n".repeat(245);
+    let declarations: String = (0..61).map(|i| format!(" xmlns:p{i}='{name}&amp;{i}'")).collect();
+    let attributes: String = (0..61).map(|i| format!(" p{i}:a=''")).collect();
+    let tags = format!("<x{attributes}/>").repeat(327);
+    let began = std::time::Instant::now();
+    assert!(content(format!("<a{declarations}>{tags}</a>")).is_ok());
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
 #[test]

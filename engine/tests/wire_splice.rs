@@ -293,3 +293,23 @@ fn rfc6120_4_7_2_4_7_5_the_answer_names_the_peers_bare_jid_and_the_lower_version
     write_header(&mut out, &Response { from: "h", to: None, version: None, id: "i", lang: "en" });
     assert!(!String::from_utf8(out).unwrap().contains(" version='1.0' "));
 }
+
+/// RFC 6120 4.9.3.14: a copy of a stanza declares what it has used of its stream's header, so a header declares little.
+#[test]
+fn what_a_header_declares_is_bounded() {
+    let header = |count: usize| {
+        let declared: String = (0..count).map(|n| format!(" xmlns:p{n}='urn:some:name:{n}'")).collect();
+        format!("<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'{declared}>")
+    };
+    let read = |text: &str| {
+        let mut scanner = Scanner::new();
+        scanner.scan(&StreamScope::None, Expect::Header, MAX_HEADER_BYTES, text.as_bytes()).unwrap();
+        read_header(&scanner.element(&StreamScope::None, text.as_bytes())).map(|_| ())
+    };
+    assert_eq!(read(&header(8)), Ok(()));
+    assert_eq!(read(&header(10)), Err(HeaderFault::DeclaresTooMuch));
+    // Apostrophes are written as references on each copy.
+    let apostrophes = header(1).replace("='urn:some:name:0'", &format!("=\"{}\"", "'".repeat(50)));
+    assert_eq!(read(&apostrophes), Err(HeaderFault::DeclaresTooMuch));
+    assert_eq!(HeaderFault::DeclaresTooMuch.condition(), "policy-violation");
+}

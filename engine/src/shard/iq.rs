@@ -88,7 +88,7 @@ impl Shard {
         debug_assert!(scanned.is_ok(), "mail carries stanzas that were scanned");
         let element = scanner.element(&scope, stanza.xml);
         let (namespace, name) = match element.children().next() {
-            Some(child) => (child.namespace().into_owned(), child.name().to_owned()),
+            Some(child) => (child.namespace().to_owned(), child.name().to_owned()),
             None => (String::new(), String::new()),
         };
         let full = stanza.to.contains('/');
@@ -143,7 +143,7 @@ impl Shard {
             target,
             from: &asker.from,
             account,
-            namespace: &namespace,
+            namespace,
             name: child.name(),
             payload: child.bytes(),
         };

@@ -194,7 +194,7 @@ impl Shard {
                 let from = self.settings.domain.clone();
                 let answer = stream::Response { id: &stream_id, from: &from, to, version, lang: SERVER_LANG };
                 self.send_with(id, |out| stream::write_header(out, &answer));
-                return self.fail_stream(id, condition, None);
+                return self.fail_stream(id, condition, fault.text());
             }
         };
         conn.scope = crate::wire::StreamScope::of_header(element);

@@ -43,7 +43,7 @@ impl Node {
             match event {
                 Event::Start(start) => open.push(Node {
                     name: start.name().to_owned(),
-                    namespace: start.namespace.clone().into_owned(),
+                    namespace: start.namespace().into_owned(),
                     attributes: start
                         .attributes()
                         .map(|a| match a.prefix() {

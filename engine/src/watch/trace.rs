@@ -528,7 +528,7 @@ impl Stanza {
             to: element.to().map(|to| cut(&to, ADDRESS_CHARS_MAX)),
             id: element.id().map(|id| cut(&id, WORD_CHARS_MAX)),
             kind: element.kind().map(|kind| cut(&kind, WORD_CHARS_MAX)),
-            payload: element.children().take(PAYLOADS_MAX).map(|c| payload(c.name(), &c.namespace())).collect(),
+            payload: element.children().take(PAYLOADS_MAX).map(|c| payload(c.name(), c.namespace())).collect(),
             bytes: element.bytes().len(),
             fate,
             xml,

@@ -28,8 +28,15 @@ pub struct Start<'a> {
     bytes: &'a [u8],
     name: chars::Name,
     at: usize,
-    /// The name of the element's namespace; empty for none.
-    pub namespace: Cow<'a, str>,
+    namespace: Namespace<'a>,
+}
+
+/// The name of a namespace.
+#[derive(Clone, Copy, Debug)]
+enum Namespace<'a> {
+    Known(&'a str),
+    /// As an attribute of the element has it.
+    Written(&'a [u8]),
 }
 
 impl<'a> Start<'a> {
@@ -40,7 +47,15 @@ impl<'a> Start<'a> {
 
     /// Whether the element has this local name and namespace.
     pub fn is(&self, name: &str, namespace: &str) -> bool {
-        self.name() == name && self.namespace == namespace
+        self.name() == name && self.namespace() == namespace
+    }
+
+    /// The name of the element's namespace; empty for none. Decoded when it is asked for, so ask once.
+    pub fn namespace(&self) -> Cow<'a, str> {
+        match self.namespace {
+            Namespace::Known(name) => Cow::Borrowed(name),
+            Namespace::Written(value) => decode_value(value),
+        }
     }
 
     /// The value of the attribute with this name and no prefix.
@@ -155,9 +170,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn namespace(&self, prefix: &'a [u8]) -> Cow<'a, str> {
+    fn namespace(&self, prefix: &'a [u8]) -> Namespace<'a> {
         if prefix == b"xml" {
-            return Cow::Borrowed(ns::XML);
+            return Namespace::Known(ns::XML);
         }
         let bytes = self.bytes;
         let slice = |at: u32, length: u32| &bytes[at as usize..][..length as usize];
@@ -168,9 +183,9 @@ impl<'a> Cursor<'a> {
                 && (prefix.is_empty() || slice(d.prefix, d.prefix_length) == prefix)
         });
         match found {
-            Some(declared) => decode_value(slice(declared.value, declared.value_length)),
-            None if prefix.is_empty() => Cow::Borrowed(self.scope.default_namespace()),
-            None => Cow::Borrowed(self.scope.namespace_of(valid(prefix)).unwrap_or("")),
+            Some(declared) => Namespace::Written(slice(declared.value, declared.value_length)),
+            None if prefix.is_empty() => Namespace::Known(self.scope.default_namespace()),
+            None => Namespace::Known(self.scope.namespace_of(valid(prefix)).unwrap_or("")),
         }
     }
 

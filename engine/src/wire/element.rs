@@ -49,8 +49,8 @@ impl<'a> Element<'a> {
     }
 
     /// The name of the element's namespace; empty for none.
-    pub fn namespace(&self) -> Cow<'a, str> {
-        self.node().namespace.resolve(self.scope, self.bytes)
+    pub fn namespace(&self) -> &'a str {
+        self.node().namespace.resolve(self.scope, &self.layout.decoded, self.bytes)
     }
 
     /// Whether the element has this local name and namespace.
@@ -175,8 +175,8 @@ impl<'a> Child<'a> {
     }
 
     /// The name of the child's namespace; empty for none.
-    pub fn namespace(&self) -> Cow<'a, str> {
-        self.node.namespace.resolve(self.element.scope, self.element.bytes)
+    pub fn namespace(&self) -> &'a str {
+        self.node.namespace.resolve(self.element.scope, &self.element.layout.decoded, self.element.bytes)
     }
 
     /// Whether the child has this local name and namespace.

@@ -13,7 +13,7 @@ use super::declaration::declaration;
 use super::element::Element;
 use super::fault::Fault;
 use super::scope::StreamScope;
-use super::span::{AttributeSpan, Layout};
+use super::span::{AttributeSpan, Layout, NamespaceRef};
 use crate::limits::wire::{MAX_CHILDREN, MAX_DEPTH};
 
 /// What may come next on a stream.
@@ -95,9 +95,15 @@ pub(super) struct Open {
 pub(super) struct Declaration {
     pub(super) prefix: u32,
     pub(super) prefix_length: u16,
-    pub(super) value: u32,
-    pub(super) value_length: u32,
+    /// The same for all declarations in scope that bind to the same name; [`NO_NUMBER`] until somebody asks.
+    pub(super) number: u8,
+    /// What tells most prefixes apart at a glance: see [`key`](super::tag::key).
+    pub(super) key: u64,
+    pub(super) namespace: NamespaceRef,
 }
+
+/// A declaration whose name has not been compared with the others yet.
+pub(super) const NO_NUMBER: u8 = u8::MAX;
 
 /// The start tag that is being read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +112,8 @@ pub(super) struct Pending {
     pub(super) local: u16,
     /// One bit for each attribute name seen, by a small hash: most tags prove so that they have no duplicate.
     pub(super) seen: u64,
+    /// Two names have the same bit in `seen`: whether they are the same is looked at behind the last attribute.
+    pub(super) suspect: bool,
     pub(super) prefixed: bool,
     /// The attribute that is being read.
     pub(super) attribute: AttributeSpan,
@@ -424,6 +432,7 @@ impl Scanner {
         };
         self.pending.local = name.local as u16;
         self.pending.seen = 0;
+        self.pending.suspect = false;
         self.pending.prefixed = false;
         self.at = name.end;
         self.mode = Mode::Tag;

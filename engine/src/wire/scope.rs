@@ -1,6 +1,7 @@
 //! What a stream header declared, for as long as the stream lives.
 
 use super::ns;
+use std::sync::Arc;
 
 /// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the usual header
 /// costs no heap.
@@ -12,8 +13,8 @@ pub enum StreamScope {
     /// client has it.
     #[default]
     Usual,
-    /// Anything else.
-    Declared(Box<Declared>),
+    /// Anything else. Shared, because it is taken along with each item of the stream.
+    Declared(Arc<Declared>),
 }
 
 /// The declarations of an unusual header. Bounded by what a header may hold
@@ -36,7 +37,7 @@ impl StreamScope {
         if usual {
             return StreamScope::Usual;
         }
-        StreamScope::Declared(Box::new(Declared {
+        StreamScope::Declared(Arc::new(Declared {
             default: default.into(),
             prefixes: prefixes.into(),
             root: root.into(),
@@ -66,6 +67,16 @@ impl StreamScope {
             }
             _ => STREAM_PREFIX,
         }
+    }
+
+    /// The names that prefixes are bound to, by their index.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let count = match self {
+            StreamScope::None => 0,
+            StreamScope::Usual => 1,
+            StreamScope::Declared(declared) => declared.prefixes.len() as u8,
+        };
+        (0..count).map(|index| self.declared(index).1)
     }
 
     /// The index of a prefix's declaration. A header has it once: attributes are unique.

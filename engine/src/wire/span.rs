@@ -4,8 +4,7 @@
 
 use super::ns;
 use super::scope::StreamScope;
-use super::text::decode_value;
-use std::borrow::Cow;
+use super::text::valid;
 
 /// Where a namespace's name is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,19 +14,23 @@ pub(super) enum NamespaceRef {
     StreamDefault,
     /// A prefix that the stream header declared, by its index.
     Stream(u8),
-    /// The value of an attribute of this item.
+    /// The value of an attribute of this item, which is the name as it stands.
     Declared { at: u32, length: u32 },
+    /// The same, where the value has references or white space: a part of [`Layout::decoded`].
+    Decoded { at: u32, length: u32 },
     /// The prefix `xml`.
     Xml,
 }
 
 impl NamespaceRef {
-    pub(super) fn resolve<'a>(self, scope: &'a StreamScope, bytes: &'a [u8]) -> Cow<'a, str> {
+    /// The namespace's name. Nothing is decoded here, so it costs the same whatever the peer has written.
+    pub(super) fn resolve<'a>(self, scope: &'a StreamScope, decoded: &'a str, bytes: &'a [u8]) -> &'a str {
         match self {
-            NamespaceRef::StreamDefault => Cow::Borrowed(scope.default_namespace()),
-            NamespaceRef::Stream(index) => Cow::Borrowed(scope.declared(index).1),
-            NamespaceRef::Declared { at, length } => decode_value(&bytes[at as usize..][..length as usize]),
-            NamespaceRef::Xml => Cow::Borrowed(ns::XML),
+            NamespaceRef::StreamDefault => scope.default_namespace(),
+            NamespaceRef::Stream(index) => scope.declared(index).1,
+            NamespaceRef::Declared { at, length } => valid(&bytes[at as usize..][..length as usize]),
+            NamespaceRef::Decoded { at, length } => &decoded[at as usize..][..length as usize],
+            NamespaceRef::Xml => ns::XML,
         }
     }
 }
@@ -94,6 +97,8 @@ pub(super) struct Layout {
     pub(super) root_attributes: usize,
     pub(super) root: Node,
     pub(super) children: Vec<Node>,
+    /// Names of namespaces that were not written as they are, decoded once where they were declared.
+    pub(super) decoded: String,
     /// Indices into `attributes`.
     pub(super) known: [u8; 5],
     /// Some element has the stream's default namespace.
@@ -107,6 +112,7 @@ impl Layout {
     pub(super) fn clear(&mut self) {
         self.attributes.clear();
         self.children.clear();
+        self.decoded.clear();
         self.known = [UNKNOWN; 5];
         self.uses_default = false;
         self.uses_prefixes = 0;

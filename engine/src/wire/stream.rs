@@ -6,6 +6,7 @@ use super::element::Element;
 use super::ns;
 use super::scope::StreamScope;
 use super::text::write_attribute;
+use crate::limits::wire::MAX_HEADER_DECLARED_BYTES;
 use std::borrow::Cow;
 
 /// Why a well-formed header does not open a client's stream.
@@ -17,6 +18,8 @@ pub enum HeaderFault {
     NotStream,
     /// The stream's or the content's namespace is another one (RFC 6120 4.9.3.10).
     InvalidNamespace,
+    /// More is declared for stanzas than may be repeated on each of them (RFC 6120 4.9.3.14).
+    DeclaresTooMuch,
 }
 
 impl HeaderFault {
@@ -26,6 +29,17 @@ impl HeaderFault {
             HeaderFault::BadNamespacePrefix => "bad-namespace-prefix",
             HeaderFault::NotStream => "bad-format",
             HeaderFault::InvalidNamespace => "invalid-namespace",
+            HeaderFault::DeclaresTooMuch => "policy-violation",
+        }
+    }
+
+    /// A sentence for the error's `<text/>`, where the condition does not say it all.
+    pub fn text(self) -> Option<&'static str> {
+        match self {
+            HeaderFault::DeclaresTooMuch => {
+                Some("the stream header declares too many namespaces, declare them in the stanzas that use them")
+            }
+            _ => None,
         }
     }
 }
@@ -103,11 +117,26 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     if !leads_to_client_content(header) {
         return Err(HeaderFault::InvalidNamespace);
     }
+    if declared_bytes(header) > MAX_HEADER_DECLARED_BYTES {
+        return Err(HeaderFault::DeclaresTooMuch);
+    }
     let version = match header.attribute("version") {
         Some(text) => Version::parse(&text),
         None => Some(Version::UNSTATED),
     };
     Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
+}
+
+/// Bytes that a stanza grows by if it uses all that the header has declared beside what every client's has: its copy
+/// declares them itself.
+fn declared_bytes(header: &Element<'_>) -> usize {
+    let mut out = Vec::new();
+    let all = header.declarations().filter(|(prefix, _)| !prefix.is_empty() && *prefix != "xml");
+    for (prefix, name) in all.filter(|(prefix, name)| (*prefix, &**name) != ("stream", ns::STREAM)) {
+        write_attribute(&mut out, "xmlns:", &name);
+        out.extend_from_slice(prefix.as_bytes());
+    }
+    out.len()
 }
 
 /// Whether the content namespace is a client's, or is left to each first-level element to declare: then the stream's own

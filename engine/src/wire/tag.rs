@@ -5,7 +5,7 @@
 use super::chars::{self, is_space, skip_space};
 use super::fault::Fault;
 use super::ns;
-use super::scanner::{Declaration, Mode, Progress, Scanner, Step};
+use super::scanner::{Declaration, Mode, NO_NUMBER, Progress, Scanner, Step};
 use super::scope::StreamScope;
 use super::span::{AttributeSpan, FROM, ID, LANG, NamespaceRef, Node, TO, TYPE};
 use super::text::decode_value;
@@ -122,10 +122,7 @@ impl Scanner {
         let first = self.first_attribute();
         let hash = name[0].wrapping_mul(7) ^ name[name.len() - 1] ^ (name.len() as u8).wrapping_mul(5);
         let bit = 1 << (hash % 64);
-        if self.pending.seen & bit != 0 && self.layout.attributes[first..].iter().any(|other| other.name(bytes) == name)
-        {
-            return Err(Fault::DuplicateAttribute);
-        }
+        self.pending.suspect |= self.pending.seen & bit != 0;
         self.pending.seen |= bit;
         if self.layout.attributes.len() - first == MAX_ATTRIBUTES {
             return Err(Fault::TooManyAttributes);
@@ -162,12 +159,20 @@ impl Scanner {
             return Err(Fault::TooManyDeclarations);
         }
         let prefix = if span.local == 0 { &[] } else { &span.name(bytes)[6..] };
-        // Few names are written with references; the others are compared as they stand.
-        let is = |name: &str| value == name.as_bytes() || referring && decode_value(value) == name;
+        // Few names are written with references or white space. They are decoded here, once, however many elements and
+        // attributes are in the namespace.
+        let namespace = if referring || memchr::memchr3(b'\t', b'\n', b'\r', value).is_some() {
+            let at = self.layout.decoded.len();
+            self.layout.decoded.push_str(&decode_value(value));
+            NamespaceRef::Decoded { at: at as u32, length: (self.layout.decoded.len() - at) as u32 }
+        } else {
+            NamespaceRef::Declared { at: span.value, length: span.value_length }
+        };
+        let name = namespace.resolve(&StreamScope::None, &self.layout.decoded, bytes);
         let allowed = match prefix {
             b"xmlns" => false,
-            b"xml" => is(ns::XML),
-            _ => !is(ns::XML) && !is(ns::XMLNS) && (prefix.is_empty() || !value.is_empty()),
+            b"xml" => name == ns::XML,
+            _ => name != ns::XML && name != ns::XMLNS && (prefix.is_empty() || !name.is_empty()),
         };
         if !allowed {
             return Err(Fault::ReservedNamespace);
@@ -178,8 +183,9 @@ impl Scanner {
         self.declarations.push(Declaration {
             prefix: span.name + 6,
             prefix_length: prefix.len() as u16,
-            value: span.value,
-            value_length: span.value_length,
+            number: NO_NUMBER,
+            key: key(prefix),
+            namespace,
         });
         Ok(())
     }
@@ -188,10 +194,14 @@ impl Scanner {
     #[inline]
     fn namespace(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<NamespaceRef, Fault> {
         if !prefix.is_empty() {
-            return self.namespace_of_prefix(scope, bytes, prefix);
+            return Ok(match self.binding(scope, bytes, prefix)? {
+                Binding::Xml => NamespaceRef::Xml,
+                Binding::Item(index) => self.declarations[index].namespace,
+                Binding::Stream(index) => NamespaceRef::Stream(index),
+            });
         }
         match self.declarations.get(self.default as usize) {
-            Some(declared) => Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length }),
+            Some(declared) => Ok(declared.namespace),
             None => {
                 self.layout.uses_default = true;
                 Ok(NamespaceRef::StreamDefault)
@@ -199,21 +209,55 @@ impl Scanner {
         }
     }
 
-    fn namespace_of_prefix(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<NamespaceRef, Fault> {
-        let names_it =
-            |declared: &&Declaration| bytes[declared.prefix as usize..][..declared.prefix_length as usize] == *prefix;
+    /// What a prefix is bound by.
+    fn binding(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<Binding, Fault> {
         if prefix == b"xml" {
-            return Ok(NamespaceRef::Xml);
+            return Ok(Binding::Xml);
         }
         if prefix == b"xmlns" {
             return Err(Fault::ReservedNamespace);
         }
-        if let Some(declared) = self.declarations.iter().rev().find(names_it) {
-            return Ok(NamespaceRef::Declared { at: declared.value, length: declared.value_length });
+        // Up to seven bytes the key is the prefix; only longer ones with one key are compared byte by byte.
+        let key = key(prefix);
+        let same = |declared: &Declaration| {
+            declared.key == key
+                && (prefix.len() <= KEY_BYTES
+                    || bytes[declared.prefix as usize..][..declared.prefix_length as usize] == *prefix)
+        };
+        if let Some(index) = self.declarations.iter().rposition(same) {
+            return Ok(Binding::Item(index));
         }
         let index = scope.find(prefix).ok_or(Fault::UnboundPrefix)?;
         self.layout.uses_prefixes |= 1 << index;
-        Ok(NamespaceRef::Stream(index))
+        Ok(Binding::Stream(index))
+    }
+
+    /// A number that two bindings in scope have in common exactly if they are to the same name.
+    ///
+    /// It is the place of the first declaration in scope with that name, the stream's before the item's. Those before a
+    /// declaration stay in scope for as long as it does, so its number is found once and kept.
+    fn number(&mut self, scope: &StreamScope, bytes: &[u8], binding: Binding) -> u8 {
+        let first_in_stream = |name: &str| scope.names().position(|other| other == name).map(|at| at as u8);
+        match binding {
+            // Nothing else is bound to that name: see `declare`.
+            Binding::Xml => XML_NUMBER,
+            Binding::Stream(index) => first_in_stream(scope.declared(index).1).unwrap_or(index),
+            Binding::Item(index) => {
+                let declared = self.declarations[index];
+                if declared.number != NO_NUMBER {
+                    return declared.number;
+                }
+                let decoded = &self.layout.decoded;
+                let name = declared.namespace.resolve(scope, decoded, bytes);
+                let same = |other: &Declaration| other.namespace.resolve(scope, decoded, bytes) == name;
+                let number = first_in_stream(name).unwrap_or_else(|| {
+                    let first = self.declarations[..index].iter().position(same).unwrap_or(index);
+                    MAX_DECLARATIONS as u8 + first as u8
+                });
+                self.declarations[index].number = number;
+                number
+            }
+        }
     }
 
     /// Finishes a start tag that ends before `end`: resolves its names and enters the element.
@@ -222,6 +266,9 @@ impl Scanner {
         let local = self.pending.local;
         let prefix = &bytes[open.name as usize..][..(local as usize).saturating_sub(1)];
         let namespace = self.namespace(scope, bytes, prefix)?;
+        if self.pending.suspect {
+            self.compare_names(bytes)?;
+        }
         if self.pending.prefixed {
             self.resolve_attributes(scope, bytes)?;
         }
@@ -262,26 +309,69 @@ impl Scanner {
         Ok(Step::Next)
     }
 
+    /// Compares the names of all attributes of a tag as they are written (XML 3.1, "Unique Att Spec").
+    #[cold]
+    fn compare_names(&self, bytes: &[u8]) -> Result<(), Fault> {
+        let mut names = [&[][..]; MAX_ATTRIBUTES];
+        let spans = &self.layout.attributes[self.first_attribute()..];
+        for (name, span) in names.iter_mut().zip(spans) {
+            *name = span.name(bytes);
+        }
+        unique(&mut names[..spans.len()])
+    }
+
     /// Resolves the prefixes of attributes and compares their expanded names (Namespaces in XML 6.3).
     fn resolve_attributes(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<(), Fault> {
-        let mut expanded = [(NamespaceRef::Xml, &[][..]); MAX_ATTRIBUTES];
+        let mut bound = [(Binding::Xml, &[][..]); MAX_ATTRIBUTES];
         let mut count = 0;
         for index in self.first_attribute()..self.layout.attributes.len() {
             let span = self.layout.attributes[index];
             if span.local == 0 || span.declares(bytes) {
                 continue;
             }
-            let namespace = self.namespace_of_prefix(scope, bytes, span.prefix(bytes))?;
-            let local = &span.name(bytes)[span.local as usize..];
-            let same = |&(other, name): &(NamespaceRef, &[u8])| {
-                name == local && (other == namespace || other.resolve(scope, bytes) == namespace.resolve(scope, bytes))
-            };
-            if expanded[..count].iter().any(same) {
-                return Err(Fault::DuplicateAttribute);
-            }
-            expanded[count] = (namespace, local);
+            let binding = self.binding(scope, bytes, span.prefix(bytes))?;
+            bound[count] = (binding, &span.name(bytes)[span.local as usize..]);
             count += 1;
         }
-        Ok(())
+        if count < 2 {
+            return Ok(());
+        }
+        let mut expanded = [(0, &[][..]); MAX_ATTRIBUTES];
+        for (expanded, &(binding, local)) in expanded.iter_mut().zip(&bound[..count]) {
+            *expanded = (self.number(scope, bytes, binding), local);
+        }
+        unique(&mut expanded[..count])
     }
+}
+
+/// What a prefix of an attribute or element is bound by.
+#[derive(Clone, Copy)]
+enum Binding {
+    /// XML itself.
+    Xml,
+    /// A declaration in the item, by its place among those in scope.
+    Item(usize),
+    /// A declaration of the stream's header, by its index.
+    Stream(u8),
+}
+
+/// The number of the namespace that the prefix `xml` is bound to.
+const XML_NUMBER: u8 = u8::MAX - 1;
+const _: () = assert!(2 * MAX_DECLARATIONS <= XML_NUMBER as usize);
+
+/// Bytes of a prefix that its key holds whole.
+const KEY_BYTES: usize = 7;
+
+/// A word that differs where two prefixes of up to [`KEY_BYTES`] do, and nearly always where longer ones do: the length
+/// and the last bytes.
+fn key(prefix: &[u8]) -> u64 {
+    let last = &prefix[prefix.len().saturating_sub(KEY_BYTES)..];
+    last.iter().fold(prefix.len() as u64, |key, &byte| key << 8 | u64::from(byte))
+}
+
+/// Refuses names of which two are the same. It sorts them: the work grows with their bytes and hardly with their number,
+/// whatever they have in common.
+fn unique<T: Ord>(names: &mut [T]) -> Result<(), Fault> {
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) { Err(Fault::DuplicateAttribute) } else { Ok(()) }
 }

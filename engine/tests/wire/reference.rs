@@ -34,7 +34,7 @@ pub fn flatten(element: &Element<'_>) -> Vec<Flat> {
                 let mut attributes: Vec<_> =
                     start.attributes().map(|a| (a.name().to_owned(), a.value().into_owned())).collect();
                 attributes.sort();
-                let namespace = start.namespace.clone().into_owned();
+                let namespace = start.namespace().into_owned();
                 flat.push(Flat::Start { namespace, name: start.name().to_owned(), attributes });
             }
             Event::Text(text) => push_text(&mut flat, &text),
