@@ -161,18 +161,22 @@ impl Scanner {
         let prefix = if span.local == 0 { &[] } else { &span.name(bytes)[6..] };
         // Few names are written with references or white space. They are decoded here, once, however many elements and
         // attributes are in the namespace.
-        let namespace = if referring || memchr::memchr3(b'\t', b'\n', b'\r', value).is_some() {
+        let namespace = if referring || value.iter().any(|&byte| byte < b' ') {
             let at = self.layout.decoded.len();
             self.layout.decoded.push_str(&decode_value(value));
             NamespaceRef::Decoded { at: at as u32, length: (self.layout.decoded.len() - at) as u32 }
         } else {
             NamespaceRef::Declared { at: span.value, length: span.value_length }
         };
-        let name = namespace.resolve(&StreamScope::None, &self.layout.decoded, bytes);
+        let name = match namespace {
+            NamespaceRef::Decoded { at, length } => &self.layout.decoded.as_bytes()[at as usize..][..length as usize],
+            _ => value,
+        };
+        let (xml, xmlns) = (ns::XML.as_bytes(), ns::XMLNS.as_bytes());
         let allowed = match prefix {
             b"xmlns" => false,
-            b"xml" => name == ns::XML,
-            _ => name != ns::XML && name != ns::XMLNS && (prefix.is_empty() || !name.is_empty()),
+            b"xml" => name == xml,
+            _ => name != xml && name != xmlns && (prefix.is_empty() || !name.is_empty()),
         };
         if !allowed {
             return Err(Fault::ReservedNamespace);
