@@ -1,0 +1,103 @@
+//! The walk of the requests of an authenticated user: what each makes the server do, as the table in `docs/security.md`.
+//!
+//! The table is made from these measurements. A figure that has changed fails the test: look at why, and then write the new
+//! table by `UPDATE_REFERENCE=1 cargo test -p throng-engine --test requests`.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the table stands in a file, and a variable says that it is to be written"
+)]
+
+#[path = "requests/crowd.rs"]
+mod crowd;
+#[path = "requests/walk.rs"]
+mod walk;
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use crowd::{Cost, Crowd, FRIENDS};
+use walk::{REQUESTS, Request};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
+const BEGIN: &str = "<!-- the walk of requests: written by engine/tests/requests.rs -->\n";
+const END: &str = "<!-- end of the walk of requests -->";
+
+/// What each request costs, measured once for all tests.
+fn costs() -> impl Iterator<Item = (&'static Request, &'static Cost)> {
+    static COSTS: OnceLock<Vec<Cost>> = OnceLock::new();
+    let costs = COSTS.get_or_init(|| REQUESTS.iter().map(cost).collect());
+    REQUESTS.iter().zip(costs)
+}
+
+fn cost(request: &Request) -> Cost {
+    let mut crowd = Crowd::new();
+    for before in (request.before)() {
+        crowd.say(&before);
+    }
+    crowd.say(&(request.text)())
+}
+
+fn table() -> String {
+    let mut out = format!(
+        "Each figure is for one request of a user with {FRIENDS} mutual contacts, of whom each is online once, and with a \
+         second session of their own.\n\n\
+         | request | bytes sent | answer, bytes | reads | bytes read | rows written | bytes written | letters | others reached \
+         | bytes to them | jobs | what bounds it |\n\
+         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n"
+    );
+    for (request, c) in costs() {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            request.name,
+            c.sent,
+            c.answer,
+            c.reads,
+            c.read_bytes,
+            c.rows,
+            c.row_bytes,
+            c.letters,
+            c.others,
+            c.others_bytes,
+            c.jobs,
+            request.bound
+        );
+    }
+    out
+}
+
+#[test]
+fn the_table_in_the_documents_is_what_requests_cost() {
+    let text = std::fs::read_to_string(FILE).expect("docs/security.md is there");
+    let (before, rest) = text.split_once(BEGIN).expect("the table's beginning is marked");
+    let (there, behind) = rest.split_once(END).expect("the table's end is marked");
+    let table = table();
+    if std::env::var_os("UPDATE_REFERENCE").is_some() {
+        std::fs::write(FILE, format!("{before}{BEGIN}{table}{END}{behind}")).expect("docs/security.md can be written");
+    } else if there != table {
+        let changed = table.lines().filter(|line| !there.contains(line)).collect::<Vec<_>>().join("\n");
+        panic!(
+            "the walk of requests has changed; if it should have, write the table anew (see this file's head):\n{changed}"
+        );
+    }
+}
+
+/// What a byte sent may lead to at most: bytes to the asker and to others, and bytes read and written.
+#[test]
+fn the_ten_worst_requests_keep_their_bounds() {
+    let mut all: Vec<(f64, &Request, &Cost)> = costs().map(|(request, cost)| (cost.a_byte(), request, cost)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (a_byte, request, cost) in &all[..10] {
+        println!("{a_byte:8.1} bytes a byte: {} ({cost:?})", request.name);
+    }
+    for (a_byte, request, cost) in &all {
+        // The ten worst have a bound each, all others have one in common.
+        let most =
+            walk::WORST.iter().find(|(name, _)| *name == request.name).map_or(walk::OTHERS_MOST, |(_, most)| *most);
+        assert!(*a_byte <= most, "{}: {a_byte:.1} bytes a byte, {most} are allowed: {cost:?}", request.name);
+    }
+    assert_eq!(walk::WORST.len(), 10);
+    for (name, _) in walk::WORST {
+        assert!(REQUESTS.iter().any(|request| request.name == *name), "{name} is no request");
+    }
+}

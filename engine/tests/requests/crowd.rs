@@ -1,0 +1,210 @@
+//! Shards, a store, and users among whom one sends requests; everything that they lead to is counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use throng_engine::counters::Counters;
+use throng_engine::id::{ConnId, Now, ShardId, home};
+use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::mail::MailBatch;
+use throng_engine::session::moved::Moved;
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+use throng_engine::store::account::Credentials;
+use throng_engine::store::{Found, OpView, Table};
+use throng_engine::testing::disk::Disk;
+
+/// Contacts of the user, each with a session.
+pub(super) const FRIENDS: usize = 100;
+const SHARDS: u16 = 4;
+const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+
+/// What a request has led to, until nothing more followed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cost {
+    pub(super) sent: usize,
+    /// Bytes to the session that asked.
+    pub(super) answer: usize,
+    pub(super) reads: usize,
+    pub(super) read_bytes: usize,
+    /// Rows put or deleted; a deleted range or partition is one.
+    pub(super) rows: usize,
+    pub(super) row_bytes: usize,
+    /// Letters between homes, those of a shard to itself included.
+    pub(super) letters: u64,
+    /// Other sessions that were sent something.
+    pub(super) others: usize,
+    pub(super) others_bytes: usize,
+    /// Derivations of keys.
+    pub(super) jobs: usize,
+}
+
+impl Cost {
+    /// Bytes that were moved for each byte sent.
+    pub(super) fn a_byte(&self) -> f64 {
+        (self.answer + self.read_bytes + self.row_bytes + self.others_bytes) as f64 / self.sent as f64
+    }
+}
+
+pub(super) struct Crowd {
+    shards: Vec<Shard>,
+    counters: Vec<Arc<Counters>>,
+    disk: Disk,
+    now: Now,
+    conns: BTreeMap<String, (ShardId, ConnId)>,
+    cost: Cost,
+    reached: BTreeSet<(u16, u32)>,
+}
+
+/// The session that asks.
+const ASKER: &str = "mallory/one";
+
+impl Crowd {
+    /// The scene: `mallory` with two sessions and all friends, `bob` online and no friend, `away` without a session.
+    pub(super) fn new() -> Crowd {
+        let settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
+        let settings = Arc::new(settings);
+        let counters: Vec<Arc<Counters>> = (0..SHARDS).map(|_| Arc::default()).collect();
+        let shards = (0..SHARDS)
+            .map(|n| Shard::new(ShardId(n), settings.clone(), counters[usize::from(n)].clone(), [n as u8; 32]))
+            .collect();
+        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let (conns, cost, reached) = (BTreeMap::new(), Cost::default(), BTreeSet::new());
+        let mut crowd = Crowd { shards, counters, disk: Disk::default(), now, conns, cost, reached };
+        let mut row = Vec::new();
+        let credentials = Credentials::derive("pencil", 4_096, &[0; 16], 0).expect("a password");
+        credentials.encode(&mut row);
+        let friends: Vec<String> = (0..FRIENDS).map(|n| format!("friend{n:03}")).collect();
+        for local in friends.iter().map(String::as_str).chain(["mallory", "bob", "away"]) {
+            crowd.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", &row);
+        }
+        for who in [ASKER, "mallory/two", "bob/r"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(friends.iter().map(|f| format!("{f}/r")))
+        {
+            crowd.log_in(&who);
+        }
+        for friend in &friends {
+            let session = format!("{friend}/r");
+            crowd.hear(ASKER, &format!("<presence type='subscribe' to='{friend}@localhost'/>"));
+            crowd.hear(&session, "<presence type='subscribed' to='mallory@localhost'/>");
+            crowd.hear(&session, "<presence type='subscribe' to='mallory@localhost'/>");
+            crowd.hear(ASKER, &format!("<presence type='subscribed' to='{friend}@localhost'/>"));
+        }
+        crowd
+    }
+
+    fn log_in(&mut self, who: &str) {
+        let (local, resource) = who.split_once('/').expect("a session has a resource");
+        let shard = home(&format!("{local}@localhost"), SHARDS);
+        let conn = ConnId { slot: self.conns.len() as u32, generation: 1 };
+        let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { local: local.into(), listener, peer, secured: true, accepted_s: 1, leftover: Vec::new() };
+        self.conns.insert(who.to_owned(), (shard, conn));
+        let mut out = Output::default();
+        self.shards[shard.index()].handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut out);
+        self.settle();
+        self.hear(who, HEADER);
+        self.hear(who, &format!("<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"));
+        self.hear(who, "<iq type='get' id='2'><query xmlns='jabber:iq:roster'/></iq>");
+        self.hear(who, "<presence/>");
+    }
+
+    /// The asker sends this; what it has cost.
+    pub(super) fn say(&mut self, text: &str) -> Cost {
+        let letters = |counters: &[Arc<Counters>]| -> u64 {
+            counters.iter().map(|c| c.letters_own.get() + c.letters_out.get()).sum()
+        };
+        let before = letters(&self.counters);
+        self.cost = Cost { sent: text.len(), ..Cost::default() };
+        self.reached.clear();
+        self.hear(ASKER, text);
+        Cost { letters: letters(&self.counters) - before, others: self.reached.len(), ..self.cost.clone() }
+    }
+
+    fn hear(&mut self, who: &str, text: &str) {
+        let (shard, conn) = self.conns[who];
+        let mut out = Output::default();
+        let input = Input::Received { conn, bytes: text.as_bytes() };
+        self.shards[shard.index()].handle(self.now, input, &mut out);
+        self.settle();
+    }
+
+    /// Turns, and carries out what follows, until nothing does.
+    fn settle(&mut self) {
+        let asker = self.conns[ASKER];
+        let mut mail: Vec<(ShardId, MailBatch)> = Vec::new();
+        loop {
+            let mut busy = false;
+            self.now.wall_us += 100;
+            self.now.mono_ms = self.now.wall_us / 1_000;
+            for (to, batch) in std::mem::take(&mut mail) {
+                self.shards[to.index()].handle(self.now, Input::Mail(&batch), &mut Output::default());
+            }
+            for index in 0..self.shards.len() {
+                let mut out = Output::default();
+                self.shards[index].handle(self.now, Input::EndOfTurn, &mut out);
+                self.cost.rows += out.writes.len();
+                for op in out.writes.iter() {
+                    if let OpView::Put { partition, sort, value, .. } = op {
+                        self.cost.row_bytes += partition.len() + sort.len() + value.len();
+                    }
+                }
+                self.disk.submit(out.writes);
+                self.disk.commit(1);
+                busy |= self.shards[index].has_own_mail();
+                for effect in out.effects {
+                    let input = match effect {
+                        Effect::Send { conn, bytes } => {
+                            self.sent(asker, (ShardId(index as u16), conn), bytes.len());
+                            Input::Sent { conn }
+                        }
+                        Effect::Close { conn, last, .. } => {
+                            self.sent(asker, (ShardId(index as u16), conn), last.len());
+                            Input::Closed { conn }
+                        }
+                        Effect::Mail { to, batch } => {
+                            mail.push((to, batch));
+                            busy = true;
+                            continue;
+                        }
+                        Effect::Read { token, queries } => {
+                            let found: Vec<Found> = queries.iter().map(|query| self.disk.read(query)).collect();
+                            self.cost.reads += queries.len();
+                            self.cost.read_bytes += found.iter().map(bytes_of).sum::<usize>();
+                            Input::Found { token, found }
+                        }
+                        Effect::Job { token, job } => {
+                            self.cost.jobs += 1;
+                            Input::Done { token, done: job.run() }
+                        }
+                        _ => continue,
+                    };
+                    busy = true;
+                    self.shards[index].handle(self.now, input, &mut Output::default());
+                }
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    fn sent(&mut self, asker: (ShardId, ConnId), to: (ShardId, ConnId), bytes: usize) {
+        if to == asker {
+            self.cost.answer += bytes;
+        } else {
+            self.cost.others_bytes += bytes;
+            self.reached.insert((to.0.0, to.1.slot));
+        }
+    }
+}
+
+fn bytes_of(found: &Found) -> usize {
+    match found {
+        Found::Value(value) => value.as_ref().map_or(0, |value| value.len()),
+        Found::Rows { rows, .. } => rows.iter().map(|row| row.sort.len() + row.value.len()).sum(),
+    }
+}

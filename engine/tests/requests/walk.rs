@@ -1,0 +1,122 @@
+//! Every kind of request that a session may send: stream management, messages, presence, IQ of each feature.
+
+/// A request.
+pub(super) struct Request {
+    pub(super) name: &'static str,
+    /// What is sent before, which is not counted.
+    pub(super) before: fn() -> Vec<String>,
+    pub(super) text: fn() -> String,
+    /// What keeps a user from having more of it than this, in words.
+    pub(super) bound: &'static str,
+}
+
+/// The ten requests that lead to the most bytes for each byte sent, with the most that they may.
+pub(super) const WORST: &[(&str, f64)] = &[
+    ("presence: first available", 1_300.0),
+    ("account: remove", 1_150.0),
+    ("presence: available", 650.0),
+    ("stream: end", 570.0),
+    ("private: get", 520.0),
+    ("presence: unavailable", 310.0),
+    ("private: set, one small behind one large", 250.0),
+    ("presence: available, long", 115.0),
+    ("roster: get", 96.0),
+    ("roster: get, known version", 83.0),
+];
+
+/// The most bytes for a byte of every other request.
+pub(super) const OTHERS_MOST: f64 = 30.0;
+
+const OUTBOUND: &str = "in_flight_max; nothing is stored";
+const STORED: &str = "in_flight_bytes_max; the receiver's mailbox limits";
+const ANSWER: &str = "outbound_bytes_max: who does not read is ended";
+
+fn body(bytes: usize) -> String {
+    format!("<body>{}</body>", "m".repeat(bytes))
+}
+
+macro_rules! requests {
+    ($($name:literal, [$($before:expr),*], $text:expr, $bound:expr;)*) => {
+        /// All requests, in the order of the table.
+        pub(super) const REQUESTS: &[Request] =
+            &[$(Request { name: $name, before: || vec![$(String::from($before)),*], text: || String::from($text), bound: $bound }),*];
+    };
+}
+
+requests! {
+    "stream: white space", [], " ", "nothing is done";
+    "stream: end", [], "</stream:stream>", "a login each";
+    "sm: enable", [], "<enable xmlns='urn:xmpp:sm:3' resume='true'/>", "once a session";
+    "sm: ask for an acknowledgement", ["<enable xmlns='urn:xmpp:sm:3'/>"], "<r xmlns='urn:xmpp:sm:3'/>", ANSWER;
+    "sm: acknowledge", ["<enable xmlns='urn:xmpp:sm:3'/>"], "<a xmlns='urn:xmpp:sm:3' h='0'/>", "nothing is answered";
+    "message: chat to a friend", [], format!("<message to='friend001@localhost' type='chat'>{}</message>", body(100)), STORED;
+    "message: chat to oneself", [], format!("<message to='mallory@localhost' type='chat'>{}</message>", body(100)), STORED;
+    "message: chat to a session", [], format!("<message to='friend001@localhost/r' type='chat'>{}</message>", body(100)), STORED;
+    "message: chat to a user who is away", [], format!("<message to='away@localhost' type='chat'>{}</message>", body(100)), STORED;
+    "message: chat to nobody", [], format!("<message to='nobody@localhost' type='chat'>{}</message>", body(100)), ANSWER;
+    "message: chat, empty", [], "<message to='friend001@localhost' type='chat'/>", STORED;
+    "message: normal to an absent session", [], format!("<message to='bob@localhost/x'>{}</message>", body(100)), ANSWER;
+    "message: headline", [], format!("<message to='friend001@localhost' type='headline'>{}</message>", body(100)), OUTBOUND;
+    "message: a chat state", [], "<message to='friend001@localhost' type='chat'><active xmlns='http://jabber.org/protocol/chatstates'/></message>", OUTBOUND;
+    "message: error", [], "<message to='friend001@localhost/r' type='error'/>", OUTBOUND;
+    "message: groupchat", [], "<message to='friend001@localhost' type='groupchat'/>", ANSWER;
+    "message: to another server", [], "<message to='a@elsewhere.example'/>", ANSWER;
+    "message: to the server", [], "<message to='localhost'/>", ANSWER;
+    "presence: first available", ["<presence type='unavailable'/>"], "<presence/>", "contacts: 2,000 a roster";
+    "presence: available", [], "<presence/>", "contacts: 2,000 a roster";
+    "presence: available, long", [], format!("<presence><status>{}</status></presence>", "s".repeat(1_000)), "contacts, and 8,192 bytes of payload";
+    "presence: unavailable", [], "<presence type='unavailable'/>", "contacts: 2,000 a roster";
+    "presence: directed", [], "<presence to='bob@localhost'/>", "1,000 addresses are remembered a session";
+    "presence: directed, to a session", [], "<presence to='bob@localhost/r'/>", "1,000 addresses are remembered a session";
+    "presence: probe", [], "<presence type='probe' to='friend001@localhost'/>", OUTBOUND;
+    "presence: probe of a stranger", [], "<presence type='probe' to='bob@localhost'/>", OUTBOUND;
+    "presence: subscribe", [], "<presence type='subscribe' to='bob@localhost'/>", "2,000 contacts; 200 unanswered requests of others";
+    "presence: subscribe to a user who is away", [], "<presence type='subscribe' to='away@localhost'/>", "2,000 contacts; 200 unanswered requests of others";
+    "presence: subscribe to nobody", [], "<presence type='subscribe' to='nobody@localhost'/>", "2,000 contacts";
+    "presence: subscribe again", ["<presence type='subscribe' to='bob@localhost'/>"], "<presence type='subscribe' to='bob@localhost'/>", "in_flight_max";
+    "presence: subscribed, unasked", [], "<presence type='subscribed' to='bob@localhost'/>", "2,000 contacts";
+    "presence: unsubscribe", [], "<presence type='unsubscribe' to='friend001@localhost'/>", "in_flight_max";
+    "presence: unsubscribed", [], "<presence type='unsubscribed' to='friend001@localhost'/>", "in_flight_max";
+    "roster: get", [], "<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>", "1 MiB a roster; outbound_bytes_max";
+    "roster: get, known version", [], "<iq type='get' id='1'><query xmlns='jabber:iq:roster' ver='400'/></iq>", "32 pushes";
+    "roster: set, a new contact", [], "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='new@localhost' name='n'/></query></iq>", "2,000 contacts";
+    "roster: set, a known contact", [], "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='friend001@localhost' name='n'/></query></iq>", "one row; a push a session";
+    "roster: remove", [], "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='friend001@localhost' subscription='remove'/></query></iq>", "2,000 contacts";
+    "private: set", [], format!("<iq type='set' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'>{}</x></query></iq>", "v".repeat(1_000)), "128 elements, 512 KiB a user";
+    "private: set, one small behind one large", [large_private()], "<iq type='set' id='1'><query xmlns='jabber:iq:private'><y xmlns='y'>v</y></query></iq>", "128 elements, 512 KiB a user";
+    "private: get", [large_private()], "<iq type='get' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'/></query></iq>", "512 KiB a user; outbound_bytes_max";
+    "disco: the server", [], "<iq type='get' id='1' to='localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
+    "disco: the own account", [], "<iq type='get' id='1'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
+    "disco: a friend's account", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
+    "disco: a stranger's account", [], "<iq type='get' id='1' to='away@localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", "cached_users_max";
+    "disco: items", [], "<iq type='get' id='1' to='localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", ANSWER;
+    "last: the server", [], "<iq type='get' id='1' to='localhost'><query xmlns='jabber:iq:last'/></iq>", ANSWER;
+    "last: a friend", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='jabber:iq:last'/></iq>", ANSWER;
+    "last: a user who is away", [], "<iq type='get' id='1' to='away@localhost'><query xmlns='jabber:iq:last'/></iq>", "cached_users_max";
+    "ping: the server", [], "<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>", ANSWER;
+    "ping: a session", [], "<iq type='get' id='1' to='friend001@localhost/r'><ping xmlns='urn:xmpp:ping'/></iq>", OUTBOUND;
+    "ping: an account", [], "<iq type='get' id='1' to='bob@localhost'><ping xmlns='urn:xmpp:ping'/></iq>", ANSWER;
+    "time", [], "<iq type='get' id='1' to='localhost'><time xmlns='urn:xmpp:time'/></iq>", ANSWER;
+    "version", [], "<iq type='get' id='1' to='localhost'><query xmlns='jabber:iq:version'/></iq>", ANSWER;
+    "session", [], "<iq type='set' id='1'><session xmlns='urn:ietf:params:xml:ns:xmpp-session'/></iq>", ANSWER;
+    "account: get", [], "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>", ANSWER;
+    "account: change the password", [], CHANGE, "JOBS_UNDER_WAY_MAX at once, JOBS_WAITING_SPARE waiting a shard";
+    "account: change the password again", [CHANGE], CHANGE, "JOBS_UNDER_WAY_MAX at once, JOBS_WAITING_SPARE waiting a shard";
+    "account: remove", [], "<iq type='set' id='1'><query xmlns='jabber:iq:register'><remove/></query></iq>", "once an account";
+    "iq: unknown to the server", [], "<iq type='get' id='1'><x xmlns='y'/></iq>", ANSWER;
+    "iq: unknown to an account", [], "<iq type='get' id='1' to='bob@localhost'><x xmlns='y'/></iq>", ANSWER;
+    "iq: to a session", [], "<iq type='get' id='1' to='bob@localhost/r'><x xmlns='y'/></iq>", OUTBOUND;
+    "iq: to nobody", [], "<iq type='get' id='1' to='nobody@localhost'><x xmlns='y'/></iq>", ANSWER;
+    "iq: result", [], "<iq type='result' id='1'/>", "nothing is done";
+    "iq: without an id", [], "<iq type='get'/>", ANSWER;
+}
+
+const CHANGE: &str = "<iq type='set' id='1'><query xmlns='jabber:iq:register'><username>mallory</username><password>other</password></query></iq>";
+
+/// Private XML of 20 KB.
+fn large_private() -> String {
+    format!(
+        "<iq type='set' id='0'><query xmlns='jabber:iq:private'><x xmlns='x'>{}</x></query></iq>",
+        "v".repeat(20_000)
+    )
+}
