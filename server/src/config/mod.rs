@@ -67,6 +67,8 @@ pub struct Listener {
     pub direct_tls: bool,
     /// A proxy connects here, and says for whom.
     pub proxied: bool,
+    /// The option that names it: `c2s_tls`.
+    pub key: &'static str,
     /// False for a default address that the machine may lack: a failed bind is then only worth a line.
     pub must: bool,
 }
@@ -138,10 +140,10 @@ impl Loaded {
 
     /// The listeners to open, in order.
     pub fn listeners(&self) -> Vec<Listener> {
-        let of = |addresses: &[SocketAddr], key: &str, direct_tls: bool, proxied: bool| -> Vec<Listener> {
+        let of = |addresses: &[SocketAddr], key: &'static str, direct_tls: bool, proxied: bool| -> Vec<Listener> {
             let given = *self.source(key) != Source::Default;
             let must = |address: &SocketAddr| given || address.is_ipv4();
-            addresses.iter().map(|a| Listener { address: *a, direct_tls, proxied, must: must(a) }).collect()
+            addresses.iter().map(|a| Listener { address: *a, direct_tls, proxied, key, must: must(a) }).collect()
         };
         let c = &self.config;
         [

@@ -1,21 +1,42 @@
-//! Makes the listening sockets: one a thread and address, sharing the port, so that the kernel spreads connections.
+//! Makes the listening sockets: one per thread and address, sharing the port, so that the kernel spreads connections.
+//!
+//! The port is shared with nobody else. The first socket of an address listens *without* `SO_REUSEPORT`. The kernel
+//! refuses that while anybody listens there, and refuses anybody else who comes this way while one of ours does. Only
+//! then is the option switched on, and the other threads' sockets join. The kernel checks at `listen`, so of two servers
+//! that start at once at most one gets through.
+//!
+//! `SO_REUSEADDR` lets a server start while connections of an earlier one are still open or in TIME_WAIT.
 
-use socket2::{Domain, Protocol, Socket, Type};
-use std::io;
+mod holder;
+
+use holder::Holder;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
-/// A listening socket that shares its port with others of the same user (`SO_REUSEPORT`). Accepted sockets inherit
-/// `TCP_NODELAY` from it. An IPv6 wildcard takes IPv4 peers, too. `backlog` is cut by `net.core.somaxconn`.
-///
-/// # Errors
-/// What the kernel says; `AddrInUse` when someone holds the port without sharing it.
-pub fn shared_listener(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+/// How long a taken port is tried again: its holder may be about to end, or be another starting server that fails too.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same when no process holds the socket any more: the kernel closes the rings of a killed server, each with very many
+/// connections, after the process is gone.
+const PATIENCE_ORPHAN: Duration = Duration::from_secs(10);
+/// Between two tries; each server's is another, so that two that have met do not meet again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Who may have the same port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Nobody,
+    OwnSockets,
+}
+
+fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     if addr.is_ipv6() {
-        socket.set_only_v6(false)?;
+        socket.set_only_v6(only_v6)?;
     }
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(sharing == Sharing::OwnSockets)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&addr.into())?;
@@ -23,29 +44,129 @@ pub fn shared_listener(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener
     Ok(socket.into())
 }
 
-/// `count` listeners of one address. With port 0 the first is given a port by the kernel and the others share it.
+/// A listening socket that shares its port with others of the same user (`SO_REUSEPORT`). Accepted sockets inherit
+/// `TCP_NODELAY` from it. An IPv6 wildcard takes IPv4 peers, too. `backlog` is cut by `net.core.somaxconn`.
 ///
 /// # Errors
-/// As [`shared_listener`].
-pub fn shared_listeners(addr: SocketAddr, count: usize, backlog: u32) -> io::Result<Vec<TcpListener>> {
-    let mut all = Vec::with_capacity(count);
-    let mut bound = addr;
-    for _ in 0..count {
-        let listener = shared_listener(bound, backlog)?;
-        bound = listener.local_addr()?;
-        all.push(listener);
+/// What the kernel says; `AddrInUse` when someone holds the port without sharing it.
+pub fn shared_listener(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    open(addr, backlog, false, Sharing::OwnSockets)
+}
+
+/// `count` listeners of one address (at least one), which share the port with each other and with nobody else. With port
+/// 0 the first is given a port by the kernel. An IPv6 wildcard takes IPv4 peers, too, unless `only_v6`.
+///
+/// # Errors
+/// What the kernel says. `AddrInUse` with a sentence that names the holder, after a second of trying; ten seconds when it
+/// is a process that has just ended.
+pub fn own_listeners(addr: SocketAddr, only_v6: bool, count: usize, backlog: u32) -> io::Result<Vec<TcpListener>> {
+    retried(addr, true, || {
+        let first = open(addr, backlog, only_v6, Sharing::Nobody)?;
+        let bound = first.local_addr()?;
+        SockRef::from(&first).set_reuse_port(true)?;
+        let mut all = vec![first];
+        for _ in 1..count {
+            all.push(open(bound, backlog, only_v6, Sharing::OwnSockets)?);
+        }
+        Ok(all)
+    })
+}
+
+/// The one listener of an address, for who has one thread only. Blocking, as those of the standard library.
+///
+/// # Errors
+/// As [`own_listeners`]; without trying again unless it is to be `patient`.
+pub fn own_listener(addr: SocketAddr, patient: bool) -> io::Result<TcpListener> {
+    retried(addr, patient, || TcpListener::bind(addr))
+}
+
+/// Tries for a while if the address is in use, and then says by whom.
+fn retried<T>(addr: SocketAddr, patient: bool, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let (start, retry) = (Instant::now(), RETRY + Duration::from_millis(u64::from(std::process::id() % 16)));
+    loop {
+        let error = match open() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => error,
+            other => return other,
+        };
+        let waited = start.elapsed();
+        if !patient || waited >= PATIENCE {
+            let holder = Holder::of(addr);
+            if !patient || holder != Holder::Orphan || waited >= PATIENCE_ORPHAN {
+                let text = format!("port {} is in use by {holder}", addr.port());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+        std::thread::sleep(retry);
     }
-    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpStream;
+
+    const HERE: &str = "127.0.0.1:0";
 
     #[test]
-    fn port_zero_is_shared_by_all() {
-        let all = shared_listeners("127.0.0.1:0".parse().unwrap(), 3, 16).unwrap();
-        let ports: Vec<u16> = all.iter().map(|l| l.local_addr().unwrap().port()).collect();
-        assert!(ports[0] != 0 && ports.iter().all(|p| *p == ports[0]), "{ports:?}");
+    fn port_zero_is_shared_by_all_and_each_gets_connections() {
+        let all = own_listeners(HERE.parse().unwrap(), false, 3, 256).unwrap();
+        let address = all[0].local_addr().unwrap();
+        assert!(address.port() != 0 && all.iter().all(|l| l.local_addr().unwrap() == address));
+        let _clients: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for listener in &all {
+            assert!(listener.accept().is_ok(), "the kernel spreads connections over all three");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_shared_among_threads_is_refused_to_a_second_server_by_name() {
+        let first = own_listeners(HERE.parse().unwrap(), false, 3, 16).unwrap();
+        let address = first[0].local_addr().unwrap();
+        let dual = SocketAddr::from(([0u16; 8], address.port()));
+        for second in [address, dual] {
+            let error = own_listeners(second, false, 3, 16).expect_err("in use");
+            assert_eq!(error.kind(), ErrorKind::AddrInUse);
+            let expected = format!("port {} is in use by this process", address.port());
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+        assert!(own_listener(address, false).is_err());
+        // The wildcard of IPv6 alone is another address, and what an operator means who gives both.
+        own_listeners(dual, true, 2, 16).expect("no IPv4 in it");
+    }
+
+    /// TIME_WAIT is at the end that closes first (RFC 9293 3.6.1).
+    #[test]
+    fn a_port_with_connections_of_an_earlier_server_is_free() {
+        let first = own_listeners(HERE.parse().unwrap(), false, 2, 16).unwrap();
+        let address = first[0].local_addr().unwrap();
+        let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut accepted: Vec<TcpStream> =
+            first.iter().flat_map(|l| std::iter::from_fn(|| l.accept().ok().map(|(stream, _)| stream))).collect();
+        let open = accepted.split_off(10);
+        drop((accepted, first));
+        let began = Instant::now();
+        let second = own_listeners(address, false, 2, 16).expect("free at once");
+        assert!(began.elapsed() < PATIENCE);
+        drop((second, open, clients));
+    }
+
+    /// Of servers that start at once at most one has the port; the others' sockets are closed again.
+    #[test]
+    fn of_servers_that_start_at_once_at_most_one_gets_the_port() {
+        for _ in 0..50 {
+            let free = own_listener(HERE.parse().unwrap(), false).unwrap().local_addr().unwrap();
+            let barrier = std::sync::Barrier::new(4);
+            let start = || {
+                barrier.wait();
+                let first = open(free, 16, false, Sharing::Nobody)?;
+                SockRef::from(&first).set_reuse_port(true)?;
+                io::Result::Ok(vec![first, open(free, 16, false, Sharing::OwnSockets)?])
+            };
+            let started = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+                all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+            });
+            assert!(started.iter().filter(|one| one.is_ok()).count() <= 1);
+        }
     }
 }

@@ -56,7 +56,7 @@ mod uring;
 
 pub use allocator::{Allocator, committed_memory, give_back_memory, keep_no_free_pages};
 pub use choose::{Choice, Preference, choose};
-pub use listen::{shared_listener, shared_listeners};
+pub use listen::{own_listener, own_listeners, shared_listener};
 pub use peer::Peer;
 pub use sampler::{HeapSampler, Kept, Registers, Sample, TimeSampler};
 pub use throng_engine::id::ConnId;

@@ -17,6 +17,8 @@ mod traces;
 mod turn;
 mod watch;
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +37,9 @@ use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Failure, Program, StoreReport};
-use crate::config::{Config, DriverChoice, Loaded};
+use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
-use crate::driver::{self, Choice, Peer, Preference, shared_listeners};
+use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::jobs::{self, JobPort};
 use crate::log::LogHandle;
 use crate::mail::{Mailbox, mailboxes};
@@ -404,19 +406,26 @@ fn start(
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
     let mut sockets: Vec<Vec<(std::net::TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
-    for listener in loaded.listeners() {
-        let opened = match shared_listeners(listener.address, usize::from(shards), config.backlog as u32) {
+    let wanted = loaded.listeners();
+    for listener in &wanted {
+        // Who gives both wildcards of a port means both, and not that the one takes the other's place.
+        let twin = |other: &config::Listener| {
+            other.address == SocketAddr::from(([0, 0, 0, 0], listener.address.port())) && other.address.port() != 0
+        };
+        let only_v6 = wanted.iter().any(twin);
+        let opened = match own_listeners(listener.address, only_v6, usize::from(shards), config.backlog as u32) {
             Ok(opened) => opened,
-            Err(error) if !listener.must => {
+            // One that is in use must not be left out: who connects to it would get to somebody else's server.
+            Err(error) if !listener.must && error.kind() != ErrorKind::AddrInUse => {
                 tracing::warn!(address = %listener.address, %error, "a default address is left out");
                 continue;
             }
-            Err(error) => return Err(Failure::failed(format!("cannot listen on {}: {error}", listener.address))),
+            Err(error) => return Err(cannot_listen(listener.address, listener.key, &error)),
         };
         let address = opened[0].local_addr().map_err(Failure::failed)?;
         let tag =
             driver::ListenerTag(u8::try_from(entrances.len()).map_err(|_| Failure::failed("too many listeners"))?);
-        entrances.push(settings::entrance(config, &listener, certificates.is_some()));
+        entrances.push(settings::entrance(config, listener, certificates.is_some()));
         listening.push(Listening {
             address: address.to_string(),
             direct_tls: listener.direct_tls,
@@ -481,6 +490,19 @@ fn start(
         clock,
     });
     Ok((Server { threads, readers, committer, store, stop, peers, counters, known }, running))
+}
+
+/// Says where, why, and what to do about it.
+fn cannot_listen(address: SocketAddr, key: &str, error: &std::io::Error) -> Failure {
+    let flag = key.replace('_', "-");
+    let what_to_do = match error.kind() {
+        ErrorKind::AddrInUse => format!("; stop it or pass another --{flag}"),
+        ErrorKind::PermissionDenied => {
+            format!("; ports below 1024 need CAP_NET_BIND_SERVICE, or pass another --{flag}")
+        }
+        _ => String::new(),
+    };
+    Failure::failed(format!("cannot listen on {address}: {error}{what_to_do}"))
 }
 
 /// Keeps the type of the engine's trait in one place for the parts of this room.

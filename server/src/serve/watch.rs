@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
+use crate::driver;
 use crate::entropy::Entropy;
 use crate::http::{Guard, History, HttpServer, Number, Numbers, TokenFault, Watched};
 use crate::record::owners::Owed;
@@ -117,11 +117,11 @@ pub(super) fn start(
     let given = *loaded.source("admin_http") != Source::Default;
     let mut listeners = Vec::new();
     for address in &config.admin_http {
-        match TcpListener::bind(address) {
+        match driver::own_listener(*address, given) {
             Ok(listener) => listeners.push((listener, guard.clone())),
             // Another server of this machine has it, or the machine has no such address.
             Err(error) if !given => tracing::info!(%address, %error, "the admin's default address is left out"),
-            Err(error) => return Err(Failure::failed(format!("admin_http: cannot listen on {address}: {error}"))),
+            Err(error) => return Err(super::cannot_listen(*address, "admin_http", &error)),
         }
     }
     if listeners.is_empty() {

@@ -109,7 +109,7 @@ fn peers_are_told_by_their_address(kind: On) {
 fn more_drivers_than_cores(kind: On) {
     const DRIVERS: usize = 40;
     const CLIENTS: usize = 400;
-    let listeners = shared_listeners("127.0.0.1:0".parse().unwrap(), DRIVERS, 256).unwrap();
+    let listeners = own_listeners("127.0.0.1:0".parse().unwrap(), false, DRIVERS, 256).unwrap();
     let addr = listeners[0].local_addr().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, receiver) = mpsc::channel();
