@@ -275,7 +275,9 @@ impl Shard {
         let mut unsent = Vec::new();
         if let Some(outbound) = self.conns.get(old).and_then(|conn| conn.outbound.as_mut()) {
             // The rest is in the session's unacknowledged queue, which the new connection gets.
+            let before = outbound.bytes();
             unsent = outbound.take_unsent();
+            self.levels.outbound_bytes -= before - outbound.bytes();
         }
         self.conns.set_state(old, ConnState::Opening(Box::new(super::login::replaced())));
         self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));

@@ -8,6 +8,8 @@ use crate::shard::Shard;
 pub struct Inspection {
     /// Output that waits for one connection, bytes.
     pub outbound_bytes: usize,
+    /// The same of all connections together, also of those that are closing or leaving.
+    pub outbound_bytes_all: usize,
     /// What one session has not acknowledged, bytes.
     pub unacked_bytes: usize,
     /// What one session has not acknowledged, stanzas.
@@ -46,9 +48,11 @@ impl Shard {
             };
             seen.phases[phase] += 1;
         }
+        let waits = |conn: &Conn| conn.outbound.as_ref().map_or(0, |o| o.bytes());
+        seen.outbound_bytes_all = self.conns.all().map(waits).sum();
         let open = |c: &&Conn| !matches!(c.state(), ConnState::Closing { .. } | ConnState::Departing);
         for conn in self.conns.all().filter(open) {
-            seen.outbound_bytes = seen.outbound_bytes.max(conn.outbound.as_ref().map_or(0, |o| o.bytes()));
+            seen.outbound_bytes = seen.outbound_bytes.max(waits(conn));
         }
         for id in (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)) {
             let Some(managed) = self.sessions.get(id).and_then(|s| s.managed.as_ref()) else { continue };

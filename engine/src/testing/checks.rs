@@ -19,7 +19,8 @@ pub fn counters(shard: &Shard) -> Result<(), String> {
     let list = shard.counters().list();
     let value = |name: &str| list.iter().find(|row| row.0 == name).map_or(u64::MAX, |row| row.3);
     let sum = |prefix: &str| list.iter().filter(|row| row.0.starts_with(prefix)).map(|row| row.3).sum::<u64>();
-    let phases = shard.inspect().phases;
+    let inside = shard.inspect();
+    let phases = inside.phases;
     let parts = [
         ("connections by phase", sum("conns_"), value("connections")),
         ("connections that opened", value("conns_opening"), phases[0]),
@@ -30,6 +31,7 @@ pub fn counters(shard: &Shard) -> Result<(), String> {
         ("closing connections", value("conns_closing"), phases[5]),
         ("departing connections", value("conns_departing"), phases[6]),
         ("connected sessions", value("sessions") - value("sessions_detached"), value("conns_bound")),
+        ("bytes that wait for connections", value("outbound_bytes"), inside.outbound_bytes_all as u64),
         ("stanzas in", value("messages_in") + value("presences_in") + value("iqs_in"), value("stanzas_in")),
         ("stanzas out", value("messages_out") + value("presences_out") + value("iqs_out"), value("stanzas_out")),
         ("ends by reason", sum("closed_"), value("streams_closed")),
