@@ -380,6 +380,12 @@ pub enum Input<'a> {
         /// Why.
         how: Lost,
     },
+    /// The keys of its TLS may soon encrypt nothing more, and cannot be changed: the stream has to end now
+    /// (RFC 6120 4.9.3.16).
+    Worn {
+        /// The connection.
+        conn: ConnId,
+    },
     /// The connection is gone, in whatever way. Also follows every `Close` effect.
     Closed {
         /// The connection.

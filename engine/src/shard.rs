@@ -245,6 +245,10 @@ impl Shard {
             Input::Received { conn, bytes } => self.received(conn, bytes),
             Input::Sent { conn } => self.sent(conn),
             Input::Lost { conn, how } => self.lost(conn, how),
+            Input::Worn { conn } => {
+                let text = "the keys of this TLS connection are used up";
+                self.fail_stream(conn, crate::wire::error::StreamCondition::Reset, Some(text));
+            }
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
             Input::Stayed { conn } => self.stayed(conn),

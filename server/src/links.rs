@@ -48,6 +48,8 @@ struct Link {
     in_flight: bool,
     /// The send in flight is one that the shard waits for.
     owes: bool,
+    /// The keys of its TLS are nearly used up, which has been told.
+    worn: bool,
     busy: Option<Box<Busy>>,
     tls: Option<Box<TlsConnection>>,
 }
@@ -70,6 +72,8 @@ pub struct Links {
     scratch: Vec<u8>,
     /// Connections that speak TLS.
     encrypted: usize,
+    /// Those whose keys are nearly used up, since it was asked last; bounded by the slots.
+    worn: Vec<ConnId>,
 }
 
 impl Links {
@@ -132,7 +136,21 @@ impl Links {
         if tls.send(bytes, &mut records).is_err() {
             records.clear();
         }
+        if tls.is_worn() && !link.worn {
+            link.worn = true;
+            self.worn.push(conn);
+        }
         Some(records)
+    }
+
+    /// Whether there is something for [`Links::take_worn`].
+    pub fn has_worn(&self) -> bool {
+        !self.worn.is_empty()
+    }
+
+    /// Connections whose streams have to end because nothing more may soon be encrypted with their keys; each once.
+    pub fn take_worn(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.worn)
     }
 
     /// Bytes for the socket as they are. `owes`: the shard waits for them.

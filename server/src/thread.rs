@@ -246,6 +246,9 @@ impl Thread {
             self.tell_memory();
         }
         self.turned = now;
+        for conn in self.links.take_worn() {
+            self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
+        }
         Ok(())
     }
 
@@ -283,7 +286,7 @@ impl Thread {
     fn patience(&self) -> Duration {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
         // Mail that has come since the rings were looked at has woken this thread's driver.
-        let busy = self.p.shard.has_own_mail() || self.mail_left || self.answers_left;
+        let busy = self.p.shard.has_own_mail() || self.mail_left || self.answers_left || self.links.has_worn();
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {

@@ -21,6 +21,10 @@ const SECRET_BYTES_MAX: usize = 48;
 /// Records that one key may seal with AES-GCM (RFC 8446 5.5 allows 2^24.5).
 pub(crate) const SEALED_RECORDS_MAX: u64 = 1 << 24;
 
+/// Of these, what is left when the end of a connection begins whose key cannot
+/// be changed.
+const LAST_RECORDS: u64 = 1 << 16;
+
 /// The algorithm that protects records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -160,6 +164,15 @@ impl Keys {
             *byte ^= seq;
         }
         nonce
+    }
+
+    /// Whether there will soon be no more records of data to seal, and no way
+    /// to another key: TLS 1.2 with AES-GCM. What is left, 1 GiB of full
+    /// records, is more than any last words.
+    pub(crate) fn is_nearly_worn(&self, suite: Suite) -> bool {
+        self.seq >= SEALED_RECORDS_MAX - LAST_RECORDS
+            && suite.version == TlsVersion::V1_2
+            && suite.algorithm != Algorithm::Chacha20Poly1305
     }
 
     /// Whether this key may not seal another record of data; one more, a key

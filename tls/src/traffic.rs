@@ -326,6 +326,13 @@ impl Traffic {
         Ok(())
     }
 
+    /// Whether the connection has to end soon, because its keys are nearly used
+    /// up and this version has no way to change them: [`send`](Self::send)
+    /// refuses 65,536 records later.
+    pub fn is_worn(&self) -> bool {
+        self.send.is_nearly_worn(self.suite)
+    }
+
     /// Appends `close_notify` (RFC 8446 6.1), once. The peer may still send.
     pub fn close(&mut self, to_send: &mut Vec<u8>) {
         if !self.closed {

@@ -102,6 +102,12 @@ impl TlsConnection {
         }
     }
 
+    /// Whether the stream has to end soon, because the keys are nearly used up
+    /// and TLS 1.2 has no way to change them. What the last words take is left.
+    pub fn is_worn(&self) -> bool {
+        matches!(&self.0, State::Traffic(traffic) if traffic.is_worn())
+    }
+
     /// Appends `close_notify` (RFC 8446 6.1), once. The peer may still send:
     /// go on with [`receive`](Self::receive) if its data matters.
     pub fn close(&mut self, to_send: &mut Vec<u8>) {
@@ -140,7 +146,7 @@ impl TlsConnection {
 
     /// The established state, for tests that need to reach into it.
     #[cfg(test)]
-    pub(super) fn traffic_mut(&mut self) -> &mut Traffic {
+    pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
         match &mut self.0 {
             State::Traffic(traffic) => traffic,
             _ => panic!("the handshake is not done"),

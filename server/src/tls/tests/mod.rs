@@ -56,7 +56,7 @@ impl Scene {
         self.client_config_for(rustls::ALL_VERSIONS)
     }
 
-    fn client_config_for(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+    pub(crate) fn client_config_for(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
         client_config(self.certificate(), versions)
     }
 
