@@ -179,6 +179,11 @@ impl Links {
         if let Some(tls) = self.tls(conn) {
             tls.close(&mut last);
         }
+        self.close_raw(driver, conn, last);
+    }
+
+    /// Closes after the last words, which are as they go to the socket: those of TLS itself.
+    pub fn close_raw(&mut self, driver: &mut dyn Driver, conn: ConnId, last: Vec<u8>) {
         self.raw(driver, conn, last, false);
         self.closing.push_back((Instant::now() + LAST_WORDS, conn));
         self.then(driver, conn, Then::Close);

@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::gate::GateQueue;
-use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::id::{ConnId, Gate, Now, ShardId};
 use throng_engine::io::{
     BacklogRow, Command, Effect, Input, ListenerKind, Lost, Output, Reply, StorageState, TlsFacts,
 };
@@ -130,10 +130,24 @@ impl Clock {
     }
 }
 
-/// A connection that has come before its state, or the other way round.
+/// A connection that has come before its state, or the other way round. Each gets its other half: a state is sent once its
+/// socket has gone over.
 enum Half {
-    Conn { conn: ConnId, bytes: Vec<u8> },
+    Conn {
+        conn: ConnId,
+        early: Early,
+    },
     State(Box<MovedLink>),
+    /// The connection has ended: its state is to be dropped when it comes.
+    Gone,
+}
+
+/// What has happened on a connection before its state was there.
+#[derive(Default)]
+struct Early {
+    bytes: Vec<u8>,
+    /// The peer has ended its direction behind them.
+    ended: bool,
 }
 
 /// One thread.
@@ -145,7 +159,8 @@ pub struct Thread {
     halves: HashMap<u64, Half>,
     /// Connections that have arrived and wait for their state, and their keys.
     waiting_conns: HashMap<ConnId, u64>,
-    departing: HashMap<u64, Box<Moved>>,
+    /// Connections that the driver is to move, and their states: until they have gone, have to stay, or have ended.
+    departing: HashMap<ConnId, Box<Moved>>,
     /// What leaving connections have sent since their shard let go of them, as it came from the socket.
     leaving: HashMap<ConnId, Vec<u8>>,
     /// When it was last logged that accepting stands still.
@@ -230,6 +245,9 @@ impl Thread {
             self.network()?;
         }
         let now = self.p.clock.now();
+        for conn in self.links.take_worn() {
+            self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
+        }
         self.mail(now);
         self.answers(now);
         self.commands(now);
@@ -246,9 +264,6 @@ impl Thread {
             self.tell_memory();
         }
         self.turned = now;
-        for conn in self.links.take_worn() {
-            self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
-        }
         Ok(())
     }
 
@@ -360,10 +375,7 @@ impl Thread {
         match order {
             Order::Raw(conn, bytes) => self.links.raw(driver, conn, bytes, false),
             Order::Close(conn) => self.links.close(driver, conn, Vec::new(), false),
-            Order::CloseRaw(conn, bytes) => {
-                self.links.raw(driver, conn, bytes, false);
-                driver.close(conn, Close::AfterSend);
-            }
+            Order::CloseRaw(conn, bytes) => self.links.close_raw(driver, conn, bytes),
             Order::Abort(conn) => driver.close(conn, Close::Now),
             Order::Pause(conn) => driver.pause(conn),
             Order::Sent(conn) => {
@@ -375,8 +387,8 @@ impl Thread {
                     self.depart(conn, to, moved);
                 }
             }
-            Order::Arrive(link, conn, bytes) => self.arrive(*link, conn, bytes, now),
-            Order::Left { key, tls, client, bytes } => self.left(key, tls, client, bytes),
+            Order::Arrive(link, conn, early) => self.arrive(*link, conn, early, now),
+            Order::Left(link) => self.left(link),
         }
     }
 
@@ -385,31 +397,29 @@ impl Thread {
     fn depart(&mut self, conn: ConnId, to: ShardId, moved: Box<Moved>) {
         self.departures += 1;
         let key = (u64::from(self.shard_id().0) << 40) | (self.departures & ((1 << 40) - 1));
-        self.departing.insert(key, moved);
+        self.departing.insert(conn, moved);
         // The destination is found again by the user's home when the socket has gone.
         self.p.driver.depart(conn, &self.p.peers[to.index()], key);
     }
 
     /// The socket has gone: its state follows.
-    fn left(&mut self, key: u64, tls: Option<Box<TlsConnection>>, client: Option<SocketAddr>, bytes: Vec<u8>) {
-        if let Some(moved) = self.departing.remove(&key) {
-            let to = self.p.shard.home_of(&moved.local);
-            let link = MovedLink { key, after: self.gate.gate(), moved, tls, client, bytes };
-            self.p.mail.send(to, Envelope::Moved(Box::new(link)));
-            self.p.peers[to.index()].wake();
-        }
+    fn left(&mut self, mut link: Box<MovedLink>) {
+        link.after = self.gate.gate();
+        let to = self.p.shard.home_of(&link.moved.local);
+        self.p.mail.send(to, Envelope::Moved(link));
+        self.p.peers[to.index()].wake();
     }
 
     /// Socket and state are both here.
-    fn arrive(&mut self, link: MovedLink, conn: ConnId, later: Vec<u8>, now: Now) {
+    fn arrive(&mut self, link: MovedLink, conn: ConnId, early: Early, now: Now) {
         let mut bytes = link.bytes;
-        bytes.extend_from_slice(&later);
+        bytes.extend_from_slice(&early.bytes);
         self.gate.rests_on(link.after);
         self.waiting_conns.remove(&conn);
         self.links.open(conn, link.tls);
         self.fronted.arrived(conn, link.client);
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
-        if !bytes.is_empty() {
+        if !bytes.is_empty() || early.ended {
             let mut events = Events::default();
             let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
             let Parts { shard, listeners, tls, .. } = p;
@@ -427,7 +437,12 @@ impl Thread {
                 tls,
                 now,
             };
-            events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
+            if !bytes.is_empty() {
+                events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
+            }
+            if early.ended {
+                events.handle(&mut hands, Event::Failed { conn, cause: Cause::PeerClosed });
+            }
             for order in events.orders {
                 self.carry_out(order, now);
             }
@@ -447,15 +462,16 @@ impl Thread {
                 shard.handle(now, Input::Mail(&batch), out);
             }
             Envelope::Moved(link) => match halves.remove(&link.key) {
-                Some(Half::Conn { conn, bytes }) => arrived.push((link, conn, bytes)),
-                _ => {
+                Some(Half::Conn { conn, early }) => arrived.push((link, conn, early)),
+                Some(Half::Gone) => {}
+                Some(Half::State(_)) | None => {
                     halves.insert(link.key, Half::State(link));
                 }
             },
         });
         self.mail_left = left;
-        for (link, conn, bytes) in arrived {
-            self.arrive(*link, conn, bytes, now);
+        for (link, conn, early) in arrived {
+            self.arrive(*link, conn, early, now);
         }
     }
 
@@ -635,8 +651,8 @@ enum Order {
     Abort(ConnId),
     Pause(ConnId),
     Sent(ConnId),
-    Arrive(Box<MovedLink>, ConnId, Vec<u8>),
-    Left { key: u64, tls: Option<Box<TlsConnection>>, client: Option<SocketAddr>, bytes: Vec<u8> },
+    Arrive(Box<MovedLink>, ConnId, Early),
+    Left(Box<MovedLink>),
 }
 
 /// What an event may touch.
@@ -646,7 +662,7 @@ struct Hands<'a> {
     out: &'a mut Output,
     halves: &'a mut HashMap<u64, Half>,
     waiting_conns: &'a mut HashMap<ConnId, u64>,
-    departing: &'a mut HashMap<u64, Box<Moved>>,
+    departing: &'a mut HashMap<ConnId, Box<Moved>>,
     leaving: &'a mut HashMap<ConnId, Vec<u8>>,
     pause_told_ms: &'a mut Option<u64>,
     listeners: &'a [Entrance],
@@ -686,25 +702,31 @@ impl Events {
             }
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
-            // The peer has ended its direction: XMPP has no use for the other one.
-            Event::Failed { conn, cause: Cause::PeerClosed } => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
+            Event::Failed { conn, cause: Cause::PeerClosed } => match self.early(h, conn) {
+                // The session that it is of has to be there to be ended.
+                Some(early) => early.ended = true,
+                // The peer has ended its direction: XMPP has no use for the other one.
+                None => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
+            },
             Event::Failed { conn, cause: _ } => self.lose(h, conn, Lost::Broken, Order::Abort(conn)),
             Event::Closed { conn } => {
                 tracing::trace!(slot = conn.slot, "connection closed");
                 h.links.closed(conn);
                 h.fronted.closed(conn);
                 h.leaving.remove(&conn);
+                // It was closed before it could go.
+                h.departing.remove(&conn);
                 if let Some(key) = h.waiting_conns.remove(&conn) {
-                    h.halves.remove(&key);
+                    h.halves.insert(key, Half::Gone);
                     return;
                 }
                 h.shard.handle(h.now, Input::Closed { conn }, h.out);
             }
             Event::Arrived { key, conn } => match h.halves.remove(&key) {
-                Some(Half::State(link)) => self.order(Order::Arrive(link, conn, Vec::new())),
+                Some(Half::State(link)) => self.order(Order::Arrive(link, conn, Early::default())),
                 _ => {
                     // No byte is looked at before the state is there.
-                    h.halves.insert(key, Half::Conn { conn, bytes: Vec::new() });
+                    h.halves.insert(key, Half::Conn { conn, early: Early::default() });
                     h.waiting_conns.insert(conn, key);
                     self.order(Order::Pause(conn));
                 }
@@ -714,11 +736,14 @@ impl Events {
                 let (tls, client) = (h.links.closed(conn), h.fronted.closed(conn));
                 let bytes = h.leaving.remove(&conn).unwrap_or_default();
                 h.shard.handle(h.now, Input::Closed { conn }, h.out);
-                self.order(Order::Left { key, tls, client, bytes });
+                if let Some(moved) = h.departing.remove(&conn) {
+                    let link = MovedLink { key, after: Gate::default(), moved, tls, client, bytes };
+                    self.order(Order::Left(Box::new(link)));
+                }
             }
-            Event::DepartureFailed { conn, key, error } => {
+            Event::DepartureFailed { conn, key: _, error } => {
                 tracing::warn!(%error, "a connection could not move to its home");
-                h.departing.remove(&key);
+                h.departing.remove(&conn);
                 h.shard.handle(h.now, Input::Stayed { conn }, h.out);
             }
             Event::AcceptPaused { tag, cause } => {
@@ -739,20 +764,24 @@ impl Events {
         self.order(order);
     }
 
-    fn received(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
-        if let Some(key) = h.waiting_conns.get(&conn) {
-            if let Some(Half::Conn { bytes: kept, .. }) = h.halves.get_mut(key) {
-                kept.extend_from_slice(bytes);
-            }
-            return;
-        }
-        // A connection that arrives in this very wait has its order ahead of its bytes.
-        if self.arriving
-            && let Some(Order::Arrive(_, _, kept)) =
-                self.orders.iter_mut().find(|o| matches!(o, Order::Arrive(_, c, _) if *c == conn))
+    /// Of a connection whose state is not there yet, or not looked at, what has happened so far.
+    fn early<'a>(&'a mut self, h: &'a mut Hands<'_>, conn: ConnId) -> Option<&'a mut Early> {
+        if let Some(key) = h.waiting_conns.get(&conn)
+            && let Some(Half::Conn { early, .. }) = h.halves.get_mut(key)
         {
-            kept.extend_from_slice(bytes);
-            return;
+            return Some(early);
+        }
+        // A connection that arrives in this very wait has its order ahead of what it brings.
+        let mut orders = self.orders.iter_mut().filter(|_| self.arriving);
+        orders.find_map(|order| match order {
+            Order::Arrive(_, arriving, early) if *arriving == conn => Some(early),
+            _ => None,
+        })
+    }
+
+    fn received(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
+        if let Some(early) = self.early(h, conn) {
+            return early.bytes.extend_from_slice(bytes);
         }
         // The shard has let go of it and its new home has not got it yet: its reading is paused, so this is at most what
         // was under way then. TLS is taken off over there, in order.

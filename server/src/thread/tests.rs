@@ -37,6 +37,7 @@ enum Happens {
     Departed(ConnId, u64),
     DepartureFailed(ConnId, u64),
     Arrived(u64, ConnId),
+    Failed(ConnId, Cause),
 }
 
 /// An order that a driver was given.
@@ -92,6 +93,7 @@ impl Driver for Puppet {
                     on_event(Event::DepartureFailed { conn, key, error: std::io::ErrorKind::StorageFull });
                 }
                 Happens::Arrived(key, conn) => on_event(Event::Arrived { key, conn }),
+                Happens::Failed(conn, cause) => on_event(Event::Failed { conn, cause }),
             }
         }
         Ok(())
@@ -424,6 +426,146 @@ fn a_move_that_fails_is_told() {
     });
     assert_eq!(how, Close::AfterSend);
     world.turn(0, vec![Happens::Closed(client.conn)]);
+    assert_eq!(world.connections(0), 0);
+}
+
+/// What is kept of connections that move.
+fn kept_of_moves(thread: &Thread) -> [usize; 4] {
+    [thread.halves.len(), thread.waiting_conns.len(), thread.departing.len(), thread.leaving.len()]
+}
+
+/// The state is on its way when its connection dies: keys and all go with it.
+#[test]
+fn of_a_moved_connection_that_dies_before_its_state_comes_nothing_is_kept() {
+    let mut world = World::new();
+    let client = Client::log_in(&mut world, conn(5, 0));
+    let key = client.departure(&mut world, vec![Happens::Sent(client.conn)]);
+    let there = conn(5, 7);
+    world.turn(1, vec![Happens::Arrived(key, there)]);
+    world.turn(1, vec![Happens::Failed(there, Cause::Reset)]);
+    let how = world.next_order(1, "close", |did| match did {
+        Did::Close(who, how) if *who == there => Some(*how),
+        _ => None,
+    });
+    assert_eq!(how, Close::Now);
+    world.turn(1, vec![Happens::Closed(there)]);
+    world.turn(0, vec![Happens::Departed(client.conn, key)]);
+    world.turn(1, Vec::new());
+    assert_eq!((world.connections(0), world.connections(1)), (0, 0));
+    assert_eq!([0, 1].map(|thread| kept_of_moves(&world.threads[thread])), [[0; 4]; 2]);
+}
+
+/// A peer that has gone before its state came must not leave a session that nobody ends.
+#[test]
+fn an_end_seen_before_the_state_of_a_moved_connection_ends_it() {
+    let mut world = World::new();
+    // The state comes later, or in the same wait as the end; with bytes before the end, or without.
+    for (generation, later, bytes) in [(0, true, false), (1, true, true), (2, false, false), (3, false, true)] {
+        let mut client = Client::log_in(&mut world, conn(5, generation));
+        let header = client.records(HEADER);
+        let key = client.departure(&mut world, vec![Happens::Sent(client.conn)]);
+        let there = conn(5, generation);
+        let mut events = vec![Happens::Arrived(key, there)];
+        events.extend(bytes.then(|| Happens::Received(there, header)));
+        events.push(Happens::Failed(there, Cause::PeerClosed));
+        if later {
+            world.turn(1, events);
+            world.turn(0, vec![Happens::Departed(client.conn, key)]);
+            world.turn(1, Vec::new());
+        } else {
+            world.turn(0, vec![Happens::Departed(client.conn, key)]);
+            world.turn(1, Vec::new());
+            world.turn(1, events);
+        }
+        let how = world.next_order(1, "close", |did| match did {
+            Did::Close(who, how) if *who == there => Some(*how),
+            _ => None,
+        });
+        assert_eq!(how, Close::AfterSend);
+        world.turn(1, vec![Happens::Closed(there)]);
+        world.stages[1].borrow_mut().did.clear();
+        assert_eq!((world.connections(0), world.connections(1)), (0, 0));
+        assert_eq!([0, 1].map(|thread| kept_of_moves(&world.threads[thread])), [[0; 4]; 2]);
+    }
+}
+
+/// A departure that its driver has been told of ends with the connection, if that is closed before it goes.
+#[test]
+fn of_a_departing_connection_that_is_closed_nothing_is_kept() {
+    let mut world = World::new();
+    let client = Client::log_in(&mut world, conn(5, 0));
+    client.departure(&mut world, vec![Happens::Sent(client.conn)]);
+    world.turn(0, vec![Happens::Failed(client.conn, Cause::Reset)]);
+    world.turn(0, vec![Happens::Closed(client.conn)]);
+    assert_eq!(world.connections(0), 0);
+    assert_eq!(kept_of_moves(&world.threads[0]), [0; 4]);
+}
+
+/// The alert that says why may wait for a peer that does not read, but not for ever (RFC 8446 6.2).
+#[test]
+fn a_close_after_a_fault_of_tls_has_a_limit_of_time() {
+    let mut world = World::new();
+    let at = conn(3, 0);
+    let (mut client, accepted) = Client::accept(&world, at);
+    world.turn(0, vec![accepted]);
+    world.stages[0].borrow_mut().holds = true;
+    // The answer to the first flight is not read, and what follows is not TLS.
+    let hello = client.records("");
+    world.turn(0, vec![Happens::Received(at, hello)]);
+    world.turn(0, vec![Happens::Received(at, vec![0x16, 3, 3, 0, 1, 0xff])]);
+    let closes = |world: &World| {
+        let stage = world.stages[0].borrow();
+        let closes = stage.did.iter().filter_map(|did| match did {
+            Did::Close(_, how) => Some(*how),
+            _ => None,
+        });
+        closes.collect::<Vec<_>>()
+    };
+    assert_eq!(closes(&world), [], "its last words are behind a send");
+    let Thread { links, p, .. } = &mut world.threads[0];
+    links.end_patience(&mut *p.driver, Instant::now() + Duration::from_secs(11));
+    assert_eq!(closes(&world), [Close::Now]);
+}
+
+/// RFC 5246 has no change of keys, and RFC 8446 5.5 says how much AES-GCM may encrypt with one. RFC 6120 4.9.3.16 has the
+/// condition for it.
+#[test]
+fn a_stream_is_ended_with_a_word_before_the_keys_of_tls_1_2_are_used_up() {
+    let mut world = World::new();
+    world.client = Arc::new(world._store.2.client_config_for(&[&rustls::version::TLS12]));
+    let at = conn(4, 0);
+    let (mut client, accepted) = Client::accept(&world, at);
+    world.turn(0, vec![accepted]);
+    client.say(&mut world, HEADER);
+    client.until(&mut world, "</stream:features>");
+    let traffic = world.threads[0].links.tls(at).expect("TLS").traffic_mut();
+    // As if so many records had gone out: one more may go before the end begins.
+    traffic.set_sent(throng_tls::testing::SEALED_RECORDS_MAX - (1 << 16) - 1);
+    let mut peer = traffic.peer();
+    let mut bytes = Vec::new();
+    let unknown = b"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='NONE'/>";
+    peer.send(unknown, &mut bytes).unwrap();
+    world.turn(0, vec![Happens::Received(at, bytes)]);
+    let mut heard = Vec::new();
+    let how = world.until("the end", |world| {
+        let mut how = None;
+        for did in std::mem::take(&mut world.stages[0].borrow_mut().did) {
+            match did {
+                Did::Send(_, mut bytes) => {
+                    peer.receive(&mut &mut bytes[..], &mut heard, &mut Vec::new()).expect("records in order");
+                }
+                Did::Close(_, close) => how = Some(close),
+                Did::Depart(..) => unreachable!("nobody has logged in"),
+            }
+        }
+        how
+    });
+    let heard = String::from_utf8(heard).unwrap();
+    assert!(heard.contains("<invalid-mechanism/>"), "{heard}");
+    assert!(heard.contains("<reset xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"), "{heard}");
+    assert!(heard.ends_with("</stream:stream>") && peer.peer_closed(), "{heard}");
+    assert_eq!(how, Close::AfterSend);
+    world.turn(0, vec![Happens::Closed(at)]);
     assert_eq!(world.connections(0), 0);
 }
 
