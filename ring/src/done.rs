@@ -8,28 +8,25 @@ use io_uring::cqueue;
 pub struct Done {
     /// The word that the operation was given.
     pub word: Word,
-    /// What the operation answers, or an errno as a negative number; of an accept or an arrival the slot.
+    /// What the operation answers, or an errno as a negative number; of an accept the slot, of a departure the place in the
+    /// table that the socket was sent to.
     pub result: i32,
-    flags: u32,
+    /// Whether more completions of the operation come.
+    pub more: bool,
+    /// Whether there was more to receive, or to accept.
+    pub sock_nonempty: bool,
 }
 
 impl Done {
     /// An entry of the table `number`, of `count`.
     pub(crate) fn of(entry: &cqueue::Entry, number: u32, count: u32) -> Done {
         let (word, mut result) = (Word(entry.user_data()), entry.result());
-        if count > 1 && result >= 0 && matches!(word.op(), Op::Accept | Op::Arrive) {
+        if count > 1 && result >= 0 && word.op() == Op::Accept {
             result = result * count as i32 + number as i32;
         }
-        Done { word, result, flags: entry.flags() }
-    }
-
-    /// Whether more completions of the operation come.
-    pub fn more(&self) -> bool {
-        cqueue::more(self.flags)
-    }
-
-    /// Whether there was more to receive, or to accept.
-    pub fn sock_nonempty(&self) -> bool {
-        cqueue::sock_nonempty(self.flags)
+        let flags = entry.flags();
+        Done { word, result, more: cqueue::more(flags), sock_nonempty: cqueue::sock_nonempty(flags) }
     }
 }
+
+const _: () = assert!(size_of::<Done>() == 16, "as large as what the kernel writes");

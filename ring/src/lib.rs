@@ -15,6 +15,6 @@ mod tests;
 mod word;
 
 pub use done::Done;
-pub use ring::Ring;
+pub use ring::{Ring, SEND_BYTES_MAX};
 pub use support::Use;
-pub use word::{KEY_MAX, Op, Word};
+pub use word::{Op, Word};

@@ -33,6 +33,14 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+/// Bytes of one send at most. The kernel waits for room without a thread, but only 128 times in one operation; after that a
+/// worker thread of the kernel blocks in it for as long as the peer reads by drops. Room is told of when a third of the
+/// socket's buffer is free, so 128 KiB take fewer turns than that also in the smallest of buffers (4.6 KB).
+pub const SEND_BYTES_MAX: usize = 128 << 10;
+
+/// `IORING_MSG_RING_CQE_SKIP`: the other ring is not told; who has sent the socket tells its owner.
+const MSG_RING_CQE_SKIP: u32 = 1;
+
 /// A ring of one thread.
 pub struct Ring {
     /// At least one; the thread sleeps on the first.
@@ -180,6 +188,10 @@ impl Ring {
                 return self.poll();
             }
             self.watch_others();
+            // Taken to make room for those polls: what is held already is what a sleep would wait for.
+            if !self.early.is_empty() {
+                return self.poll();
+            }
         }
         let time = timeout.map(Timespec::from);
         let args = match &time {
@@ -309,12 +321,13 @@ impl Ring {
         unsafe { self.push(self.table_of(slot), entry.user_data(word.0)) };
     }
 
-    /// Sends all bytes, however long the peer takes.
+    /// Sends bytes, however long the peer takes, at most [`SEND_BYTES_MAX`] of them: the completion says how many, and the
+    /// rest is another send's.
     ///
     /// # Safety
     /// The bytes must stay until the completion.
     pub unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
-        let length = u32::try_from(bytes.len()).unwrap_or(1 << 30);
+        let length = bytes.len().min(SEND_BYTES_MAX) as u32;
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let entry = opcode::Send::new(Fixed(self.place_of(slot)), bytes.as_ptr(), length).flags(flags).build();
         // SAFETY: the caller's promise.
@@ -336,13 +349,14 @@ impl Ring {
         unsafe { self.push(self.table_of(slot), entry.user_data(word.0)) };
     }
 
-    /// Takes the socket out of the table, which closes it; with a RST if `abort`.
+    /// Takes the socket out of the table, which closes it; with a RST if `abort`. When the kernel has no memory to make it
+    /// a reset, nothing is closed, and the completion is `ECANCELED`.
     pub fn close(&mut self, slot: u32, abort: bool, word: Word) {
         if abort {
             self.reserve(self.table_of(slot), 2);
             let (level, name, value, size) = abort_option();
             let entry = opcode::SetSockOpt::new(Fixed(self.place_of(slot)), level, name, value, size).build();
-            let entry = entry.flags(squeue::Flags::IO_HARDLINK);
+            let entry = entry.flags(squeue::Flags::IO_LINK);
             // SAFETY: the value is static.
             unsafe { self.push(self.table_of(slot), entry.user_data(Word::new(Op::None, 0, 0).0)) };
         }
@@ -352,19 +366,22 @@ impl Ring {
         };
     }
 
-    /// Puts the socket into another ring's table, and then takes it out of this one. If the first fails, the second is
-    /// cancelled.
-    pub fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, key: u64, moved: Word, closed: Word) {
+    /// Puts the socket into another ring's table, of which the first completion tells the place there, and then takes it
+    /// out of this one. If the first fails, the second is cancelled.
+    ///
+    /// The other ring gets no completion: where it has no memory for one, the kernel would leave the socket in both tables,
+    /// in a place over there that nobody knows (`EOVERFLOW`).
+    pub fn depart(&mut self, slot: u32, to: BorrowedFd<'_>, moved: Word, left: Word) {
         self.reserve(self.table_of(slot), 2);
         let there = DestinationSlot::auto_target();
-        let entry =
-            opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(self.place_of(slot)), there, Word::arrive(key).0)
-                .build()
-                .flags(squeue::Flags::IO_LINK);
+        let entry = opcode::MsgRingSendFd::new(Fd(to.as_raw_fd()), Fixed(self.place_of(slot)), there, 0)
+            .opcode_flags(MSG_RING_CQE_SKIP)
+            .build()
+            .flags(squeue::Flags::IO_LINK);
         // SAFETY: both point to no memory; the other ring's descriptor is kept until the completion.
         unsafe {
             self.push(self.table_of(slot), entry.user_data(moved.0));
-            self.push(self.table_of(slot), opcode::Close::new(Fixed(self.place_of(slot))).build().user_data(closed.0));
+            self.push(self.table_of(slot), opcode::Close::new(Fixed(self.place_of(slot))).build().user_data(left.0));
         }
     }
 

@@ -1,8 +1,5 @@
 //! The word that names an operation's completion.
 
-/// Greatest key of a departing connection: it shares a word with the kind.
-pub const KEY_MAX: u64 = (1 << 56) - 1;
-
 /// What a completion is of: the top byte of its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -23,10 +20,10 @@ pub enum Op {
     Send = 6,
     /// A place of the table is free.
     Close = 7,
-    /// A socket has been put into another ring's table.
+    /// A socket has been put into another ring's table, at this place.
     Depart = 8,
-    /// Another ring's departure; the rest of the word is the key.
-    Arrive = 9,
+    /// A socket that has departed is out of this ring's table.
+    Left = 9,
     /// Another thread wants this one to look.
     Wake = 10,
     /// Our direction has ended.
@@ -48,11 +45,6 @@ impl Word {
         Word((op as u64) << 56 | u64::from(slot) << 32 | u64::from(low))
     }
 
-    /// The word by which another ring hears of a departure with this key, at most [`KEY_MAX`].
-    pub fn arrive(key: u64) -> Word {
-        Word((Op::Arrive as u64) << 56 | key)
-    }
-
     /// The kind.
     pub fn op(self) -> Op {
         const OPS: [Op; 14] = [
@@ -65,7 +57,7 @@ impl Word {
             Op::Send,
             Op::Close,
             Op::Depart,
-            Op::Arrive,
+            Op::Left,
             Op::Wake,
             Op::Shutdown,
             Op::PeerName,
@@ -83,11 +75,6 @@ impl Word {
     pub fn low(self) -> u32 {
         self.0 as u32
     }
-
-    /// The key of an arrival.
-    pub fn key(self) -> u64 {
-        self.0 & KEY_MAX
-    }
 }
 
 #[cfg(test)]
@@ -101,7 +88,5 @@ mod tests {
             assert_eq!((word.op() as u8, word.slot(), word.low()), (number, 0x00ab_cdef, 0x8765_4321));
         }
         assert_eq!(Word(14 << 56).op(), Op::None);
-        let word = Word::arrive(KEY_MAX);
-        assert_eq!((word.op(), word.key()), (Op::Arrive, KEY_MAX));
     }
 }

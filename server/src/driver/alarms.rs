@@ -27,6 +27,12 @@ impl Alarms {
         *thrown > LINGER_BYTES
     }
 
+    /// Connections whose time is not over, also such as have gone before.
+    #[cfg(test)]
+    pub(super) fn lingering(&self) -> usize {
+        self.lingering.len() + self.thrown.len()
+    }
+
     /// Accepting is to be tried again after a moment.
     pub(super) fn rest(&mut self) {
         self.retry_at = Some(Instant::now() + ACCEPT_RETRY);

@@ -392,7 +392,12 @@ impl Epoll {
         let hurt = events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
         let slot = self.slot(index);
         if events & libc::EPOLLOUT as u32 != 0 && slot.sending != NONE {
+            let leaves = slot.state == State::Departing;
             self.write(index);
+            // It has gone; or it stays, and hears of that before its peer's bytes.
+            if leaves {
+                return;
+            }
         }
         let slot = &self.slots[index as usize];
         if slot.has(BROKEN) || matches!(slot.state, State::Free | State::Closed | State::Departed) {
@@ -472,7 +477,12 @@ impl Epoll {
                         continue;
                     }
                 }
-                Notice::DepartureFailed(..) | Notice::AcceptPaused(..) => {}
+                Notice::DepartureFailed(conn, ..) => {
+                    if self.slot(conn.slot).state != State::Open {
+                        continue;
+                    }
+                }
+                Notice::AcceptPaused(..) => {}
             }
             on_event(notice.event());
         }
@@ -620,7 +630,6 @@ impl Driver for Epoll {
     }
 
     fn depart(&mut self, conn: ConnId, to: &Peer, key: u64) {
-        assert!(key <= super::KEY_MAX, "a departure's key has 56 bits");
         let Some(index) = self.find(conn) else { return };
         let slot = self.slot(index);
         if slot.state != State::Open {

@@ -60,7 +60,6 @@ pub use listen::{own_listener, own_listeners, shared_listener};
 pub use peer::Peer;
 pub use sampler::{HeapSampler, Kept, Registers, Sample, TimeSampler};
 pub use throng_engine::id::ConnId;
-pub use throng_ring::KEY_MAX;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -297,9 +296,6 @@ pub trait Driver {
 
     /// Moves the connection to the thread of `to`, where [`Event::Arrived`] tells `key`. A send in flight is finished
     /// first. What the peer sends meanwhile is received over there, in order. A pause is not carried over.
-    ///
-    /// # Panics
-    /// When `key` is over [`KEY_MAX`].
     fn depart(&mut self, conn: ConnId, to: &Peer, key: u64);
 
     /// The other ends of open connections, asked of the kernel now: an answer each, none for one that is gone or that the

@@ -21,34 +21,34 @@ struct Inner {
 
 /// How a socket gets in.
 pub(super) enum Door {
-    /// By a message from ring to ring, to one of the other's tables, each time the next; the descriptors are duplicates, so
-    /// that they never name another file.
-    Uring { tables: Vec<OwnedFd>, next: AtomicU32 },
+    /// By a message from ring to ring, into one of the other's tables, each time the next; the descriptors are duplicates,
+    /// so that they never name another file. The slot that it got comes through the queue.
+    Uring { tables: Vec<OwnedFd>, next: AtomicU32, arrivals: Arrivals<u32> },
     /// Through a queue, once room has been taken.
-    Epoll { room: AtomicI64, arrivals: Arrivals },
+    Epoll { room: AtomicI64, arrivals: Arrivals<OwnedFd> },
 }
 
 /// Sockets that came from other threads, with their keys.
-pub(super) struct Arrivals {
-    queue: Mutex<Vec<(u64, OwnedFd)>>,
+pub(super) struct Arrivals<T> {
+    queue: Mutex<Vec<(u64, T)>>,
     /// Whether there are some: each waking looks, and takes no lock for it.
     some: AtomicBool,
 }
 
-impl Arrivals {
-    pub(super) fn new() -> Arrivals {
+impl<T> Arrivals<T> {
+    pub(super) fn new() -> Arrivals<T> {
         Arrivals { queue: Mutex::new(Place::LockArrivals, Vec::new()), some: AtomicBool::new(false) }
     }
 
     /// Adds one; [`Peer::wake`] follows.
-    pub(super) fn push(&self, key: u64, socket: OwnedFd) {
+    pub(super) fn push(&self, key: u64, socket: T) {
         let mut queue = self.queue.lock();
         queue.push((key, socket));
         self.some.store(true, Ordering::Release);
     }
 
     /// All that came before the last wake, at least.
-    pub(super) fn take(&self) -> Vec<(u64, OwnedFd)> {
+    pub(super) fn take(&self) -> Vec<(u64, T)> {
         if !self.some.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -104,7 +104,7 @@ impl Peer {
     /// The table for the next one who moves there, and how many others there are; zeros where there are no tables.
     pub(super) fn next_table(&self) -> (u32, u32) {
         match &self.0.door {
-            Door::Uring { tables, next } if tables.len() > 1 => {
+            Door::Uring { tables, next, .. } if tables.len() > 1 => {
                 (next.fetch_add(1, Ordering::Relaxed), tables.len() as u32 - 1)
             }
             _ => (0, 0),
@@ -116,6 +116,25 @@ impl Peer {
         match &self.0.door {
             Door::Uring { tables, .. } => Some(tables[number as usize % tables.len()].as_fd()),
             Door::Epoll { .. } => None,
+        }
+    }
+}
+
+impl Peer {
+    /// A socket has been put into a table of its ring, counted on as in [`Peer::table`], at this place.
+    pub(super) fn has_got(&self, key: u64, table: u32, place: u32) {
+        if let Door::Uring { tables, arrivals, .. } = &self.0.door {
+            let count = tables.len() as u32;
+            arrivals.push(key, place * count + table % count);
+            self.wake();
+        }
+    }
+
+    /// The slots of sockets that have come into its ring's tables, with their keys.
+    pub(super) fn arrived(&self) -> Vec<(u64, u32)> {
+        match &self.0.door {
+            Door::Uring { arrivals, .. } => arrivals.take(),
+            Door::Epoll { .. } => Vec::new(),
         }
     }
 }

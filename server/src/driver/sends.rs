@@ -63,6 +63,12 @@ impl Sends {
         sending.bytes
     }
 
+    /// Sends that are not done.
+    #[cfg(test)]
+    pub(super) fn in_flight(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
     /// Forgets all entries without freeing their bytes, for when the kernel may still read them.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.entries));

@@ -180,6 +180,10 @@ impl Uring {
                 }
                 Op::Receive => self.received(index, word.low() as usize, entry, on_event),
                 Op::Send => self.sent(index, entry.result, on_event),
+                // It could not be made a reset, or there is no socket: it is closed as it is.
+                Op::Close if entry.result == -libc::ECANCELED => {
+                    self.ring.close(index, false, word);
+                }
                 Op::Close => {
                     self.slot(index).state = State::Free;
                     on_event(Event::Closed(index));
@@ -207,7 +211,7 @@ impl Uring {
 
     fn polled(&mut self, index: u32, done: &Done) {
         let slot = self.slot(index);
-        if !done.more() {
+        if !done.more {
             slot.flags &= !(POLLING | CANCELLING);
         }
         if slot.state != State::Open {
@@ -272,7 +276,7 @@ impl Uring {
             0 => self.ended(index, None, on_event),
             count @ 1.. => {
                 let count = count as usize;
-                if count == self.chunk || done.sock_nonempty() {
+                if count == self.chunk || done.sock_nonempty {
                     slot.flags |= QUEUED;
                     self.again.push(index);
                 }

@@ -6,6 +6,7 @@
 
 use super::Uring;
 use super::conn::State;
+use super::kernel::Kernel;
 use crate::driver::{Event, Exhausted, ListenerTag, Notice};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -24,7 +25,7 @@ pub(super) struct Listener {
     pub(super) resting: Option<Exhausted>,
 }
 
-impl Uring {
+impl<K: Kernel> Uring<K> {
     /// The table with the most free places; none if all are full.
     fn roomiest(&self) -> Option<u32> {
         let (table, used) = (0u32..).zip(&self.used_of).min_by_key(|(_, used)| **used)?;
@@ -60,7 +61,7 @@ impl Uring {
             let conn = self.occupy(result as u32, State::Open, on_event);
             on_event(Event::Accepted { conn, tag, peer });
             self.watch(conn.slot);
-            self.more_to_accept |= done.sock_nonempty();
+            self.more_to_accept |= done.sock_nonempty;
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO) {
             let other = self.roomiest();
             // One table may be full of arrivals that nobody has looked at, and another not; once, for the host may be full, too.

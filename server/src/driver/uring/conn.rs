@@ -1,6 +1,7 @@
 //! The life of a connection: receiving, sending, closing, departing.
 
 use super::Uring;
+use super::kernel::Kernel;
 use crate::driver::sends::NONE;
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice, Peer};
 use std::io::{self, ErrorKind};
@@ -23,6 +24,10 @@ pub(super) const BROKEN: u16 = 1 << 6;
 pub(super) const ABORT: u16 = 1 << 7;
 /// Received from ahead of others ([`crate::driver::Driver::favour`]).
 pub(super) const FAVOURED: u16 = 1 << 8;
+/// Its owner has closed it on its way to another thread: it ends here if it does not get there.
+pub(super) const UNWANTED: u16 = 1 << 9;
+/// What is broken is not the connection: there may be somebody to reset.
+pub(super) const ALIVE: u16 = 1 << 10;
 
 /// Of what a poll tells: an end or an error, and nothing that is worth going ahead of others.
 const ENDS: i32 = (libc::POLLHUP | libc::POLLERR) as i32;
@@ -74,7 +79,7 @@ const SHUTTING: u32 = NONE - 1;
 
 const _: () = assert!(size_of::<Slot>() <= 12, "an idle connection costs this much");
 
-impl Uring {
+impl<K: Kernel> Uring<K> {
     pub(super) fn slot(&mut self, index: u32) -> &mut Slot {
         &mut self.slots[index as usize]
     }
@@ -86,7 +91,7 @@ impl Uring {
     /// The slot of a connection that the owner may still speak of.
     pub(super) fn find(&self, conn: ConnId) -> Option<u32> {
         let slot = self.slots.get(conn.slot as usize)?;
-        let known = matches!(slot.state, State::Open | State::Finishing | State::Lingering | State::Departing);
+        let known = !matches!(slot.state, State::Free | State::Freeing);
         (slot.generation == conn.generation && known).then_some(conn.slot)
     }
 
@@ -163,7 +168,7 @@ impl Uring {
             return;
         };
         let slot = self.slot(index);
-        if !done.more() {
+        if !done.more {
             slot.flags &= !(POLLING | CANCELLING);
         }
         let slot = self.slot(index);
@@ -272,7 +277,7 @@ impl Uring {
                 if state == State::Lingering && self.alarms.throw_away(conn, count) {
                     return self.end(index);
                 }
-                if count == self.chunk || done.sock_nonempty() {
+                if count == self.chunk || done.sock_nonempty {
                     self.enqueue_again(index);
                 }
                 if state == State::Open {
@@ -308,7 +313,7 @@ impl Uring {
         let state = slot.state;
         if result < 0 {
             self.broken(index, Cause::from_errno(-result), on_event);
-        } else if matches!(state, State::Open | State::Departing) {
+        } else if matches!(state, State::Open | State::Departing) && !self.slot(index).has(BROKEN) {
             on_event(Notice::Sent(conn, buffer).event());
         }
         self.settle(index);
@@ -321,7 +326,7 @@ impl Uring {
         if slot.has(BROKEN) {
             return;
         }
-        slot.flags |= BROKEN;
+        slot.flags |= if cause == Cause::Reset { BROKEN } else { BROKEN | ALIVE };
         match slot.state {
             State::Open => on_event(Event::Failed { conn, cause }),
             State::Departing => {
@@ -351,7 +356,7 @@ impl Uring {
                 if slot.has(POLLING) || busy {
                     return self.unwatch(index);
                 }
-                let abort = slot.has(ABORT) && !slot.has(BROKEN);
+                let abort = slot.has(ABORT) && (!slot.has(BROKEN) || slot.has(ALIVE));
                 slot.state = State::Freeing;
                 let word = self.word(Op::Close, index);
                 self.ring.close(index, abort, word);
@@ -402,6 +407,9 @@ impl Uring {
     pub(super) fn close_how(&mut self, index: u32, how: Close) {
         let slot = self.slot(index);
         match (how, slot.state) {
+            // It may be over there already.
+            (_, State::Moving) => slot.flags |= if how == Close::Now { UNWANTED | ABORT } else { UNWANTED },
+            (Close::Now, State::Closing) => slot.flags |= ABORT,
             (Close::Now, _) => {
                 slot.flags |= ABORT;
                 self.departing.remove(&index);
@@ -420,15 +428,17 @@ impl Uring {
         let Some(index) = self.current(done.word) else {
             return;
         };
-        // After a failed departure the close linked to it is cancelled, and the connection stays.
-        if matches!(self.slot(index).state, State::Freeing) || done.result >= 0 {
-            self.release(index, on_event);
+        if done.result == -libc::ECANCELED {
+            // It is to be a reset, and the kernel had no memory to make it one.
+            self.slot(index).state = State::Closing;
+            return self.settle(index);
         }
+        self.release(index, on_event);
     }
 
     /// Sends the socket to the other ring.
     fn go(&mut self, index: u32) {
-        let (moved, closed) = (self.word(Op::Depart, index), self.word(Op::Close, index));
+        let (moved, left) = (self.word(Op::Depart, index), self.word(Op::Left, index));
         let Some(leaving) = self.departing.get(&index) else {
             return;
         };
@@ -436,20 +446,21 @@ impl Uring {
             return self.stay(index, ErrorKind::Unsupported);
         };
         self.slots[index as usize].state = State::Moving;
-        self.ring.depart(index, ring, leaving.key, moved, closed);
+        self.ring.depart(index, ring, moved, left);
     }
 
     pub(super) fn departed(&mut self, done: &Done) {
         let Some(index) = self.current(done.word) else {
             return;
         };
-        if done.result >= 0 {
+        let wanted = !self.slot(index).has(UNWANTED);
+        let Some(leaving) = self.departing.get_mut(&index) else {
             return;
+        };
+        if let Ok(place) = u32::try_from(done.result) {
+            return leaving.to.has_got(leaving.key, leaving.table, place);
         }
-        if let Some(leaving) = self.departing.get_mut(&index)
-            && -done.result == libc::ENFILE
-            && leaving.tries_left > 0
-        {
+        if wanted && -done.result == libc::ENFILE && leaving.tries_left > 0 {
             // That table is full; another may not be.
             (leaving.table, leaving.tries_left) = (leaving.table.wrapping_add(1), leaving.tries_left - 1);
             return self.go(index);
@@ -457,14 +468,25 @@ impl Uring {
         self.stay(index, io::Error::from_raw_os_error(-done.result).kind());
     }
 
+    /// The socket is out of the table, and in the other's. After a failed departure this is cancelled: the socket stays.
+    pub(super) fn left(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
+        if let Some(index) = self.current(done.word).filter(|_| done.result >= 0) {
+            self.release(index, on_event);
+        }
+    }
+
     /// The departure has failed: the connection goes on here.
     pub(super) fn stay(&mut self, index: u32, error: ErrorKind) {
         let Some(leaving) = self.departing.remove(&index) else {
             return;
         };
+        self.slot(index).state = State::Open;
+        if self.slot(index).has(UNWANTED) {
+            let how = if self.slot(index).has(ABORT) { Close::Now } else { Close::AfterSend };
+            return self.close_how(index, how);
+        }
         self.notices.push_back(Notice::DepartureFailed(self.id(index), leaving.key, error));
         let slot = self.slot(index);
-        slot.state = State::Open;
         if !slot.has(CANCELLING | PAUSED | BROKEN) {
             self.watch(index);
             self.enqueue(index);

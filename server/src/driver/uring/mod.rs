@@ -15,22 +15,26 @@
 
 mod accept;
 mod conn;
+mod kernel;
 mod names;
+#[cfg(test)]
+mod sim;
 #[cfg(test)]
 mod tests;
 
 use super::alarms::Alarms;
-use super::peer::Door;
+use super::peer::{Arrivals, Door};
 use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
 use accept::Listener;
 use conn::{BROKEN, CANCELLING, FAVOURED, Leaving, PAUSED, READABLE, Slot, State};
+use kernel::Kernel;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use throng_engine::slots::Slots;
@@ -50,8 +54,8 @@ const FIRED_PER_WAIT: usize = 1024;
 const SLOTS_MAX: u32 = 1 << 23;
 
 /// See the module.
-pub(super) struct Uring {
-    ring: Ring,
+pub(super) struct Uring<K: Kernel = Ring> {
+    ring: K,
     done: Vec<Done>,
     /// Polls and accepts among the completions of this call.
     fired: usize,
@@ -92,7 +96,15 @@ impl Uring {
         let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
         let ring =
             Ring::new(settings.slots.clamp(2, SLOTS_MAX), settings.table_slots.min(limit).max(2), Use::Accepting)?;
-        let peer = Peer::new(Door::Uring { tables: ring.duplicates()?, next: AtomicU32::new(0) })?;
+        let tables = ring.duplicates()?;
+        Uring::over(ring, tables, settings.linger)
+    }
+}
+
+impl<K: Kernel> Uring<K> {
+    /// Over this ring; `tables` are what others send to.
+    fn over(ring: K, tables: Vec<OwnedFd>, linger: Duration) -> io::Result<Uring<K>> {
+        let peer = Peer::new(Door::Uring { tables, next: AtomicU32::new(0), arrivals: Arrivals::new() })?;
         let (used_of, table_slots) = (vec![0; ring.tables() as usize], ring.table_slots());
         let mut driver = Uring {
             ring,
@@ -114,7 +126,7 @@ impl Uring {
             departing: HashMap::new(),
             alarms: Alarms::default(),
             notices: VecDeque::new(),
-            linger: settings.linger,
+            linger,
             tuning: Tuning::default(),
             peer,
         };
@@ -149,18 +161,25 @@ impl Uring {
                 }
                 Op::Close => self.closed(entry, on_event),
                 Op::Depart => self.departed(entry),
-                Op::Arrive if entry.result >= 0 => {
-                    let conn = self.occupy(entry.result as u32, State::Open, on_event);
-                    on_event(Event::Arrived { key: word.key(), conn });
-                    self.watch(conn.slot);
-                    self.rest_if_full(self.ring.table_of(conn.slot));
-                }
-                Op::Wake if !entry.more() => self.watch_peer(),
-                Op::Arrive | Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect | Op::Table => {}
+                Op::Left => self.left(entry, on_event),
+                Op::Wake if !entry.more => self.watch_peer(),
+                Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect | Op::Table => {}
             }
         }
         done.clear();
         self.done = done;
+        // Before more is received: who stays hears of that before its peer's bytes.
+        self.deliver(on_event);
+    }
+
+    /// Takes in what others have sent: behind the completions, which say that a slot was given up before it was filled again.
+    fn arrive(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
+        for (key, slot) in self.peer.arrived() {
+            let conn = self.occupy(slot, State::Open, on_event);
+            on_event(Event::Arrived { key, conn });
+            self.watch(slot);
+            self.rest_if_full(self.ring.table_of(slot));
+        }
     }
 
     /// Receives from all that have something, and accepts all that wait.
@@ -240,7 +259,7 @@ impl Uring {
     }
 }
 
-impl Driver for Uring {
+impl<K: Kernel> Driver for Uring<K> {
     fn kind(&self) -> Kind {
         Kind::Uring
     }
@@ -271,6 +290,9 @@ impl Driver for Uring {
         }
         let woken = self.peer.wakes_up();
         self.reap(on_event);
+        if woken {
+            self.arrive(on_event);
+        }
         let mut fired = self.fired;
         while self.fired >= WORK_PER_ENTER && fired < FIRED_PER_WAIT {
             self.ring.poll()?;
@@ -329,7 +351,6 @@ impl Driver for Uring {
     }
 
     fn depart(&mut self, conn: ConnId, to: &Peer, key: u64) {
-        assert!(key <= super::KEY_MAX, "a departure's key has 56 bits");
         let Some(index) = self.open(conn) else { return };
         let slot = self.slot(index);
         slot.state = State::Departing;
@@ -371,10 +392,12 @@ impl Driver for Uring {
     }
 }
 
-impl Drop for Uring {
+impl<K: Kernel> Drop for Uring<K> {
     fn drop(&mut self) {
-        if !self.ring.shut() {
-            self.sends.leak();
-        }
+        self.ring.shut();
+        // A cancelled operation may still be at work in a thread of the kernel's, whatever the kernel answers. It goes on
+        // reading from a send, or writing to a listener's room: this memory is given back by the end of the process.
+        self.sends.leak();
+        self.listeners.drain(..).for_each(|listener| std::mem::forget(listener.room));
     }
 }

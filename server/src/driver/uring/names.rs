@@ -1,6 +1,7 @@
 //! Who is at the other end: asked for when somebody wants to know, and kept nowhere.
 
 use super::Uring;
+use super::kernel::Kernel;
 use crate::driver::ConnId;
 use std::net::SocketAddr;
 use throng_ring::sys::{NAME_BYTES_BY_FAMILY, Name};
@@ -9,7 +10,7 @@ use throng_ring::{Op, Word};
 /// Addresses asked for at a time.
 pub(super) const NAMES: usize = 64;
 
-impl Uring {
+impl<K: Kernel> Uring<K> {
     /// The peers of up to [`NAMES`] connections. The kernel answers while the questions are submitted; what else has been
     /// completed meanwhile waits for the next turn.
     pub(super) fn names_of(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {

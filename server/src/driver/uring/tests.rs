@@ -39,6 +39,39 @@ fn a_slot_is_kept_until_its_fin_is_out() {
     assert_eq!(driver.slot(conn.slot).state, State::Free);
 }
 
+/// A send that waits for its peer very often is given to a thread of the kernel, which then waits for as long as the peer
+/// pleases: a peer that reads by drops must not get one.
+#[test]
+fn a_peer_that_reads_by_drops_takes_no_thread_of_the_kernel() {
+    use std::io::Read;
+    let mut driver = Uring::new(&Settings::default()).expect("this host has io_uring");
+    let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+    // Little room, so that there is room again very often: accepted sockets inherit it.
+    socket2::SockRef::from(&listener).set_send_buffer_size(8 << 10).unwrap();
+    let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    client.set_recv_buffer_size(4 << 10).unwrap();
+    client.connect(&listener.local_addr().unwrap().into()).unwrap();
+    let mut client = TcpStream::from(client);
+    driver.listen(listener, ListenerTag(0)).unwrap();
+    until(&mut driver, 1);
+    let conn = driver.id((0..).find(|slot| driver.slots[*slot as usize].state == State::Open).unwrap());
+    const BYTES: usize = 1 << 20;
+    driver.send(conn, vec![7; BYTES]);
+    // SAFETY: no memory is passed.
+    let worker = format!("iou-wrk-{}", unsafe { libc::gettid() });
+    let (mut read, mut drop, mut sent) = (0, [0; 1024], false);
+    while read < BYTES {
+        driver.wait(Some(Duration::ZERO), &mut |event| sent |= matches!(event, Event::Sent { .. })).unwrap();
+        read += client.read(&mut drop).unwrap();
+        let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let mut names = names.map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+        assert!(!names.any(|name| name.trim() == worker), "a thread of the kernel sends, after {read} bytes");
+    }
+    while !sent {
+        driver.wait(Some(Duration::from_secs(1)), &mut |event| sent |= matches!(event, Event::Sent { .. })).unwrap();
+    }
+}
+
 fn with_tables(slots: u32, table_slots: u32) -> (Uring, std::net::SocketAddr) {
     let settings = Settings { slots, table_slots, linger: Duration::ZERO, ..Settings::default() };
     let mut driver = Uring::new(&settings).expect("this host has io_uring");

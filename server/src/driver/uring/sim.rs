@@ -1,0 +1,582 @@
+//! The driver over a kernel that a seed plays: any order of completions, short sends, cancellations that come too late,
+//! full tables, no memory. Held against it is what [`Driver`] promises of a connection's life, and that nothing is left
+//! anywhere when all have ended.
+//!
+//! A seed that fails is named; `URING_SIM_SEEDS=first..last` runs others than the usual ones.
+
+use super::*;
+use crate::driver::{Cause, own_listener};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::rc::Rc;
+use throng_ring::sys::{Name, NameRoom};
+
+const SEEDS: std::ops::Range<u64> = 0..400;
+const STEPS: usize = 300;
+
+/// An operation in the kernel.
+enum Pending {
+    Accept(Word, *mut NameRoom),
+    Poll(Word),
+    Receive(Word, *mut u8, u32),
+    Send(Word, usize),
+    Shutdown(Word),
+    Close(Word, bool),
+    Depart(Word, Word),
+    /// A departure's second half.
+    Leave(Word),
+}
+
+impl Pending {
+    fn word(&self) -> Word {
+        match self {
+            Pending::Accept(word, _)
+            | Pending::Poll(word)
+            | Pending::Receive(word, ..)
+            | Pending::Send(word, _)
+            | Pending::Shutdown(word)
+            | Pending::Close(word, _)
+            | Pending::Depart(word, _)
+            | Pending::Leave(word) => *word,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Socket {
+    number: u64,
+    finished: bool,
+    broken: bool,
+}
+
+/// How a socket has left the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Closed,
+    Reset,
+    /// Closed after an error: there is nobody to reset.
+    Broken,
+    Gone,
+}
+
+struct World {
+    random: u64,
+    tables: u32,
+    /// All goes well from here on.
+    calm: bool,
+    sockets: BTreeMap<u32, Socket>,
+    slots: u32,
+    sockets_made: u64,
+    fates: BTreeMap<u64, Fate>,
+    pending: Vec<Pending>,
+    done: Vec<Done>,
+    places: u32,
+}
+
+#[derive(Clone)]
+struct Sim(Rc<RefCell<World>>);
+
+impl World {
+    /// Below `most`.
+    fn draw(&mut self, most: usize) -> usize {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % most.max(1) as u64) as usize
+    }
+
+    /// In so many of a hundred cases, and never once it is calm.
+    fn fails(&mut self, percent: usize) -> bool {
+        self.draw(100) < percent && !self.calm
+    }
+
+    fn tell(&mut self, word: Word, result: i32, more: bool) {
+        let sock_nonempty = self.draw(4) == 0;
+        self.done.push(Done { word, result, more, sock_nonempty });
+    }
+
+    /// A new socket in a free slot of the table, if it has one.
+    fn make(&mut self, table: u32) -> Option<u32> {
+        let free: Vec<u32> =
+            (0..self.slots).filter(|s| s % self.tables == table && !self.sockets.contains_key(s)).collect();
+        let slot = *free.get(self.draw(free.len()))?;
+        self.sockets_made += 1;
+        self.sockets.insert(slot, Socket { number: self.sockets_made, ..Socket::default() });
+        Some(slot)
+    }
+
+    fn socket(&mut self, slot: u32) -> &mut Socket {
+        self.sockets.get_mut(&slot).expect("an operation is of a slot that has a socket")
+    }
+
+    /// The socket leaves its place, where nothing may be pending.
+    fn give_up(&mut self, slot: u32, fate: Fate) {
+        let of_it = |pending: &&Pending| !matches!(pending, Pending::Accept(..)) && pending.word().slot() == slot;
+        if let Some(pending) = self.pending.iter().find(of_it) {
+            panic!("slot {slot} is given up with {:?} pending", pending.word().op());
+        }
+        let socket = self.sockets.remove(&slot).expect("a place is given up once");
+        let fate = if socket.broken && fate == Fate::Closed { Fate::Broken } else { fate };
+        self.fates.insert(socket.number, fate);
+    }
+
+    /// Some of what is pending happens, in any order.
+    fn advance(&mut self, all: bool) {
+        for _ in 0..self.pending.len() {
+            if self.pending.is_empty() {
+                return;
+            }
+            let at = self.draw(self.pending.len());
+            let hurries = all && matches!(self.pending[at], Pending::Receive(..));
+            if self.calm || hurries || self.draw(3) > 0 {
+                let pending = self.pending.swap_remove(at);
+                self.happen(pending);
+            }
+        }
+        if all {
+            while let Some(at) = self.pending.iter().position(|p| matches!(p, Pending::Receive(..))) {
+                let pending = self.pending.swap_remove(at);
+                self.happen(pending);
+            }
+        }
+    }
+
+    fn happen(&mut self, pending: Pending) {
+        match pending {
+            Pending::Accept(word, room) => self.accept(word, room),
+            Pending::Poll(word) => self.fire(word),
+            Pending::Receive(word, buffer, length) => self.receive(word, buffer, length as usize),
+            Pending::Send(word, length) => self.send(word, length),
+            Pending::Shutdown(word) => self.tell(word, 0, false),
+            Pending::Close(word, abort) => {
+                // No memory for the option: what is linked to it does not happen.
+                if abort && self.fails(30) {
+                    return self.tell(word, -libc::ECANCELED, false);
+                }
+                self.give_up(word.slot(), if abort { Fate::Reset } else { Fate::Closed });
+                self.tell(word, 0, false);
+            }
+            Pending::Depart(word, left) => {
+                let errors =
+                    [libc::ENFILE, libc::ENFILE, libc::EBADFD, libc::ENOMEM, libc::EOVERFLOW, libc::EOWNERDEAD];
+                if self.fails(40) {
+                    let error = errors[self.draw(errors.len())];
+                    self.tell(word, -error, false);
+                    return self.tell(left, -libc::ECANCELED, false);
+                }
+                self.places += 1;
+                let place = self.places as i32;
+                self.tell(word, place, false);
+                self.pending.push(Pending::Leave(left));
+            }
+            Pending::Leave(word) => {
+                self.give_up(word.slot(), Fate::Gone);
+                self.tell(word, 0, false);
+            }
+        }
+    }
+
+    fn accept(&mut self, word: Word, room: *mut NameRoom) {
+        if self.fails(10) {
+            // After the latter there is a rest, which is long for a play.
+            let error = if self.draw(20) > 0 { libc::ECONNABORTED } else { libc::EMFILE };
+            return self.tell(word, -error, false);
+        }
+        if self.calm || self.fails(50) {
+            return self.pending.push(Pending::Accept(word, room));
+        }
+        let Some(slot) = self.make(word.slot() % self.tables) else {
+            return self.tell(word, -libc::ENFILE, false);
+        };
+        let peer = libc::sockaddr_in {
+            sin_family: libc::AF_INET as u16,
+            sin_port: 4000u16.to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+            sin_zero: [0; 8],
+        };
+        // SAFETY: the driver's promise for the room of an accept that is not done; an address of any family fits.
+        unsafe { (&raw mut (*room).name).cast::<libc::sockaddr_in>().write(peer) };
+        self.tell(word, slot as i32, false);
+    }
+
+    /// A multishot poll tells and stays, or ends.
+    fn fire(&mut self, word: Word) {
+        let kinds = [libc::POLLIN, libc::POLLIN | libc::POLLRDHUP, libc::POLLIN | libc::POLLHUP | libc::POLLERR];
+        let result = if self.fails(5) { -libc::ENOMEM } else { i32::from(kinds[self.draw(kinds.len())]) };
+        let more = result >= 0 && self.draw(4) > 0;
+        if more {
+            self.pending.push(Pending::Poll(word));
+        }
+        self.tell(word, result, more);
+    }
+
+    fn receive(&mut self, word: Word, buffer: *mut u8, length: usize) {
+        let chance = self.draw(100);
+        let count = if self.draw(3) == 0 { length } else { 1 + self.draw(length.min(3000)) };
+        let socket = self.socket(word.slot());
+        let result = match chance {
+            _ if socket.broken => -libc::ECONNRESET,
+            _ if socket.finished => 0,
+            0..30 => -libc::EAGAIN,
+            30..35 => -libc::EINTR,
+            35..42 => {
+                socket.finished = true;
+                0
+            }
+            42..47 => {
+                socket.broken = true;
+                -libc::ECONNRESET
+            }
+            _ => {
+                // SAFETY: the driver's promise for a receive that is not done, and at most as many as it asks for.
+                unsafe { buffer.write_bytes(7, count) };
+                count as i32
+            }
+        };
+        self.tell(word, result, false);
+    }
+
+    fn send(&mut self, word: Word, length: usize) {
+        let (chance, part) = (self.draw(100), self.draw(length + 1));
+        let calm = self.calm;
+        let socket = self.socket(word.slot());
+        let result = match chance {
+            _ if socket.broken => -libc::EPIPE,
+            0..5 if !calm => {
+                socket.broken = true;
+                -libc::ECONNRESET
+            }
+            5..8 if !calm => -libc::ECANCELED,
+            8..50 if !calm => part as i32,
+            _ => length as i32,
+        };
+        self.tell(word, result, false);
+    }
+
+    fn cancel(&mut self, word: Word) {
+        // Too late, in a worker of the kernel: it ends by itself.
+        if self.fails(20) {
+            return;
+        }
+        let Some(at) = self.pending.iter().position(|pending| pending.word() == word) else { return };
+        match self.pending.swap_remove(at) {
+            Pending::Send(word, length) if length > 0 && self.draw(2) == 0 => {
+                let part = self.draw(length) as i32;
+                self.tell(word, if part > 0 { part } else { -libc::ECANCELED }, false);
+            }
+            pending => self.tell(pending.word(), -libc::ECANCELED, false),
+        }
+    }
+}
+
+impl Kernel for Sim {
+    fn tables(&self) -> u32 {
+        self.0.borrow().tables
+    }
+
+    fn table_slots(&self) -> u32 {
+        self.0.borrow().slots / self.tables()
+    }
+
+    fn table_of(&self, slot: u32) -> u32 {
+        slot % self.tables()
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().advance(false);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> io::Result<()> {
+        self.submit()
+    }
+
+    fn sleep(&mut self, _: Option<Duration>) -> io::Result<()> {
+        self.0.borrow_mut().advance(true);
+        Ok(())
+    }
+
+    fn collect(&mut self, into: &mut Vec<Done>) {
+        let mut world = self.0.borrow_mut();
+        // Not all that is there is always seen.
+        let all = world.done.len();
+        let count = if world.fails(20) { world.draw(all + 1) } else { all };
+        into.extend(world.done.drain(..count));
+    }
+
+    fn put_back(&mut self, _: Vec<Done>) {
+        unreachable!("no name is asked for");
+    }
+
+    fn watch(&mut self, slot: u32, word: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        assert!(!world.pending.iter().any(|p| matches!(p, Pending::Poll(w) if w.slot() == slot)), "a second poll");
+        world.pending.push(Pending::Poll(word));
+    }
+
+    fn watch_descriptor(&mut self, _: RawFd, _: Word) {}
+
+    fn cancel(&mut self, word: Word) {
+        self.0.borrow_mut().cancel(word);
+    }
+
+    fn shutdown_write(&mut self, slot: u32, word: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        world.pending.push(Pending::Shutdown(word));
+    }
+
+    fn close(&mut self, slot: u32, abort: bool, word: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        world.pending.push(Pending::Close(word, abort));
+    }
+
+    fn depart(&mut self, slot: u32, _: BorrowedFd<'_>, moved: Word, left: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        world.pending.push(Pending::Depart(moved, left));
+    }
+
+    fn shut(&mut self) -> bool {
+        true
+    }
+
+    unsafe fn accept(&mut self, _: RawFd, room: *mut NameRoom, word: Word) {
+        self.0.borrow_mut().pending.push(Pending::Accept(word, room));
+    }
+
+    unsafe fn peer_name(&mut self, _: u32, _: *mut Name, _: u32, _: Word) {
+        unreachable!("no name is asked for");
+    }
+
+    unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        world.pending.push(Pending::Receive(word, buffer, length));
+    }
+
+    unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        world.pending.push(Pending::Send(word, bytes.len()));
+    }
+}
+
+/// What an owner knows of a connection.
+#[derive(Default)]
+struct Known {
+    socket: u64,
+    sending: bool,
+    closed: Option<Close>,
+    departs: Option<u64>,
+    finished: bool,
+    broken: bool,
+}
+
+/// A driver, its kernel and its owner.
+struct Play {
+    sim: Sim,
+    driver: Uring<Sim>,
+    /// Where connections depart to.
+    other: Peer,
+    conns: BTreeMap<(u32, u32), Known>,
+    keys: u64,
+    /// Sockets sent here that have not been told yet, by key.
+    coming: BTreeMap<u64, u64>,
+    /// Keys of connections that have gone.
+    gone: Vec<u64>,
+}
+
+impl Play {
+    fn new(seed: u64) -> Play {
+        let tables = 1 + (seed % 2) as u32;
+        let world = World {
+            random: seed,
+            tables,
+            calm: false,
+            sockets: BTreeMap::new(),
+            slots: 12,
+            sockets_made: 0,
+            fates: BTreeMap::new(),
+            pending: Vec::new(),
+            done: Vec::new(),
+            places: 0,
+        };
+        let sim = Sim(Rc::new(RefCell::new(world)));
+        let doors = |count: u32| (0..count).map(|_| sys::eventfd().expect("a descriptor")).collect::<Vec<_>>();
+        let linger = if seed % 3 == 0 { Duration::ZERO } else { Duration::from_micros(300) };
+        let mut driver = Uring::over(sim.clone(), doors(tables), linger).expect("a driver");
+        driver.listen(own_listener("127.0.0.1:0".parse().unwrap(), false).unwrap(), ListenerTag(0)).unwrap();
+        let door = Door::Uring { tables: doors(2), next: AtomicU32::new(0), arrivals: Arrivals::new() };
+        let other = Peer::new(door).expect("a peer");
+        Play { sim, driver, other, conns: BTreeMap::new(), keys: 0, coming: BTreeMap::new(), gone: Vec::new() }
+    }
+
+    fn draw(&self, most: usize) -> usize {
+        self.sim.0.borrow_mut().draw(most)
+    }
+
+    fn wait(&mut self) {
+        let Play { sim, driver, conns, coming, gone, .. } = self;
+        let begin = |conns: &mut BTreeMap<_, Known>, conn: ConnId, socket: Option<u64>| {
+            let here = sim.0.borrow().sockets[&conn.slot].number;
+            assert_eq!(socket.unwrap_or(here), here, "the slot is of the socket that it is told of");
+            assert!(conns.keys().all(|(slot, _)| *slot != conn.slot), "{conn:?} is in a slot that is taken");
+            conns.insert((conn.slot, conn.generation), Known { socket: here, ..Known::default() });
+        };
+        let fate = |socket: u64| sim.0.borrow().fates.get(&socket).copied();
+        let mut on_event = |event: Event<'_>| {
+            let key = |conn: ConnId| (conn.slot, conn.generation);
+            match event {
+                Event::Accepted { conn, .. } => begin(conns, conn, None),
+                Event::Arrived { key, conn } => begin(conns, conn, Some(coming.remove(&key).expect("arrives once"))),
+                Event::Received { conn, bytes } => {
+                    let known = &conns[&key(conn)];
+                    assert!(known.closed.is_none() && known.departs.is_none() && !known.broken && !known.finished);
+                    assert!(!bytes.is_empty() && bytes.iter().all(|byte| *byte == 7));
+                }
+                Event::Sent { conn, .. } => {
+                    let known = conns.get_mut(&key(conn)).expect("a connection");
+                    assert!(std::mem::take(&mut known.sending) && known.closed.is_none() && !known.broken);
+                }
+                Event::Failed { conn, cause } => {
+                    let known = conns.get_mut(&key(conn)).expect("a connection");
+                    assert!(known.closed.is_none() && known.departs.is_none());
+                    let told = if cause == Cause::PeerClosed { &mut known.finished } else { &mut known.broken };
+                    assert!(!std::mem::replace(told, true), "told once");
+                    known.sending &= !known.broken;
+                }
+                Event::Closed { conn } => {
+                    let known = conns.remove(&key(conn)).expect("one end each");
+                    let (closed, fate) = (known.closed.expect("nobody else closes"), fate(known.socket));
+                    let good = if closed == Close::Now { Fate::Reset } else { Fate::Closed };
+                    let is_good = fate.is_some_and(|fate| fate == good || fate == Fate::Broken);
+                    assert!(is_good, "{conn:?} was closed by {closed:?} and ended by {fate:?}");
+                }
+                Event::Departed { conn, key: told } => {
+                    let known = conns.remove(&key(conn)).expect("one end each");
+                    assert_eq!((known.departs, fate(known.socket)), (Some(told), Some(Fate::Gone)));
+                    gone.push(told);
+                }
+                Event::DepartureFailed { conn, key: told, .. } => {
+                    let known = conns.get_mut(&key(conn)).expect("a connection");
+                    assert!(known.closed.is_none());
+                    assert_eq!(known.departs.take(), Some(told));
+                }
+                Event::AcceptPaused { .. } | Event::Woken | Event::Slept => {}
+            }
+        };
+        driver.wait(Some(Duration::from_millis(1)), &mut on_event).expect("the driver itself does not break");
+    }
+
+    /// The owner, or another thread, does something.
+    fn act(&mut self) {
+        let what = self.draw(16);
+        if what == 0 {
+            let table = self.draw(self.sim.tables() as usize) as u32;
+            let made = self.sim.0.borrow_mut().make(table);
+            if let Some(slot) = made {
+                self.keys += 1;
+                self.coming.insert(self.keys, self.sim.0.borrow().sockets[&slot].number);
+                let tables = self.sim.tables();
+                self.driver.peer().has_got(self.keys, slot % tables, slot / tables);
+            }
+            return;
+        }
+        let at = self.draw(self.conns.len());
+        let (bytes, key) = (self.draw(5) * 1000, self.keys + 1);
+        let Some((&(slot, generation), known)) = self.conns.iter_mut().nth(at) else { return };
+        let conn = ConnId { slot, generation };
+        let is_open = known.closed.is_none() && known.departs.is_none();
+        // What is being closed is told so too late.
+        let freeing = self.driver.slots[slot as usize].state == State::Freeing;
+        match what {
+            1..=5 if is_open && !known.sending && !known.broken => {
+                known.sending = true;
+                self.driver.send(conn, vec![1; bytes]);
+            }
+            6 => self.driver.pause(conn),
+            7 | 8 => self.driver.resume(conn),
+            9 => self.driver.favour(conn),
+            10 | 11 => {
+                known.closed = known.closed.filter(|_| freeing).or(Some(Close::Now));
+                self.driver.close(conn, Close::Now);
+            }
+            12 | 13 => {
+                known.closed.get_or_insert(Close::AfterSend);
+                self.driver.close(conn, Close::AfterSend);
+            }
+            14 if is_open => {
+                known.departs = Some(key);
+                self.keys = key;
+                let to = self.other.clone();
+                self.driver.depart(conn, &to, key);
+            }
+            _ => {}
+        }
+    }
+
+    /// All come to an end, and nothing is left.
+    fn end(mut self) {
+        self.sim.0.borrow_mut().calm = true;
+        let begin = std::time::Instant::now();
+        loop {
+            let all: Vec<(u32, u32)> = self.conns.keys().copied().collect();
+            for (slot, generation) in all {
+                let freeing = self.driver.slots[slot as usize].state == State::Freeing;
+                let known = self.conns.get_mut(&(slot, generation)).expect("a connection");
+                known.closed = known.closed.filter(|_| freeing).or(Some(Close::Now));
+                self.driver.close(ConnId { slot, generation }, Close::Now);
+            }
+            self.wait();
+            if self.conns.is_empty() && self.coming.is_empty() && self.driver.alarms.lingering() == 0 {
+                break;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "{} connections do not end", self.conns.len());
+        }
+        self.wait();
+        let driver = &self.driver;
+        assert_eq!((driver.used, driver.used_of.iter().sum::<u32>()), (0, 0));
+        assert_eq!(
+            (driver.departing.len(), driver.notices.len(), driver.sends.in_flight(), driver.receiving),
+            (0, 0, 0, 0)
+        );
+        assert!(driver.slots.iter().all(|slot| slot.state == State::Free));
+        let world = self.sim.0.borrow();
+        assert!(world.sockets.is_empty(), "sockets that nobody knows");
+        assert!(world.pending.iter().all(|pending| matches!(pending, Pending::Accept(..))), "operations of nobody");
+        // Each that has gone is known over there, by its key.
+        let mut there: Vec<u64> = self.other.arrived().into_iter().map(|(key, _)| key).collect();
+        (there.sort_unstable(), self.gone.sort_unstable());
+        assert_eq!(there, self.gone);
+    }
+}
+
+#[test]
+fn each_connection_has_one_end_and_leaves_nothing_whatever_the_kernel_does() {
+    let range = std::env::var("URING_SIM_SEEDS").ok().and_then(|text| {
+        let (first, last) = text.split_once("..")?;
+        Some(first.parse().ok()?..last.parse().ok()?)
+    });
+    for seed in range.unwrap_or(SEEDS) {
+        let played = std::panic::catch_unwind(|| {
+            let mut play = Play::new(seed);
+            for _ in 0..STEPS {
+                play.act();
+                if play.draw(2) == 0 {
+                    play.wait();
+                }
+            }
+            play.end();
+        });
+        if let Err(panic) = played {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
