@@ -466,7 +466,7 @@ fn an_end_seen_before_the_state_of_a_moved_connection_ends_it() {
         let key = client.departure(&mut world, vec![Happens::Sent(client.conn)]);
         let there = conn(5, generation);
         let mut events = vec![Happens::Arrived(key, there)];
-        events.extend(bytes.then(|| Happens::Received(there, header)));
+        events.extend(bytes.then_some(Happens::Received(there, header)));
         events.push(Happens::Failed(there, Cause::PeerClosed));
         if later {
             world.turn(1, events);

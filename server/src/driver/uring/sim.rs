@@ -409,7 +409,7 @@ impl Play {
         };
         let sim = Sim(Rc::new(RefCell::new(world)));
         let doors = |count: u32| (0..count).map(|_| sys::eventfd().expect("a descriptor")).collect::<Vec<_>>();
-        let linger = if seed % 3 == 0 { Duration::ZERO } else { Duration::from_micros(300) };
+        let linger = if seed.is_multiple_of(3) { Duration::ZERO } else { Duration::from_micros(300) };
         let mut driver = Uring::over(sim.clone(), doors(tables), linger).expect("a driver");
         driver.listen(own_listener("127.0.0.1:0".parse().unwrap(), false).unwrap(), ListenerTag(0)).unwrap();
         let door = Door::Uring { tables: doors(2), next: AtomicU32::new(0), arrivals: Arrivals::new() };
@@ -552,7 +552,8 @@ impl Play {
         assert!(world.pending.iter().all(|pending| matches!(pending, Pending::Accept(..))), "operations of nobody");
         // Each that has gone is known over there, by its key.
         let mut there: Vec<u64> = self.other.arrived().into_iter().map(|(key, _)| key).collect();
-        (there.sort_unstable(), self.gone.sort_unstable());
+        there.sort_unstable();
+        self.gone.sort_unstable();
         assert_eq!(there, self.gone);
     }
 }
