@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder::{RESTORING, engine_folder, mark};
 use super::lsm::LsmEngine;
+use super::space::sync_dir;
 use super::{DiskError, Engine, FolderLock, Options, lock, private};
 
 const COMPLETE: &str = "backup.complete";
@@ -103,10 +104,6 @@ fn sync_tree(dir: &Path) -> Result<(), DiskError> {
         }
     }
     sync_dir(dir)
-}
-
-fn sync_dir(dir: &Path) -> Result<(), DiskError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {

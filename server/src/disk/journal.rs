@@ -16,7 +16,10 @@ use super::group;
 use super::segment::{self, GROUP_HEAD_BYTES, HEAD_BYTES, Head};
 use crate::waits::{self, Place};
 
+/// A file to be used again.
 const SPARE: &str = "spare";
+/// What becomes the next segment.
+const NEXT: &str = "next";
 const ENDING: &str = "journal";
 
 /// The end of the journal, where groups are appended.
@@ -34,6 +37,20 @@ pub(super) struct Journal {
     buffer: Vec<u8>,
 }
 
+/// What stands in tables already, so that the journal need not have it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InTables {
+    /// Number of the newest segment whose rows all do; zero if none do.
+    pub(super) newest: u64,
+    /// Sequence number of the first group behind it. `None` if a program that did not write it down wrote the tables.
+    pub(super) next_group: Option<u64>,
+}
+
+/// What an operator can do about groups that are not there.
+const ADVICE: &str = "if this is a copy that was made while the server ran, make one with `throng store backup` instead; \
+                      otherwise restore a backup with `throng store restore`, or bring out what is left with \
+                      `throng store salvage`";
+
 /// A segment that has been read back.
 #[derive(Debug)]
 pub(super) struct Replayed {
@@ -44,6 +61,11 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
+    /// Sequence number of its first group.
+    pub(super) fn first(&self) -> u64 {
+        self.segment.head.first
+    }
+
     /// The groups in order, as [`Journal::append`] wrote them.
     pub(super) fn groups(&self) -> impl Iterator<Item = &[u8]> {
         self.segment.groups.iter().map(|at| &self.bytes[at.clone()])
@@ -51,40 +73,65 @@ impl Replayed {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, or makes it. Segments up to number `in_tables` are not needed any more and go; the
-    /// others are handed to `replay` in order. The last of them is the one that is written on.
+    /// Opens the journal in a folder, or makes it. The segments whose rows are in tables are not needed any more and go;
+    /// the others are handed to `replay` in order. The last of them is the one that is written on.
     ///
     /// # Errors
-    /// [`DiskError::Corrupt`] if a group that was acknowledged cannot be read; nothing is changed then. Otherwise the file
-    /// system's, and those of `replay`.
+    /// [`DiskError::Corrupt`] if a group that was acknowledged is missing or cannot be read; nothing is changed then.
+    /// Otherwise the file system's, and those of `replay`.
     pub(super) fn open(
         dir: &Path,
-        in_tables: u64,
+        tables: InTables,
         random: fn() -> io::Result<u64>,
         replay: &mut dyn FnMut(Replayed) -> Result<(), DiskError>,
     ) -> Result<Journal, DiskError> {
         fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
         let numbers = numbers(dir)?;
         let mut newest = None;
-        let mut next = None;
-        for &number in numbers.iter().filter(|number| **number > in_tables) {
+        // Groups are numbered from 1 on, whoever wrote the store.
+        let mut next = tables.next_group.or((tables.newest == 0).then_some(1));
+        let (done, needed) = numbers.split_at(numbers.partition_point(|number| *number <= tables.newest));
+        let mut empty = Vec::new();
+        for &number in needed {
             let path = path(dir, number);
             let bytes = fs::read(&path).map_err(DiskError::at(&path))?;
             let corrupt = |at: usize, what: &str| {
                 DiskError::Corrupt(format!("the journal {} is broken at byte {at}: {what}", path.display()))
             };
             let found = segment::read(&bytes, number).map_err(|damage| corrupt(damage.at, damage.what))?;
-            let Some(segment) = found else { continue };
-            if next.is_some_and(|next| segment.head.first != next) {
-                return Err(corrupt(0, "groups before its first are missing"));
+            let Some(segment) = found else {
+                // Programs that leave no number in tables also named segments before their heads were on the disk.
+                if tables.next_group.is_some() {
+                    return Err(corrupt(0, &format!("its head is not there; {ADVICE}")));
+                }
+                empty.push(number);
+                continue;
+            };
+            match next {
+                Some(due) if segment.head.first > due => {
+                    let before = format!("groups {due} to {} are missing before {}", segment.head.first - 1, path.display());
+                    return Err(DiskError::Corrupt(format!("acknowledged {before}; {ADVICE}")));
+                }
+                Some(due) if segment.head.first < due => {
+                    let what = format!("it begins with group {} instead of {due}; {ADVICE}", segment.head.first);
+                    return Err(corrupt(0, &what));
+                }
+                _ => {}
             }
             next = Some(segment.next());
             newest = Some((segment.head, segment.end as u64, segment.torn));
             replay(Replayed { number, bytes, segment })?;
         }
-        for &number in numbers.iter().filter(|number| **number <= in_tables) {
+        if let (None, Some(due)) = (newest, tables.next_group) {
+            return Err(DiskError::Corrupt(format!(
+                "acknowledged groups from {due} on are missing: {} is to follow what stands in tables; {ADVICE}",
+                path(dir, tables.newest + 1).display()
+            )));
+        }
+        for &number in done.iter().chain(&empty) {
             retire(dir, number)?;
         }
+        let in_tables = tables.newest;
         let next = next.unwrap_or(1);
         let last = numbers.last().copied().unwrap_or(0).max(in_tables);
         match newest {
@@ -111,9 +158,23 @@ impl Journal {
         }
     }
 
+    /// Makes the journal of a store whose tables hold memory table `newest` and no group of any journal.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn create(dir: &Path, newest: u64, random: fn() -> io::Result<u64>) -> Result<(), DiskError> {
+        fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
+        begin(dir, newest + 1, 1, random).map(drop)
+    }
+
     /// Number of the segment that is being written.
     pub(super) fn number(&self) -> u64 {
         self.head.number
+    }
+
+    /// Sequence number of the first group of the segment that is being written.
+    pub(super) fn first(&self) -> u64 {
+        self.head.first
     }
 
     /// Writes the batches as one group and syncs it; returns its operations (`group`).
@@ -172,18 +233,23 @@ fn sync(file: &File) -> io::Result<()> {
 /// The most memory that is kept from one group to the next, bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// Makes a segment. Its name is on the disk on return, its head with its first group.
+/// Makes a segment. Head and name are on the disk on return, and the head before the name: a segment that has a name and no
+/// head has lost it.
 fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -> Result<(File, Head), DiskError> {
     let path = path(dir, number);
-    match fs::rename(dir.join(SPARE), &path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(DiskError::at(&path)(error)),
-        _ => {}
-    }
     let head = Head { number, salt: random().map_err(DiskError::at(&path))?, first };
     let make = || -> io::Result<File> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        // Under a name of its own: another thread may retire a segment meanwhile, which replaces the spare one.
+        let next = dir.join(NEXT);
+        match fs::rename(dir.join(SPARE), &next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&next)?;
         file.write_all_at(&head.encode(), 0)?;
         let _at = waits::at(Place::SegmentSync);
+        file.sync_data()?;
+        fs::rename(&next, &path)?;
         File::open(dir)?.sync_all()?;
         Ok(file)
     };

@@ -22,7 +22,7 @@ use arc_swap::ArcSwap;
 use throng_engine::store::{Batch, Found, Query, Table, key};
 
 use super::counters::add_us;
-use super::journal::{self, Journal};
+use super::journal::{self, InTables, Journal};
 use super::memory::{flat, partition_end};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
@@ -30,6 +30,7 @@ use super::pace::{FIRST_LEVEL_MAX, Pace};
 use super::partitions::NextPartition;
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
+use super::space::sync_dir;
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
 use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
@@ -73,8 +74,9 @@ impl LsmEngine {
         let rows = || Rows::with_capacity(buffer_bytes, seed);
         let folder = dir.join("journal");
         let mut recovered: Vec<Arc<Memtable>> = Vec::new();
-        let journal = Journal::open(&folder, tables.newest(), random, &mut |segment| {
-            let memtable = Memtable::new(segment.number, rows());
+        let in_tables = InTables { newest: tables.newest(), next_group: tables.next_group()? };
+        let journal = Journal::open(&folder, in_tables, random, &mut |segment| {
+            let memtable = Memtable::new(segment.number, segment.first(), rows());
             if !segment.groups().all(|group| memtable.apply(group)) {
                 return Err(DiskError::Corrupt(format!(
                     "segment {} of the journal holds no operations",
@@ -84,10 +86,12 @@ impl LsmEngine {
             recovered.insert(0, Arc::new(memtable));
             Ok(())
         })?;
+        // The names of both folders, without which nothing in them is found.
+        sync_dir(dir)?;
         // The newest segment is written on, unless nothing of it could be read.
         let active = match recovered.first().is_some_and(|newest| newest.number == journal.number()) {
             true => recovered.remove(0),
-            false => Arc::new(Memtable::new(journal.number(), rows())),
+            false => Arc::new(Memtable::new(journal.number(), journal.first(), rows())),
         };
         let store = Arc::new(Stored {
             layers: ArcSwap::from_pointee(Layers { active, sealed: recovered }),
@@ -156,7 +160,7 @@ impl LsmEngine {
         writer.journal.rotate()?;
         let spare = self.store.spare().take();
         let rows = spare.unwrap_or_else(|| self.store.layers.load().active.read().sibling(self.buffer_bytes));
-        let active = Arc::new(Memtable::new(writer.journal.number(), rows));
+        let active = Arc::new(Memtable::new(writer.journal.number(), writer.journal.first(), rows));
         self.store.layers.rcu(|layers| {
             let sealed = layers.newest_first().cloned().collect();
             Layers { active: active.clone(), sealed }
@@ -165,6 +169,9 @@ impl LsmEngine {
         Ok(())
     }
 }
+
+/// Number of the memory table that all rows of a copy seem to come from.
+const COPY: u64 = 1;
 
 /// No memory table is larger than this and a group: offsets in it have 32 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
@@ -291,8 +298,10 @@ impl Engine for LsmEngine {
                 }
                 row.map(|(key, value)| (key, Some(value)))
             });
-            copy.write(1, counted)
+            copy.write(COPY, 1, counted)
         })?;
+        Journal::create(&dir.join("journal"), COPY, random)?;
+        sync_dir(dir)?;
         progress(count);
         Ok(count)
     }

@@ -42,6 +42,8 @@ const GONE: u32 = u32::MAX;
 pub(super) struct Memtable {
     /// Number of its segment of the journal; rows of a higher number are newer.
     pub(super) number: u64,
+    /// Sequence number of its first group.
+    pub(super) first: u64,
     rows: RwLock<Rows>,
 }
 
@@ -89,9 +91,9 @@ pub(super) enum Known<T> {
 }
 
 impl Memtable {
-    /// An empty one for the segment `number`, in the memory of `rows`.
-    pub(super) fn new(number: u64, rows: Rows) -> Memtable {
-        Memtable { number, rows: RwLock::new(Place::LockRows, rows) }
+    /// An empty one for the segment `number`, whose groups begin with `first`, in the memory of `rows`.
+    pub(super) fn new(number: u64, first: u64, rows: Rows) -> Memtable {
+        Memtable { number, first, rows: RwLock::new(Place::LockRows, rows) }
     }
 
     /// Takes in a group; `false` if these bytes are none, and then it is not to be used any more.

@@ -223,6 +223,8 @@ mod folder_tests;
 #[cfg(test)]
 mod full_tests;
 #[cfg(test)]
+mod gap_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod testing;

@@ -17,6 +17,14 @@ pub fn free_bytes(path: &Path) -> Result<u64, DiskError> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// Makes the names in a folder durable.
+///
+/// # Errors
+/// The file system's.
+pub fn sync_dir(dir: &Path) -> Result<(), DiskError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
+}
+
 /// A file of fixed size that only keeps space; removed when commits need it.
 #[derive(Debug)]
 pub struct Reserve {

@@ -97,7 +97,11 @@ impl Stored {
             journal::retire(&self.journal, number)?;
             flushing.retiring = None;
         }
-        let Some(oldest) = self.layers.load().sealed.last().cloned() else { return Ok(false) };
+        let layers = self.layers.load();
+        let Some(oldest) = layers.sealed.last().cloned() else { return Ok(false) };
+        // The one that is written comes first, so that there always is one behind.
+        let behind = layers.newest_first().rev().nth(1).map_or(oldest.first, |behind| behind.first);
+        drop(layers);
         let counters = &self.seen.counters;
         let running = Running::begin(&counters.flushing);
         {
@@ -108,7 +112,7 @@ impl Stored {
             }
             let order = rows.order();
             let _at = waits::at(Place::TableWrite);
-            self.tables.write(oldest.number, view::to_write(&rows, &order, &self.tables))?;
+            self.tables.write(oldest.number, behind, view::to_write(&rows, &order, &self.tables))?;
             self.space.set_table_bytes(self.tables.disk_bytes() + expected);
         }
         counters.flushes.one();

@@ -47,6 +47,11 @@ const FIRST_LEVEL_MERGE: u8 = 24;
 /// The same where little is written: a read of many rows looks into each table of the first level.
 const FIRST_LEVEL_CALM: u8 = 4;
 
+/// Key of the row that says which group of the journal comes next: number of the memory table that it was written with, and
+/// the group's sequence number, u64 each. It is registered with that memory table's rows or not at all. It stands behind the
+/// keys of all tables, where nobody looks.
+const NEXT_GROUP_KEY: &[u8] = &[u8::MAX, b'j'];
+
 /// The tables of one store.
 pub(super) struct Tables {
     tree: AnyTree,
@@ -143,14 +148,32 @@ impl Tables {
         rows.map(|row| row.map(|row| (row.key.user_key, row.value)).map_err(DiskError::from))
     }
 
+    /// Sequence number of the first group of the journal whose rows do not stand here. `None` if the newest tables are by a
+    /// program that did not write it down, or if it cannot be read: what is damaged is told where its rows are needed.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn next_group(&self) -> Result<Option<u64>, DiskError> {
+        let found = match self.get(NEXT_GROUP_KEY) {
+            Err(DiskError::Corrupt(what)) => {
+                tracing::warn!(what, "whether the journal is complete cannot be known");
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let number = |at: usize| Some(u64::from_le_bytes(found.as_ref()?.get(at..at + 8)?.try_into().ok()?));
+        Ok(number(8).filter(|_| number(0) == Some(self.newest())))
+    }
+
     /// Writes rows, in order of their flat keys and without a value where one is gone, as those of the memory table
-    /// `number`. They are durable, and seen, on return.
+    /// `number`, behind which the journal goes on with `next_group`. They are durable, and seen, on return.
     ///
     /// # Errors
     /// [`DiskError::OutOfSpace`] if there was no space: nothing was changed. Otherwise the file system's.
     pub(super) fn write<K: Into<Slice>, V: Into<Slice>>(
         &self,
         number: u64,
+        next_group: u64,
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
         self.writing(|| {
@@ -165,6 +188,9 @@ impl Tables {
                 partitions.add(&row.key.user_key);
                 Ok(row)
             });
+            let value = [number.to_le_bytes(), next_group.to_le_bytes()].concat();
+            let next = InternalValue::from_components(NEXT_GROUP_KEY, value, number, ValueType::Value);
+            let rows = rows.chain([Ok(next)]);
             let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
             if !tables.is_empty() {
                 self.filters.set(tables.iter().map(|table| table.id()), Some(&partitions));
@@ -319,9 +345,9 @@ mod tests {
     /// A store with one table, and its twin after a second one was written.
     fn twins(dir: &Path) -> (Tables, std::path::PathBuf, std::path::PathBuf) {
         let (path, twin) = (dir.join("tree"), dir.join("twin"));
-        opened(&path).write(1, rows(&["a"]).into_iter()).unwrap();
+        opened(&path).write(1, 2, rows(&["a"]).into_iter()).unwrap();
         copy(&path, &twin);
-        opened(&twin).write(2, rows(&["b"]).into_iter()).unwrap();
+        opened(&twin).write(2, 3, rows(&["b"]).into_iter()).unwrap();
         (opened(&path), path, twin)
     }
 
@@ -351,7 +377,7 @@ mod tests {
             assert_eq!(found(&opened(&crashed)), ["a", "b"]);
             // What is tried again would write over the list that the next start reads.
             assert!(matches!(failed, Err(DiskError::Io { .. })), "{failed:?}");
-            assert!(matches!(tables.write(2, rows(&["b"]).into_iter()), Err(DiskError::Io { .. })));
+            assert!(matches!(tables.write(2, 3, rows(&["b"]).into_iter()), Err(DiskError::Io { .. })));
             assert!(matches!(tables.merge_all(), Err(DiskError::Io { .. })));
             drop(tables);
             assert_eq!(found(&opened(&path)), ["a", "b"]);
@@ -377,7 +403,7 @@ mod tests {
         let path = dir.path().join("tree");
         let tables = opened(&path);
         for (number, first) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
-            tables.write(number, of_users((first..4_000).step_by(4)).into_iter()).unwrap();
+            tables.write(number, number + 1, of_users((first..4_000).step_by(4)).into_iter()).unwrap();
         }
         let rows = |tables: &Tables, user: u32| {
             let (prefix, until) = range_bounds(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"", None);
@@ -414,7 +440,7 @@ mod tests {
         for again in [false, true] {
             let full = || DiskError::from_io("tables", io::ErrorKind::StorageFull.into());
             let failed = match again {
-                false => tables.write(2, rows(&["b"]).into_iter().chain([Err(full())])),
+                false => tables.write(2, 3, rows(&["b"]).into_iter().chain([Err(full())])),
                 true => tables.writing(|| {
                     let row = InternalValue::from_components(b"b", b"value", 2, ValueType::Value);
                     tables.tree.flush_to_tables([Ok(row)].into_iter())?;
@@ -424,7 +450,7 @@ mod tests {
             assert!(failed.is_err());
             assert_eq!(files(), 1, "the finished table stays alone");
         }
-        tables.write(2, rows(&["b"]).into_iter()).unwrap();
+        tables.write(2, 3, rows(&["b"]).into_iter()).unwrap();
         assert_eq!(found(&tables), ["a", "b"]);
     }
 }
