@@ -504,7 +504,7 @@ options! {
         "At least commit_group_bytes_max, or 0 for none.";
     Store Detail Reload free_bytes_min: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "256MiB",
         "Free disk space below which new messages are refused with `<resource-constraint/>`.",
-        "";
+        "They are accepted again with a quarter more. Merging tables needs 0.7 GB besides, and up to 2.6 GB to cost least: docs/decisions/0001-storage-engine.md.";
 
     // Activity recorder.
     Recorder Detail Restart recorder: bool, Kind::Switch, "true",

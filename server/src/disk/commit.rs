@@ -25,7 +25,7 @@ use throng_engine::id::Gate;
 use throng_engine::store::Batch;
 
 use super::counters::us;
-use super::space::{Reserve, free_bytes};
+use super::space::{FreeBytes, Reserve, accepting_bytes};
 use super::watch::Shared;
 use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake};
 use crate::waits::{self, Place};
@@ -222,6 +222,7 @@ impl Committer {
             group: Vec::new(),
             owners: Vec::new(),
             interval: options.space_interval,
+            free_bytes: options.free_bytes,
             looked: None,
             rested: false,
             tidied: Instant::now(),
@@ -324,6 +325,7 @@ struct Worker {
     group: Vec<Batch>,
     owners: Vec<usize>,
     interval: Duration,
+    free_bytes: FreeBytes,
     looked: Option<Instant>,
     /// Whether the engine has rested since the last commit.
     rested: bool,
@@ -475,18 +477,18 @@ impl Worker {
             return Ok(());
         }
         self.looked = Some(now);
-        let (free, starved) = (free_bytes(folder)?, self.engine.is_starved());
+        let (free, starved) = ((self.free_bytes)(folder)?, self.engine.is_starved());
         let least = self.shared.min_free_bytes.load(Ordering::Relaxed);
         match self.shared.state() {
             StorageState::Ok if free < least => {
                 self.become_full(&format!("{free} bytes are free, the limit is {least}"));
             }
             StorageState::Ok if starved => {
-                self.become_full(&format!("{free} bytes are free, too few for tables to be merged"));
+                self.become_full(&format!("{free} bytes are free, too few for what has to become tables or be merged"));
             }
             StorageState::Full => {
                 let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
-                let enough = free >= least + least / 4 + missing;
+                let enough = free >= accepting_bytes(least) + missing;
                 if enough && !starved && self.refill() {
                     tracing::info!(free, "there is space again: new messages are accepted");
                     self.shared.set_state(StorageState::Ok);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use throng_engine::store::{Batch, Found, Query, Table};
 
 use super::lsm::LsmEngine;
-use super::space::sync_dir;
+use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
@@ -83,16 +83,6 @@ impl Store {
     /// Closes the engine; fails to do so only if somebody still holds it, and then leaves it to them.
     pub fn close(self) {
         drop(self);
-    }
-}
-
-/// Makes the name of the data folder itself durable, where the folder that it is in lets this user look.
-fn sync_name(folder: &Path) -> Result<(), DiskError> {
-    let folder = fs::canonicalize(folder).map_err(DiskError::at(folder))?;
-    match folder.parent().map(sync_dir) {
-        Some(Err(DiskError::Io { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Some(synced) => synced,
-        None => Ok(()),
     }
 }
 

@@ -109,7 +109,8 @@ impl Journal {
             };
             match next {
                 Some(due) if segment.head.first > due => {
-                    let before = format!("groups {due} to {} are missing before {}", segment.head.first - 1, path.display());
+                    let before =
+                        format!("groups {due} to {} are missing before {}", segment.head.first - 1, path.display());
                     return Err(DiskError::Corrupt(format!("acknowledged {before}; {ADVICE}")));
                 }
                 Some(due) if segment.head.first < due => {

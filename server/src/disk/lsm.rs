@@ -28,9 +28,9 @@ use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{FIRST_LEVEL_MAX, Pace};
 use super::partitions::NextPartition;
+use super::space::{free_bytes, sync_dir};
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
-use super::space::sync_dir;
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
 use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
@@ -66,9 +66,8 @@ impl LsmEngine {
     /// The file system's; [`DiskError::Corrupt`] if the journal is damaged elsewhere than at its end.
     pub fn open(dir: &Path, options: &Options) -> Result<LsmEngine, DiskError> {
         std::fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
-        let space = MergeSpace::new(dir.to_owned(), options.min_free_bytes / 2);
-        let tables = Tables::open(&dir.join("tree"), options.cache_bytes, &space)?;
-        space.set_table_bytes(tables.disk_bytes());
+        let space = MergeSpace::new(dir.to_owned(), options.free_bytes, options.min_free_bytes);
+        let tables = Tables::open(&dir.join("tree"), options.cache_bytes, options.table_bytes, &space)?;
         let buffer_bytes = usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX).min(BUFFER_BYTES_MAX);
         let seed = random().map_err(DiskError::at(dir))?;
         let rows = || Rows::with_capacity(buffer_bytes, seed);
@@ -97,6 +96,7 @@ impl LsmEngine {
             layers: ArcSwap::from_pointee(Layers { active, sealed: recovered }),
             tables,
             space,
+            free_bytes: options.free_bytes,
             journal: folder,
             spare: Mutex::new(Place::LockSpare, None),
             resting: AtomicBool::new(false),
@@ -287,8 +287,8 @@ impl Engine for LsmEngine {
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-        let space = MergeSpace::new(dir.to_owned(), 0);
-        let copy = Tables::open(&dir.join("tree"), 1 << 20, &space)?;
+        let space = MergeSpace::new(dir.to_owned(), free_bytes, 0);
+        let copy = Tables::open(&dir.join("tree"), 1 << 20, Options::default().table_bytes, &space)?;
         let mut count = 0;
         self.store.all(|rows| {
             let counted = rows.map(|row| {
@@ -333,7 +333,7 @@ impl Engine for LsmEngine {
     }
 
     fn tune(&self, tuning: &Tuning) {
-        self.store.space.tune(tuning.min_free_bytes / 2, tuning.merges);
+        self.store.space.tune(tuning.min_free_bytes, tuning.merges);
         self.merger.wake();
     }
 

@@ -1,9 +1,10 @@
 //! The thread that merges tables, and what keeps merging from eating the space that commits need.
 //!
 //! A merge writes its result before it drops what it read, so on a device that is nearly full it would take the rest of
-//! the space, fail, and begin again, for ever. So a merge begins only when its result fits, and is given up when space runs
-//! low on the way. While one waits the engine is *starved*, which the committer takes for a full disk. `lsm_tree` has no
-//! switch for this; a compaction filter, which keeps every row, is called at the right places.
+//! the space, fail, and begin again, for ever. So a merge begins only when its result fits beside the free space from which
+//! on messages are accepted, and one that somebody else's files leave too little for is given up before messages would have
+//! to be refused. While a merge that is needed waits for space the engine is *starved*, which the committer takes for a full
+//! disk. `lsm_tree` has no switch for this; a compaction filter, which keeps every row, is called at the right places.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,38 +13,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
 
-use super::space::free_bytes;
+use super::DiskError;
+use super::space::{FreeBytes, accepting_bytes};
 use super::worker::give_way;
 
 /// Rows between two looks at the free space: below a megabyte even of large messages.
 const ROWS_PER_LOOK: u32 = 128;
 
-/// No merge is expected to need more than this at once, bytes.
-const MERGE_BYTES_MAX: u64 = 1 << 30;
+/// A merge that found no space begins when there is more than it needs by this part of it, so that a device whose free space
+/// moves a little does not make messages be accepted and refused in turn.
+const SPARE_PART: u64 = 8;
 
 /// What merges know of the space that they may take.
 #[derive(Debug)]
 pub(super) struct MergeSpace {
     dir: PathBuf,
-    /// Free space that merges leave alone, bytes; zero lets them do what they want.
-    floor_bytes: AtomicU64,
-    /// All tables, bytes: no merge writes more.
-    table_bytes: AtomicU64,
+    free_bytes: FreeBytes,
+    /// Free space below which new messages are refused, bytes; zero lets merges do what they want.
+    least_bytes: AtomicU64,
+    /// A merge that is needed has found no space, and none has begun since.
+    lacking: AtomicBool,
     closing: AtomicBool,
     /// The operator wants no merges that are not urgent.
     paused: AtomicBool,
 }
 
 impl MergeSpace {
-    pub(super) fn new(dir: PathBuf, floor_bytes: u64) -> Arc<MergeSpace> {
-        let (table_bytes, closing) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (floor_bytes, paused) = (AtomicU64::new(floor_bytes), AtomicBool::new(false));
-        Arc::new(MergeSpace { dir, floor_bytes, table_bytes, closing, paused })
+    /// Merges in `dir`, where messages are refused with less than `least_bytes` free.
+    pub(super) fn new(dir: PathBuf, free_bytes: FreeBytes, least_bytes: u64) -> Arc<MergeSpace> {
+        let [lacking, closing, paused] = [const { AtomicBool::new(false) }; 3];
+        Arc::new(MergeSpace { dir, free_bytes, least_bytes: AtomicU64::new(least_bytes), lacking, closing, paused })
     }
 
     /// Leaves so much space alone from now on, and merges or not.
-    pub(super) fn tune(&self, floor_bytes: u64, merges: bool) {
-        self.floor_bytes.store(floor_bytes, Ordering::Relaxed);
+    pub(super) fn tune(&self, least_bytes: u64, merges: bool) {
+        self.least_bytes.store(least_bytes, Ordering::Relaxed);
         self.paused.store(!merges, Ordering::Relaxed);
     }
 
@@ -52,25 +56,48 @@ impl MergeSpace {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Tells the size of all tables.
-    pub(super) fn set_table_bytes(&self, bytes: u64) {
-        self.table_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     /// A merge on its way is given up: the store is being closed.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a merge may begin.
-    pub(super) fn may_begin(&self) -> bool {
-        self.fits(self.table_bytes.load(Ordering::Relaxed).min(MERGE_BYTES_MAX))
+    /// Whether a merge that writes so many bytes may begin. Messages are accepted as before when it has.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        let least = self.least_bytes.load(Ordering::Relaxed);
+        // If the free space cannot be known, the merge finds out by itself.
+        least == 0 || self.free().is_none_or(|free| free >= self.needed(least, bytes))
     }
 
-    fn fits(&self, bytes: u64) -> bool {
-        // If the free space cannot be known, the merge finds out by itself.
-        let floor_bytes = self.floor_bytes.load(Ordering::Relaxed);
-        floor_bytes == 0 || free_bytes(&self.dir).map_or(true, |free| free >= floor_bytes + bytes)
+    /// The same for the smallest one that would do what has to be done.
+    ///
+    /// # Errors
+    /// [`DiskError::OutOfSpace`], which says how much space it needs.
+    pub(super) fn room(&self, bytes: u64) -> Result<(), DiskError> {
+        let has_room = self.has_room(bytes);
+        self.lacking.store(!has_room, Ordering::Relaxed);
+        if has_room {
+            return Ok(());
+        }
+        let needed = self.needed(self.least_bytes.load(Ordering::Relaxed), bytes);
+        Err(DiskError::OutOfSpace(format!(
+            "tables must be merged, which needs {needed} bytes of free space; {} are free",
+            self.free().unwrap_or(0)
+        )))
+    }
+
+    fn needed(&self, least: u64, bytes: u64) -> u64 {
+        let spare = if self.lacking.load(Ordering::Relaxed) { bytes / SPARE_PART } else { 0 };
+        accepting_bytes(least) + bytes + spare
+    }
+
+    fn free(&self) -> Option<u64> {
+        (self.free_bytes)(&self.dir).ok()
+    }
+
+    /// Whether a merge on its way may go on.
+    fn may_go_on(&self) -> bool {
+        let least = self.least_bytes.load(Ordering::Relaxed);
+        least == 0 || self.free().is_none_or(|free| free >= least)
     }
 }
 
@@ -96,8 +123,7 @@ struct MergeFilter {
 impl CompactionFilter for MergeFilter {
     fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
         if self.rows.is_multiple_of(ROWS_PER_LOOK) {
-            let fits = if self.rows == 0 { self.space.may_begin() } else { self.space.fits(0) };
-            if !fits {
+            if !self.space.may_go_on() {
                 return Err(io::Error::from(io::ErrorKind::StorageFull).into());
             }
             if self.space.closing.load(Ordering::Relaxed) {

@@ -178,6 +178,10 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Free space below which new messages are refused, bytes.
     pub min_free_bytes: u64,
+    /// Bytes of a table that a merge writes, about; a merge that has to do with less space writes smaller ones.
+    pub table_bytes: u64,
+    /// How much is free on the device that holds a path.
+    pub free_bytes: space::FreeBytes,
     /// Most bytes of batches that one shard may have waiting.
     pub shard_queue_bytes_max: u64,
     /// Most batches that one shard may have waiting.
@@ -201,6 +205,8 @@ impl Default for Options {
             buffer_bytes: 8 << 20,
             reserve_bytes: 64 << 20,
             min_free_bytes: 256 << 20,
+            table_bytes: 64 << 20,
+            free_bytes: space::free_bytes,
             shard_queue_bytes_max: 8 << 20,
             shard_queue_batches_max: 256,
             group_bytes_max: 4 << 20,
@@ -226,5 +232,7 @@ mod full_tests;
 mod gap_tests;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod space_tests;
 #[cfg(test)]
 mod testing;

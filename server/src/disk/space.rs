@@ -1,7 +1,7 @@
 //! Space on the device: how much is free, and the reserve that lets commits in flight through when none is.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -17,12 +17,34 @@ pub fn free_bytes(path: &Path) -> Result<u64, DiskError> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// How much is free on the device that holds a path, as [`free_bytes`]; tests have devices of their own.
+pub type FreeBytes = fn(&Path) -> Result<u64, DiskError>;
+
+/// Free space from which on messages are accepted again, where fewer than `least` bytes make them be refused: a quarter more, so
+/// that it does not flap.
+pub fn accepting_bytes(least: u64) -> u64 {
+    least + least / 4
+}
+
 /// Makes the names in a folder durable.
 ///
 /// # Errors
 /// The file system's.
 pub fn sync_dir(dir: &Path) -> Result<(), DiskError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
+}
+
+/// Makes the name of a folder itself durable, where the folder that it is in lets this user look.
+///
+/// # Errors
+/// The file system's.
+pub fn sync_name(folder: &Path) -> Result<(), DiskError> {
+    let folder = fs::canonicalize(folder).map_err(DiskError::at(folder))?;
+    match folder.parent().map(sync_dir) {
+        Some(Err(DiskError::Io { source, .. })) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Some(synced) => synced,
+        None => Ok(()),
+    }
 }
 
 /// A file of fixed size that only keeps space; removed when commits need it.

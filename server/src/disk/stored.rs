@@ -14,7 +14,7 @@ use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::FIRST_LEVEL_SLOW;
-use super::space::free_bytes;
+use super::space::FreeBytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
 use super::worker::Worker;
@@ -35,6 +35,7 @@ pub(super) struct Stored {
     /// So little is written that tables are merged early.
     pub(super) calm: AtomicBool,
     pub(super) give_back: fn(),
+    pub(super) free_bytes: FreeBytes,
     /// What is counted.
     pub(super) seen: Seen<StoreCounters>,
 }
@@ -107,13 +108,12 @@ impl Stored {
         {
             let rows = oldest.read();
             let expected = rows.size() as u64 * 5 / 4;
-            if free_bytes(&self.journal)? < expected {
+            if (self.free_bytes)(&self.journal)? < expected {
                 return Err(DiskError::OutOfSpace("a table would not fit".into()));
             }
             let order = rows.order();
             let _at = waits::at(Place::TableWrite);
             self.tables.write(oldest.number, behind, view::to_write(&rows, &order, &self.tables))?;
-            self.space.set_table_bytes(self.tables.disk_bytes() + expected);
         }
         counters.flushes.one();
         add_us(&counters.flush_us, running.since.elapsed());
@@ -161,7 +161,6 @@ impl Stored {
             add_us(&counters.merge_us, running.since.elapsed());
         }
         drop(running);
-        self.space.set_table_bytes(self.tables.disk_bytes());
         if let Ok(false) = merged {
             merged = Ok(self.tables.complete_filters());
         }

@@ -32,8 +32,13 @@ use crate::waits::{Mutex, Place, RwLock};
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
 
-/// Bytes of a table, about.
-const TABLE_BYTES: u64 = 64 << 20;
+/// Parts of a table's usual size that merges try in turn where space is scarce. The first level below that in which tables
+/// are written has as many times this size as there are tables in that; one that is larger than that is left alone for a
+/// new one before it. So what a merge writes shrinks with it, and tables are written once or twice more on their way.
+const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
+
+/// Tables that a merge between the levels below may write, about: the few that one overlaps.
+const DEEPER_TABLES: u64 = 4;
 
 /// Bytes of a block of rows.
 const BLOCK_BYTES: u32 = 8 << 10;
@@ -58,6 +63,9 @@ pub(super) struct Tables {
     /// Where the list of tables and their files are.
     dir: PathBuf,
     cache: Arc<Cache>,
+    /// Bytes of a table that a merge writes, about.
+    table_bytes: u64,
+    space: Arc<MergeSpace>,
     filters: Filters,
     /// Held for reading by whoever writes tables.
     writing: RwLock<()>,
@@ -75,7 +83,12 @@ impl Tables {
     ///
     /// # Errors
     /// The file system's; [`DiskError::Corrupt`].
-    pub(super) fn open(dir: &Path, cache_bytes: u64, space: &Arc<MergeSpace>) -> Result<Tables, DiskError> {
+    pub(super) fn open(
+        dir: &Path,
+        cache_bytes: u64,
+        table_bytes: u64,
+        space: &Arc<MergeSpace>,
+    ) -> Result<Tables, DiskError> {
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0));
         let tree = Config::new(dir, Default::default(), Default::default())
@@ -93,7 +106,8 @@ impl Tables {
             .open()?;
         let (writing, litter, torn) =
             (RwLock::new(Place::LockTables, ()), Mutex::new(Place::LockTables, Vec::new()), AtomicBool::new(false));
-        Ok(Tables { tree, dir: dir.to_owned(), cache, filters: Filters::default(), writing, litter, torn })
+        let (dir, space, filters) = (dir.to_owned(), space.clone(), Filters::default());
+        Ok(Tables { tree, dir, cache, table_bytes, space, filters, writing, litter, torn })
     }
 
     /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
@@ -230,8 +244,29 @@ impl Tables {
     /// As [`Tables::write`].
     pub(super) fn merge(&self, calm: bool) -> Result<bool, DiskError> {
         let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
-        let strategy = Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(enough);
-        let before = self.tree.current_version().id();
+        let version = self.tree.current_version();
+        let mut sizes = version.iter_levels().map(|level| -> u64 {
+            level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum()
+        });
+        let first = sizes.next().unwrap_or(0);
+        let second = sizes.find(|bytes| *bytes > 0).unwrap_or(0);
+        // All of the first level, and what the next may have grown to when the first has so many tables that commits stop.
+        let most = |table_bytes: u64| {
+            let deeper = (first + second).min(DEEPER_TABLES * self.table_bytes);
+            (first + second.min(table_bytes * u64::from(enough) * 3 / 2)).max(deeper)
+        };
+        let many = version.l0().table_count() >= usize::from(enough);
+        let mut sizes =
+            TABLE_PARTS.iter().map(|part| self.table_bytes / part).take(if many { TABLE_PARTS.len() } else { 1 });
+        let fitting = sizes.find(|table_bytes| self.space.has_room(most(*table_bytes)));
+        if fitting.is_none() && !many {
+            // What is merged below the first level can wait.
+            return Ok(false);
+        }
+        let table_bytes = fitting.unwrap_or(self.table_bytes / TABLE_PARTS[TABLE_PARTS.len() - 1]);
+        self.space.room(most(table_bytes))?;
+        let strategy = Leveled::default().with_table_target_size(table_bytes).with_l0_threshold(enough);
+        let before = version.id();
         self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?))?;
         Ok(self.tree.current_version().id() != before)
     }
@@ -241,7 +276,8 @@ impl Tables {
     /// # Errors
     /// As [`Tables::write`].
     pub(super) fn merge_all(&self) -> Result<(), DiskError> {
-        self.writing(|| Ok(self.tree.major_compact(TABLE_BYTES, ALL)?))
+        self.space.room(self.disk_bytes())?;
+        self.writing(|| Ok(self.tree.major_compact(self.table_bytes, ALL)?))
     }
 
     /// Runs of tables that may overlap: each may have to be asked for each read.
@@ -324,7 +360,8 @@ mod tests {
     use throng_engine::store::Table;
 
     fn opened(dir: &Path) -> Tables {
-        Tables::open(dir, 1 << 20, &MergeSpace::new(dir.to_owned(), 0)).unwrap()
+        let space = MergeSpace::new(dir.to_owned(), crate::disk::space::free_bytes, 0);
+        Tables::open(dir, 1 << 20, 64 << 20, &space).unwrap()
     }
 
     type Written = Result<(Vec<u8>, Option<Vec<u8>>), DiskError>;
