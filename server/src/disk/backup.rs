@@ -4,35 +4,33 @@
 //! `backup.complete`, which is written last. Without that file a backup is not one.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::folder::{RESTORING, engine_folder, mark};
-use super::lsm::LsmEngine;
-use super::space::sync_dir;
+use super::merge::MergeSpace;
+use super::space::{sync_dir, sync_name};
+use super::tables::Tables;
 use super::{DiskError, Engine, FolderLock, Options, lock, private};
 
 const COMPLETE: &str = "backup.complete";
 
-/// Writes a consistent copy of a live store into an empty (or new) folder while commits go on, and opens it once to
-/// verify the number of rows. `progress` gets the rows written so far. Returns the number of rows.
+/// What may be in a data folder before a store is restored into it: what says how the server is to run.
+const STAYING: [&str; 3] = [lock::NAME, "throng.toml", "tls"];
+
+/// Writes a consistent copy of a live store into an empty (or new) folder while commits go on, and reads it once to
+/// verify its checksums and the number of rows. `progress` gets the rows written so far. Returns the number of rows.
 ///
 /// # Errors
 /// [`DiskError::NotEmpty`]; the file system's; [`DiskError::Corrupt`] if the copy does not read back.
 pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
     fs::create_dir_all(to).map_err(DiskError::at(to))?;
-    refuse_full(to, "")?;
+    refuse_full(to, &[])?;
     // A folder of another user stays as it is: what is put into it is private all the same.
     let _ = private::keep(to);
     let store = engine_folder(to);
     let rows = engine.copy_to(&store, progress)?;
-    let copy = LsmEngine::open(&store, &Options { cache_bytes: 4 << 20, ..Options::default() })?;
-    let mut found = 0;
-    copy.scan(&mut |_, _| {
-        found += 1;
-        super::Visit::Continue(())
-    })?;
-    drop(copy);
+    let found = count_rows(&store)?;
     if found != rows {
         return Err(DiskError::Corrupt(format!("the copy holds {found} rows instead of {rows}")));
     }
@@ -40,20 +38,20 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     sync_tree(to)?;
     write_synced(&to.join(COMPLETE), format!("{rows} rows\n").as_bytes())?;
     sync_dir(to)?;
+    sync_name(to)?;
     Ok(rows)
 }
 
-/// Copies a finished backup into the data folder that is held, empty but for its lock. `progress` gets the bytes copied so far.
+/// Copies a finished backup into the data folder that is held and has no store yet. Returns the bytes copied; `progress` gets
+/// those so far.
 ///
 /// # Errors
-/// [`DiskError::NotEmpty`] if the data folder holds anything else; [`DiskError::Corrupt`] if the backup was never finished;
-/// the file system's.
+/// [`DiskError::NoBackup`]; [`DiskError::NotEmpty`] if the data folder holds more than its lock, `throng.toml` and `tls`; the file
+/// system's.
 pub fn restore(from: &Path, held: &FolderLock, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-    if !from.join(COMPLETE).is_file() {
-        return Err(DiskError::Corrupt(format!("{} is not a finished backup", from.display())));
-    }
+    refuse_unfinished(from)?;
     let folder = held.folder();
-    refuse_full(folder, lock::NAME)?;
+    refuse_full(folder, &STAYING)?;
     write_synced(&folder.join(RESTORING), b"")?;
     let mut bytes = 0;
     copy_tree(&engine_folder(from), &engine_folder(folder), &mut bytes, progress)?;
@@ -61,14 +59,43 @@ pub fn restore(from: &Path, held: &FolderLock, progress: &mut dyn FnMut(u64)) ->
     let unfinished = folder.join(RESTORING);
     fs::remove_file(&unfinished).map_err(DiskError::at(&unfinished))?;
     sync_dir(folder)?;
+    sync_name(folder)?;
     Ok(bytes)
 }
 
-/// Makes sure that nothing is in the folder but what has the name `but`.
-fn refuse_full(folder: &Path, but: &str) -> Result<(), DiskError> {
-    match entries(folder)?.iter().all(|path| path.file_name().is_some_and(|name| name == but)) {
+/// Reads all rows of a copy, with their checksums. By this thread alone: an engine that failed would end the process, and with
+/// it the server whose store this is a copy of.
+pub(super) fn count_rows(store: &Path) -> Result<u64, DiskError> {
+    let options = Options::default();
+    let space = MergeSpace::new(store.to_owned(), options.free_bytes, 0);
+    let tables = Tables::open(&store.join("tree"), 4 << 20, options.table_bytes, &space)?;
+    tables.range(&[], &[u8::MAX]).try_fold(0, |count, row| row.map(|_| count + 1))
+}
+
+/// Makes sure that nothing is in the folder but what has one of the names `but`.
+fn refuse_full(folder: &Path, but: &[&str]) -> Result<(), DiskError> {
+    let stays = |path: &PathBuf| path.file_name().is_some_and(|name| but.iter().any(|stays| name == *stays));
+    match entries(folder)?.into_iter().find(|path| !stays(path)) {
+        None => Ok(()),
+        Some(first) => Err(DiskError::NotEmpty(first)),
+    }
+}
+
+/// Makes sure that the folder is a backup that was finished.
+fn refuse_unfinished(from: &Path) -> Result<(), DiskError> {
+    let lacks = |what: &str| Err(DiskError::NoBackup(format!("{} is no backup: {what}", from.display())));
+    match fs::metadata(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return lacks("there is no such folder"),
+        Err(error) => return Err(DiskError::at(from)(error)),
+        Ok(found) if !found.is_dir() => return lacks("it is no folder"),
+        Ok(_) => {}
+    }
+    if !engine_folder(from).is_dir() {
+        return lacks("it has no folder `store`");
+    }
+    match from.join(COMPLETE).is_file() {
         true => Ok(()),
-        false => Err(DiskError::NotEmpty(folder.to_owned())),
+        false => lacks("it has no file `backup.complete`, which is written when a backup is finished"),
     }
 }
 

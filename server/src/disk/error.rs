@@ -23,8 +23,10 @@ pub enum DiskError {
         /// The format version known here.
         known: u32,
     },
-    /// A folder that has to be empty holds something.
+    /// A folder that has to be empty holds this.
     NotEmpty(PathBuf),
+    /// What was to be restored or verified is no finished backup.
+    NoBackup(String),
     /// A checksum does not match, or a structure cannot be read.
     Corrupt(String),
     /// The file system failed; never retried, because a failed sync leaves unknown what is on the disk.
@@ -72,7 +74,10 @@ impl fmt::Display for DiskError {
                 "the store has format version {found}, this program reads version {known}: start with an empty folder, \
                  or use the program that wrote it"
             ),
-            DiskError::NotEmpty(path) => write!(f, "the folder {} is not empty", path.display()),
+            DiskError::NotEmpty(path) => {
+                write!(f, "the folder is not empty: {} is there; take an empty folder, or move it away", path.display())
+            }
+            DiskError::NoBackup(what) => f.write_str(what),
             DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}"),
             DiskError::Io { what, source } => write!(f, "the file system failed: {what}: {source}"),
         }

@@ -190,10 +190,48 @@ fn half_a_backup_and_half_a_restore_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (half, data) = (dir.path().join("half"), dir.path().join("data"));
     std::fs::create_dir_all(half.join("store")).unwrap();
-    assert!(matches!(backup::restore(&half, &held(&data), &mut |_| {}), Err(DiskError::Corrupt(_))));
+    let refused = backup::restore(&half, &held(&data), &mut |_| {}).unwrap_err().to_string();
+    assert!(refused.contains("is no backup: it has no file `backup.complete`"), "{refused}");
+    let refused = backup::restore(&dir.path().join("nowhere"), &held(&data), &mut |_| {}).unwrap_err().to_string();
+    assert!(refused.ends_with("nowhere is no backup: there is no such folder"), "{refused}");
     assert!(!data.join("store").exists());
     std::fs::write(data.join("restore.unfinished"), b"").unwrap();
     assert!(matches!(open(&data, &small()), Err(DiskError::Corrupt(_))));
+}
+
+#[test]
+fn a_restore_leaves_the_configuration_and_the_certificates_of_a_new_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
+    let store = open(&data, &small()).unwrap();
+    store.engine().commit(&[pair(1)]).unwrap();
+    backup::backup(&*store.engine(), &copy, &mut |_| {}).unwrap();
+    std::fs::create_dir_all(again.join("tls")).unwrap();
+    std::fs::write(again.join("throng.toml"), "domain = \"x\"\n").unwrap();
+    std::fs::write(again.join("store"), b"").unwrap();
+    let refused = backup::restore(&copy, &held(&again), &mut |_| {}).unwrap_err().to_string();
+    assert!(refused.contains("again/store is there"), "{refused}");
+    std::fs::remove_file(again.join("store")).unwrap();
+    let bytes = backup::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    assert!(bytes > 300, "{bytes} bytes");
+    assert!(again.join("throng.toml").exists() && open(&again, &small()).is_ok());
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_back_fails_its_backup_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    let store = open(&data, &small()).unwrap();
+    store.engine().commit(&(0..200).map(pair).collect::<Vec<_>>()).unwrap();
+    store.engine().copy_to(&copy.join("store"), &mut |_| {}).unwrap();
+    assert_eq!(backup::count_rows(&copy.join("store")).unwrap(), 203);
+    let table = std::fs::read_dir(copy.join("store/tree/tables")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[5000] ^= 1;
+    std::fs::write(&table, &bytes).unwrap();
+    // An engine of its own would have ended this process by its merging thread.
+    assert!(matches!(backup::count_rows(&copy.join("store")), Err(DiskError::Corrupt(_))));
+    store.engine().commit(&[pair(200)]).unwrap();
 }
 
 #[test]

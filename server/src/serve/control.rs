@@ -14,6 +14,7 @@ use throng_engine::id::home;
 use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
+use super::backups::Backups;
 use super::known::Known;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
@@ -64,25 +65,12 @@ pub(super) struct Links {
     pub(super) clock: Clock,
 }
 
-/// A backup under way, or ended and not yet told of.
-struct Backup {
-    to: PathBuf,
-    state: Arc<Mutex<BackupProgress>>,
-}
-
-/// Rows so far, and the end once it has come.
-#[derive(Default)]
-struct BackupProgress {
-    rows: u64,
-    ended: Option<Result<u64, String>>,
-}
-
 /// The running server.
 pub(super) struct Running {
     pub(super) links: Links,
     started: Instant,
     stopping: AtomicBool,
-    backup: Mutex<Option<Backup>>,
+    backups: Backups,
     pub(super) knobs: Mutex<Knobs>,
     /// The knobs as they stood after the last change: who only looks waits for nobody.
     pub(super) shown: ArcSwap<Vec<KnobRow>>,
@@ -107,7 +95,7 @@ impl Running {
         Running {
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            backup: Mutex::new(Place::LockBackup, None),
+            backups: Backups::new(),
             shown: ArcSwap::from_pointee(super::shown::rows(&knobs)),
             knobs: Mutex::new(Place::LockKnobs, knobs),
             turning: Mutex::new(Place::LockTurning, ()),
@@ -486,33 +474,8 @@ impl Control for Running {
     }
 
     fn backup(&self, to: &str) -> Result<BackupState, Fault> {
-        let mut slot = self.backup.lock();
-        let to = PathBuf::from(to);
-        if let Some(backup) = slot.as_ref() {
-            if backup.to != to {
-                return Err(Fault::new(FaultKind::Busy, "another backup is under way"));
-            }
-            let mut state = backup.state.lock();
-            let rows = state.rows;
-            return match state.ended.take() {
-                None => Ok(BackupState { rows, done: false }),
-                Some(result) => {
-                    drop(state);
-                    *slot = None;
-                    result.map(|rows| BackupState { rows, done: true }).map_err(internal)
-                }
-            };
-        }
-        let progress = Arc::new(Mutex::new(Place::LockBackup, BackupProgress::default()));
-        let (engine, state, folder) = (self.links.engine.clone(), progress.clone(), to.clone());
-        let work = move || {
-            let mut progress = |n| state.lock().rows = n;
-            let result = crate::disk::backup::backup(&*engine, &folder, &mut progress);
-            let mut ended = state.lock();
-            ended.ended = Some(result.map_err(|error| error.to_string()));
-        };
-        waits::spawn("backup", work).map_err(|e| internal(e.to_string()))?;
-        *slot = Some(Backup { to, state: progress });
-        Ok(BackupState::default())
+        let (engine, folder) = (self.links.engine.clone(), PathBuf::from(to));
+        let into = folder.clone();
+        self.backups.ask(&into, move |progress| crate::disk::backup::backup(&*engine, &folder, progress))
     }
 }

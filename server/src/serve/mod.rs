@@ -3,6 +3,7 @@
 //! This is the one place that knows all rooms of the server. What it builds it hands out; it carries nothing out itself.
 
 mod accounts;
+mod backups;
 mod certificate;
 mod control;
 mod inside;
@@ -107,14 +108,14 @@ impl Program for Throng {
 
     fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         let mut told = Instant::now();
-        let mut progress = |rows: u64| {
+        let mut progress = |bytes: u64| {
             if told.elapsed() > Duration::from_secs(1) {
                 told = Instant::now();
-                say(&format!("{rows} rows copied"));
+                say(&format!("{bytes} bytes copied"));
             }
         };
-        let rows = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
-        Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
+        let bytes = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
+        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
     }
 
     fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure> {

@@ -1,0 +1,133 @@
+//! The backup that a running server makes: one at a time, on a thread of its own, asked for again and again until it ends.
+//!
+//! However that thread ends, the next backup may begin: an error, or a panic, is that backup's alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::admin::{BackupState, Fault, FaultKind};
+use crate::disk::DiskError;
+use crate::waits::{self, Mutex, Place};
+
+/// The backup under way, or ended and not yet told of.
+pub(super) struct Backups(Mutex<Option<Backup>>);
+
+struct Backup {
+    to: PathBuf,
+    progress: Arc<Mutex<Progress>>,
+}
+
+/// Rows so far, and the end once it has come.
+#[derive(Default)]
+struct Progress {
+    rows: u64,
+    ended: Option<Result<u64, String>>,
+}
+
+/// Tells the end, also when the work has panicked.
+struct Ending {
+    progress: Arc<Mutex<Progress>>,
+    result: Result<u64, String>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Ok(0));
+        self.progress.lock().ended = Some(result);
+    }
+}
+
+impl Backups {
+    pub(super) fn new() -> Backups {
+        Backups(Mutex::new(Place::LockBackup, None))
+    }
+
+    /// Begins a backup into a folder with `work`, which is given what takes the number of rows so far and returns their number at
+    /// the end; or says how far the one into this folder is. An end is told once.
+    ///
+    /// # Errors
+    /// `Busy` while one into another folder is under way; `Internal` with what ended this one.
+    pub(super) fn ask(
+        &self,
+        to: &Path,
+        work: impl FnOnce(&mut dyn FnMut(u64)) -> Result<u64, DiskError> + Send + 'static,
+    ) -> Result<BackupState, Fault> {
+        let internal = |text: String| Fault::new(FaultKind::Internal, text);
+        let mut slot = self.0.lock();
+        if let Some(backup) = slot.as_ref() {
+            let mut progress = backup.progress.lock();
+            let rows = progress.rows;
+            if backup.to == to {
+                let Some(result) = progress.ended.take() else { return Ok(BackupState { rows, done: false }) };
+                drop(progress);
+                *slot = None;
+                return result.map(|rows| BackupState { rows, done: true }).map_err(internal);
+            }
+            // Whoever asked for one that has ended may never ask again.
+            if progress.ended.is_none() {
+                let text = format!("a backup into {} is under way, {rows} rows so far", backup.to.display());
+                return Err(Fault::new(FaultKind::Busy, text));
+            }
+        }
+        let progress = Arc::new(Mutex::new(Place::LockBackup, Progress::default()));
+        let own = progress.clone();
+        let work = move || {
+            let panicked = "the backup ended by a fault of the program; the log says where".to_owned();
+            let mut ending = Ending { progress: own.clone(), result: Err(panicked) };
+            let result = work(&mut |rows| own.lock().rows = rows);
+            ending.result = result.map_err(|error| error.to_string());
+        };
+        waits::spawn("backup", work).map_err(|e| internal(e.to_string()))?;
+        *slot = Some(Backup { to: to.to_owned(), progress });
+        Ok(BackupState::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn end(backups: &Backups, to: &str) -> Result<BackupState, Fault> {
+        let began = Instant::now();
+        loop {
+            match backups.ask(Path::new(to), |_| panic!("one is under way")) {
+                Ok(state) if !state.done => assert!(began.elapsed() < Duration::from_secs(30), "it never ends"),
+                ended => return ended,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_backup_that_panics_fails_alone_and_the_next_one_may_begin() {
+        let backups = Backups::new();
+        let begun = backups.ask(Path::new("/a"), |progress| {
+            progress(7);
+            panic!("planted: the copy cannot be read")
+        });
+        assert!(begun.is_ok_and(|state| !state.done));
+        let fault = end(&backups, "/a").expect_err("it failed");
+        assert!(fault.text.contains("ended by a fault of the program"), "{fault:?}");
+        assert!(backups.ask(Path::new("/b"), |_| Ok(5)).is_ok());
+        assert_eq!(end(&backups, "/b").unwrap().rows, 5);
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_an_end_that_nobody_asks_for_is_in_nobodys_way() {
+        let backups = Backups::new();
+        backups.ask(Path::new("/a"), |_| Err(DiskError::Corrupt("a block".into()))).unwrap();
+        assert!(end(&backups, "/a").unwrap_err().text.contains("a block"));
+        let (sender, go) = std::sync::mpsc::sync_channel::<()>(0);
+        backups.ask(Path::new("/a"), move |_| Ok(go.recv().map_or(0, |()| 3))).unwrap();
+        let busy = backups.ask(Path::new("/b"), |_| Ok(1)).unwrap_err();
+        assert_eq!(busy.kind, FaultKind::Busy);
+        sender.send(()).unwrap();
+        let began = Instant::now();
+        while backups.ask(Path::new("/b"), |_| Ok(1)).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the other has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(end(&backups, "/b").unwrap().rows, 1);
+    }
+}
