@@ -233,6 +233,8 @@ mod gap_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod powercut;
+#[cfg(test)]
 mod space_tests;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,397 @@
+//! Every moment of a store's life as a power cut, a failing device or a copy would catch it.
+//!
+//! A process works on a store while `strace` writes down each of its system calls, those of `lsm_tree` too. From that the
+//! folder's states are made that a cut before each call may leave (`states`), and each is opened: exactly what was
+//! acknowledged is there, and at most what was under way besides. `THRONG_POWERCUT_CASES` sets the number of states.
+
+mod states;
+mod trace;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use throng_engine::store::{Batch, Table};
+
+use self::states::{Disk, Left, Tree, lay};
+use self::trace::{CALLS, Op, Reader};
+use super::testing::{get, open, rows, small};
+use super::*;
+
+/// Where the process that is traced works, and what it does.
+const WORK: &str = "THRONG_POWERCUT_WORK";
+
+/// Batches whose rows are there at a time: each removes an older one's.
+const KEPT: u64 = 20;
+
+/// Numbers by a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+fn options() -> Options {
+    Options { buffer_bytes: 12 << 10, min_free_bytes: 0, cache_bytes: 64 << 10, ..small() }
+}
+
+fn numbered(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&vec![number as u8; (number * 211 % 900) as usize]]);
+    batch.put(Table::Mailbox, b"a@x", b"", &[&number.to_be_bytes()]);
+    batch.delete_range(Table::Archive, b"a@x", &[0; 8], &number.saturating_sub(KEPT - 1).to_be_bytes());
+    batch
+}
+
+/// The last batch that is there; fails if it or one before it is not whole.
+fn last(engine: &dyn Engine) -> u64 {
+    let last = get(engine, Table::Mailbox, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
+    let found: Vec<u64> = rows(engine, Table::Archive, "a@x")
+        .iter()
+        .map(|row| {
+            let number = u64::from_be_bytes(row.sort[..].try_into().unwrap());
+            assert!(row.value.len() as u64 == number * 211 % 900 && row.value.iter().all(|b| *b == number as u8));
+            number
+        })
+        .collect();
+    let expected: Vec<u64> = (last.saturating_sub(KEPT - 1).max(1)..=last).collect();
+    assert_eq!(found, expected, "at batch {last}");
+    last
+}
+
+fn say(line: &str) {
+    use std::io::Write;
+    // Not captured, and one system call.
+    std::io::stdout().write_all(format!("\n{line}\n").as_bytes()).unwrap();
+}
+
+/// Commits the next batches; a full disk makes it try again, as the committer does.
+fn commit(engine: &dyn Engine, numbers: std::ops::RangeInclusive<u64>) -> Result<(), DiskError> {
+    for number in numbers {
+        say(&format!("begun {number}"));
+        while let Err(error) = engine.commit(&[numbered(number)]) {
+            if !error.is_out_of_space() {
+                return Err(error);
+            }
+        }
+        say(&format!("acked {number}"));
+    }
+    Ok(())
+}
+
+/// A life: made, filled beyond several memory tables, merged, closed and opened again, backed up.
+fn work(root: &Path) -> Result<(), DiskError> {
+    let data = root.join("data");
+    let store = open(&data, &options())?;
+    commit(&*store.engine(), 1..=60)?;
+    store.engine().compact()?;
+    commit(&*store.engine(), 61..=90)?;
+    store.close();
+    let store = open(&data, &options())?;
+    commit(&*store.engine(), 91..=120)?;
+    say("backup begun");
+    let copied = backup::backup(&*store.engine(), &root.join("copy"), &mut |_| {});
+    match copied {
+        Err(error) if error.is_out_of_space() => {}
+        copied => {
+            copied?;
+            say("backup done");
+        }
+    }
+    commit(&*store.engine(), 121..=130)
+}
+
+/// Runs this file's test `name` again as the process that is traced; `None` where there is no `strace`.
+fn traced(name: &str, root: &Path, more: &[&str]) -> Option<(ExitStatus, Vec<Op>)> {
+    fs::create_dir_all(root).unwrap();
+    let file = root.with_extension("trace");
+    let status = Command::new("strace")
+        .args(["-f", "-xx", "-s", "10000000", "-e", &format!("trace={CALLS}"), "-o"])
+        .arg(&file)
+        .args(more)
+        .arg("--")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("disk::powercut::{name}"), "--nocapture", "--test-threads=1"])
+        .env(WORK, root)
+        .env("RUST_BACKTRACE", "0")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let Ok(status) = status else {
+        eprintln!("SKIPPED: there is no strace here");
+        return None;
+    };
+    let trace = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    Some((status, Reader::read(root, &trace)))
+}
+
+/// A folder in memory if there is one: states are laid down by the thousand.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// What had been said before an operation.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    begun: u64,
+    acked: u64,
+    backup: bool,
+}
+
+impl Said {
+    fn hear(&mut self, op: &Op) {
+        let Op::Said(line) = op else { return };
+        let number = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+        match (line.split(' ').next(), number) {
+            (Some("begun"), Some(number)) => self.begun = number,
+            (Some("acked"), Some(number)) => self.acked = number,
+            _ => self.backup |= line == "backup done",
+        }
+    }
+}
+
+/// Opens the store of a state; the last batch in it.
+fn opened(dir: &Path) -> Result<(Store, u64), DiskError> {
+    let store = open(dir, &options())?;
+    let last = last(&*store.engine());
+    Ok((store, last))
+}
+
+/// A state that a crash has left: it opens, has what was acknowledged, and goes on.
+fn check_crash(root: &Path, said: Said, goes_on: bool) {
+    if root.join("data").exists() {
+        let (store, last) = opened(&root.join("data")).expect("a crash leaves a store that opens");
+        assert!(
+            last >= said.acked && last <= said.begun,
+            "{last} of {} acknowledged, {} begun",
+            said.acked,
+            said.begun
+        );
+        if goes_on {
+            store.engine().commit(&[numbered(last + 1)]).unwrap();
+            drop(store);
+            assert_eq!(opened(&root.join("data")).expect("it opens again").1, last + 1);
+        }
+    } else {
+        assert_eq!(said.acked, 0, "the data folder is gone");
+    }
+    let copy = root.join("copy");
+    let restored = copy.exists().then(|| restored(&copy, &root.join("again")));
+    match restored {
+        Some(Ok(last)) => assert_eq!(last, 120),
+        refused => assert!(!said.backup, "the backup was complete: {refused:?}"),
+    }
+}
+
+/// The last batch in the store that a backup is restored to.
+fn restored(copy: &Path, again: &Path) -> Result<u64, DiskError> {
+    let lock = FolderLock::take(again, "test").unwrap();
+    backup::restore(copy, &lock, &mut |_| {})?;
+    drop(lock);
+    Ok(opened(again).expect("a backup that is complete opens").1)
+}
+
+/// Number of states to try.
+fn cases(least: usize) -> usize {
+    std::env::var("THRONG_POWERCUT_CASES").map_or(least, |cases| cases.parse().expect("a number"))
+}
+
+/// Tries states of cuts before each operation; how many, and what was acknowledged at the end.
+///
+/// # Errors
+/// The first state that does not have what was acknowledged, or that does not open.
+fn try_cuts(ops: &[Op], cases: usize) -> Result<(usize, u64), String> {
+    let laid = scratch();
+    let root = laid.path().join("root");
+    let kinds = [Left::All, Left::Nothing, Left::Before, Left::Some];
+    let is_moment = |now: usize| !matches!(ops.get(now), Some(Op::Said(_)));
+    let each = cases.div_ceil((0..=ops.len()).filter(|now| is_moment(*now)).count());
+    let mut random = Random(7);
+    let (mut disk, mut said, mut tried) = (Disk::default(), Said::default(), 0);
+    for now in 0..=ops.len() {
+        let states = if is_moment(now) { each } else { 0 };
+        for _ in 0..states {
+            let (names, data) = (kinds[random.below(4)], kinds[random.below(4)]);
+            let tree = disk.after_cut(now, names, data, &mut random);
+            lay(&tree, &root);
+            tried += 1;
+            let goes_on = tried % 8 == 0;
+            if std::panic::catch_unwind(|| check_crash(&root, said, goes_on)).is_err() {
+                return Err(format!(
+                    "state {tried}, before operation {now} of {} ({:?}): names {names:?}, data {data:?}: {:?}",
+                    ops.len(),
+                    ops.get(now).map(brief),
+                    tree.iter().map(|(path, data)| (path, data.as_ref().map(Vec::len))).collect::<Vec<_>>()
+                ));
+            }
+        }
+        if let Some(op) = ops.get(now) {
+            disk.apply(now, op);
+            said.hear(op);
+        }
+    }
+    Ok((tried, said.acked))
+}
+
+#[test]
+fn whatever_a_power_cut_leaves_has_what_was_acknowledged() {
+    if let Some(root) = std::env::var_os(WORK) {
+        return work(Path::new(&root)).unwrap();
+    }
+    let made = scratch();
+    let name = "whatever_a_power_cut_leaves_has_what_was_acknowledged";
+    let Some((status, ops)) = traced(name, &made.path().join("root"), &[]) else { return };
+    assert!(status.success());
+    let (tried, acked) = try_cuts(&ops, cases(1_000)).unwrap();
+    assert_eq!(acked, 130);
+    println!("{tried} states of {} operations", ops.len());
+}
+
+/// The test above would prove little if it passed a store that syncs less.
+#[test]
+fn each_sync_that_is_left_out_is_missed() {
+    if let Some(root) = std::env::var_os(WORK) {
+        return work(Path::new(&root)).unwrap();
+    }
+    let made = scratch();
+    let Some((_, ops)) = traced("each_sync_that_is_left_out_is_missed", &made.path().join("root"), &[]) else { return };
+    let without = |left_out: &dyn Fn(&Op) -> bool| -> Vec<Op> {
+        // Something is in its place, as operations go by their numbers.
+        ops.iter().map(|op| if left_out(op) { Op::Said(String::new()) } else { op.clone() }).collect()
+    };
+    let lost = try_cuts(&without(&|op| matches!(op, Op::Sync { .. })), 1_000);
+    assert!(lost.is_err(), "no file was synced, and nothing is lost");
+    let tree = ["data/store", "data/store/journal", "data/store/tree", "data/store/tree/tables"];
+    for folder in ["", "data", "copy"].into_iter().chain(tree) {
+        let lost = try_cuts(&without(&|op| matches!(op, Op::SyncDir { path, .. } if path == Path::new(folder))), 2_000);
+        assert!(lost.is_err(), "the folder {folder:?} was not synced, and nothing is lost");
+    }
+}
+
+fn brief(op: &Op) -> String {
+    match op {
+        Op::Write { inode, at, bytes } => format!("write {} bytes at {at} of file {inode}", bytes.len()),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Copies the folder as `cp -r` would, while so many operations happen at each step of it; what had been said at its end.
+fn copied(ops: &[Op], begin: usize, random: &mut Random) -> (Tree, Said, Said) {
+    let (mut disk, mut said, mut now) = (Disk::default(), Said::default(), 0);
+    let mut go = |disk: &mut Disk, said: &mut Said, until: usize| {
+        for op in &ops[now.min(until)..until] {
+            disk.apply(now, op);
+            said.hear(op);
+            now += 1;
+        }
+    };
+    go(&mut disk, &mut said, begin);
+    let (at_begin, mut at, pace) = (said, begin, 1 + random.below(12));
+    let mut tree = Tree::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let mut listed = disk.listed(&folder);
+        if random.below(2) == 0 {
+            listed.reverse();
+        }
+        for (path, is_folder) in listed {
+            at = ops.len().min(at + random.below(pace + 1));
+            go(&mut disk, &mut said, at);
+            if is_folder {
+                tree.insert(path.clone(), None);
+                folders.push(path);
+            } else if let Some(bytes) = disk.read(&path) {
+                tree.insert(path, Some(bytes));
+            }
+        }
+    }
+    (tree, at_begin, said)
+}
+
+#[test]
+fn a_copy_made_while_the_store_works_is_whole_or_refused() {
+    if let Some(root) = std::env::var_os(WORK) {
+        return work(Path::new(&root)).unwrap();
+    }
+    let (made, laid) = (scratch(), scratch());
+    let name = "a_copy_made_while_the_store_works_is_whole_or_refused";
+    let Some((status, ops)) = traced(name, &made.path().join("root"), &[]) else { return };
+    assert!(status.success());
+    let root = laid.path().join("root");
+    let mut random = Random(11);
+    let (mut whole, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
+    for number in 0..cases(600) / 2 {
+        let begin = number * 7919 % ops.len();
+        let (tree, at_begin, at_end) = copied(&ops, begin, &mut random);
+        if !tree.keys().any(|path| path.starts_with("data/store")) {
+            continue;
+        }
+        lay(&tree, &root);
+        match std::panic::catch_unwind(|| opened(&root.join("data")).map(|(_, last)| last)) {
+            Ok(Ok(last)) => {
+                assert!(
+                    last >= at_begin.acked && last <= at_end.begun,
+                    "copy {number} from operation {begin} on: {last} is there, {} was acknowledged: {:?}",
+                    at_begin.acked,
+                    tree.keys().collect::<Vec<_>>()
+                );
+                whole += 1;
+            }
+            Ok(Err(error)) => {
+                let text = error.to_string();
+                let words: Vec<&str> = text.split(' ').filter(|word| !word.contains(['/', '0', '1'])).take(9).collect();
+                *refused.entry(words.join(" ")).or_default() += 1;
+            }
+            Err(_) => panic!("copy {number} from operation {begin} on: {:?}", tree.keys().collect::<Vec<_>>()),
+        }
+    }
+    println!("{whole} whole, refused: {refused:#?}");
+    assert!(whole > 0 && !refused.is_empty());
+}
+
+/// Each call that may fail fails once, with an error that is final and with a full disk.
+#[test]
+fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
+    if let Some(root) = std::env::var_os(WORK) {
+        if let Err(error) = work(Path::new(&root)) {
+            say(&format!("ended: {error}"));
+            // Abruptly, as the server ends.
+            std::process::exit(74);
+        }
+        return;
+    }
+    let made = scratch();
+    let name = "a_call_that_fails_costs_nothing_that_was_acknowledged";
+    let Some((_, ops)) = traced(name, &made.path().join("root"), &[]) else { return };
+    let count = |is: fn(&Op) -> bool| ops.iter().filter(|op| is(op)).count();
+    let syncs = count(|op| matches!(op, Op::Sync { .. } | Op::SyncDir { .. }));
+    let kinds = [
+        ("fsync", syncs / 3),
+        ("fdatasync", syncs / 3),
+        ("pwrite64", count(|op| matches!(op, Op::Write { .. })) / 3),
+        ("rename", count(|op| matches!(op, Op::Rename { .. }))),
+        ("ftruncate", 2),
+        ("mkdir", count(|op| matches!(op, Op::MakeDir { .. }))),
+        ("unlink", 4),
+    ];
+    let all = kinds.iter().map(|(_, count)| count * 2).sum::<usize>();
+    let step = (all / (cases(1_500) / 100)).max(1);
+    let runs = kinds.iter().flat_map(|(call, count)| (1..=*count).map(move |at| (*call, at)));
+    // The first folder is the data folder, which the lock makes before there is a store.
+    let runs =
+        runs.filter(|run| *run != ("mkdir", 1)).flat_map(|(call, at)| ["EIO", "ENOSPC"].map(|error| (call, at, error)));
+    for (number, (call, at, error)) in runs.enumerate().filter(|(number, _)| number % step == 0) {
+        let root = made.path().join(number.to_string());
+        let inject = format!("inject={call}:error={error}:when={at}");
+        let Some((status, ops)) = traced(name, &root, &["-e", &inject]) else { return };
+        let mut said = Said::default();
+        ops.iter().for_each(|op| said.hear(op));
+        assert!(matches!(status.code(), Some(0 | 74)), "{inject}: {status}");
+        check_crash(&root, said, true);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
