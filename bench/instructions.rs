@@ -74,7 +74,7 @@ impl Scene {
             let mut answers = Vec::new();
             for effect in self.out.effects.drain(..) {
                 match effect {
-                    Effect::Send { conn, bytes } => {
+                    Effect::Send { conn, bytes, .. } => {
                         self.sent.push(conn);
                         if bytes.ends_with(b"<r xmlns='urn:xmpp:sm:3'/>") {
                             self.asked.push(conn);

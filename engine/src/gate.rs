@@ -4,17 +4,28 @@
 //! here, in order, until the commit that their turn rests on is durable. A turn rests on its own writes, on those of
 //! earlier turns of its shard, and on the gates that came with the mail it has read. Mail itself does not wait: it
 //! carries the gate along, so that two shards' writes for one message share one commit.
+//!
+//! What promises nothing does not wait ([`Effect::rests`]), so that a disk that stands still silences nobody: who has not logged in
+//! is talked to and refused, streams that have nothing else to be told end with their error, and operators are answered about
+//! what is in memory. Such an effect never overtakes one of the same connection: a connection of which nothing was promised has none
+//! here that waits. Questions about accounts alone wait for the shard's writes to accounts alone.
 
 use std::collections::VecDeque;
 
 use crate::id::Gate;
-use crate::io::Effect;
+use crate::io::{Effect, Rests};
 
 /// The waiting effects of one shard.
 #[derive(Debug, Default)]
 pub struct GateQueue {
     /// What the shard's state rests on so far.
     gate: Gate,
+    /// The last commit of this shard's that concerned accounts.
+    accounts: Gate,
+    /// What waits for nothing, until the host takes it. Bounded as `waiting` is.
+    free: VecDeque<Effect>,
+    /// Questions about accounts. Bounded as `waiting` is.
+    questions: VecDeque<(Gate, Effect)>,
     /// Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
     waiting: VecDeque<(Gate, Effect)>,
     bytes: usize,
@@ -26,6 +37,14 @@ impl GateQueue {
         self.gate = self.gate.max(after);
     }
 
+    /// The shard has handed in writes; `accounts`: some of them concern accounts.
+    pub fn wrote(&mut self, ticket: Gate, accounts: bool) {
+        self.rests_on(ticket);
+        if accounts {
+            self.accounts = self.accounts.max(ticket);
+        }
+    }
+
     /// The shard's state rests on this.
     pub fn gate(&self) -> Gate {
         self.gate
@@ -34,33 +53,40 @@ impl GateQueue {
     /// Queues an effect of the turn that has just ended.
     pub fn push(&mut self, effect: Effect) {
         self.bytes += bytes_of(&effect);
-        self.waiting.push_back((self.gate, effect));
+        match effect.rests() {
+            Rests::OnNothing => self.free.push_back(effect),
+            Rests::OnAccounts => self.questions.push_back((self.accounts, effect)),
+            Rests::OnAll => self.waiting.push_back((self.gate, effect)),
+        }
     }
 
     /// Takes the next effect whose gate is durable.
     pub fn pop(&mut self, durable: Gate) -> Option<Effect> {
-        let (gate, _) = self.waiting.front()?;
-        if *gate > durable {
-            return None;
-        }
-        let (_, effect) = self.waiting.pop_front()?;
+        let open = |queue: &mut VecDeque<(Gate, Effect)>| match queue.front() {
+            Some((gate, _)) if *gate <= durable => queue.pop_front().map(|(_, effect)| effect),
+            _ => None,
+        };
+        let free = self.free.pop_front();
+        let effect = free.or_else(|| open(&mut self.questions)).or_else(|| open(&mut self.waiting))?;
         self.bytes -= bytes_of(&effect);
         Some(effect)
     }
 
-    /// The gate that the next effect waits for.
+    /// The lowest gate that an effect waits for.
     pub fn front(&self) -> Option<Gate> {
-        self.waiting.front().map(|(gate, _)| *gate)
+        let gate = |(gate, _): &(Gate, Effect)| *gate;
+        let free = self.free.front().map(|_| Gate::default());
+        free.into_iter().chain(self.questions.front().map(gate)).chain(self.waiting.front().map(gate)).min()
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.len() == 0
     }
 
     /// Effects that wait. Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.free.len() + self.questions.len() + self.waiting.len()
     }
 
     /// Bytes that wait to be sent.
@@ -80,10 +106,40 @@ fn bytes_of(effect: &Effect) -> usize {
 mod tests {
     use super::*;
     use crate::id::ConnId;
+    use crate::store::{Query, Table};
+
+    fn send(slot: u32, durable: bool) -> Effect {
+        Effect::Send { conn: ConnId { slot, generation: 0 }, bytes: vec![0; 10], durable }
+    }
+
+    fn read(token: u64, table: Table) -> Effect {
+        let query = Query::Get { table, partition: b"romeo@x".as_slice().into(), sort: Box::default() };
+        Effect::Read { token, queries: vec![query] }
+    }
+
+    #[test]
+    fn what_promises_nothing_passes_and_questions_about_accounts_wait_for_accounts() {
+        let mut queue = GateQueue::default();
+        queue.wrote(Gate(3), true);
+        queue.wrote(Gate(5), false);
+        queue.push(send(1, true));
+        queue.push(read(7, Table::Accounts));
+        queue.push(read(8, Table::Roster));
+        queue.push(send(2, false));
+        assert_eq!((queue.front(), queue.len(), queue.bytes()), (Some(Gate(0)), 4, 20));
+        assert!(matches!(queue.pop(Gate(0)), Some(Effect::Send { conn, .. }) if conn.slot == 2));
+        assert!(queue.pop(Gate(2)).is_none());
+        assert_eq!(queue.front(), Some(Gate(3)));
+        assert!(matches!(queue.pop(Gate(3)), Some(Effect::Read { token: 7, .. })));
+        assert!(queue.pop(Gate(4)).is_none());
+        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Send { conn, .. }) if conn.slot == 1));
+        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Read { token: 8, .. })));
+        assert!(queue.is_empty() && queue.bytes() == 0);
+    }
 
     #[test]
     fn effects_wait_for_their_commit_and_keep_their_order() {
-        let send = |n| Effect::Send { conn: ConnId { slot: n, generation: 0 }, bytes: vec![0; 10] };
+        let send = |n| send(n, true);
         let mut queue = GateQueue::default();
         queue.push(send(1));
         queue.rests_on(Gate(5));

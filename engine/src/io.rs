@@ -12,7 +12,7 @@ use crate::session::moved::Moved;
 use crate::session::sasl;
 use crate::settings::Settings;
 use crate::store::account::Credentials;
-use crate::store::{Batch, Found, Query};
+use crate::store::{Batch, Found, Query, Table};
 use crate::wire::limit::Limit;
 
 /// Space in the store.
@@ -491,6 +491,8 @@ pub enum Effect {
         conn: ConnId,
         /// The bytes.
         bytes: Vec<u8>,
+        /// Not before all that this turn rests on is durable.
+        durable: bool,
     },
     /// Send the last words in the clear; from then on the connection speaks TLS.
     StartTls {
@@ -498,6 +500,8 @@ pub enum Effect {
         conn: ConnId,
         /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
         last: Vec<u8>,
+        /// Not before all that this turn rests on is durable.
+        durable: bool,
     },
     /// Stop reading from it.
     Pause {
@@ -523,8 +527,10 @@ pub enum Effect {
         conn: ConnId,
         /// Bytes to send before, behind a send that may be under way.
         last: Vec<u8>,
-        /// Do not wait for what is still to be sent.
+        /// Do not wait for what is still to be sent, here or at the gate.
         abort: bool,
+        /// Not before all that this turn rests on is durable.
+        durable: bool,
     },
     /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
     /// here; or `Stayed` here, if there was no room there. A `Pause` goes before; bytes that the host has nevertheless read since are for the other shard, after
@@ -546,7 +552,7 @@ pub enum Effect {
         /// The letters.
         batch: MailBatch,
     },
-    /// Ask the store; it sees all writes asked for before.
+    /// Ask the store; it sees all writes asked for before: to the accounts, if it asks about nothing else.
     Read {
         /// Comes back with the answers.
         token: u64,
@@ -568,11 +574,48 @@ pub enum Effect {
         token: u64,
         /// The answer.
         reply: Reply,
+        /// Not before all that this turn rests on is durable.
+        durable: bool,
     },
 }
 
-/// What a turn wants done. `writes` becomes durable as one, and until then every `Send`, `Close`, `Depart`, `Read` and
-/// `Reply` of this and later turns waits, and so does a `Resume` that asks for it (see [`crate::gate`]).
+/// What has to be durable before an effect is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rests {
+    /// Nothing: nobody could take it as a promise, and nothing of the same connection waits.
+    OnNothing,
+    /// What the shard has written to the accounts.
+    OnAccounts,
+    /// All that the turn rests on.
+    OnAll,
+}
+
+impl Effect {
+    /// What it rests on.
+    pub fn rests(&self) -> Rests {
+        match self {
+            Effect::Send { durable, .. }
+            | Effect::StartTls { durable, .. }
+            | Effect::Close { durable, .. }
+            | Effect::Reply { durable, .. }
+            | Effect::Resume { durable, .. } => {
+                if *durable {
+                    Rests::OnAll
+                } else {
+                    Rests::OnNothing
+                }
+            }
+            Effect::Read { queries, .. } if queries.iter().all(|query| query.table() == Table::Accounts) => {
+                Rests::OnAccounts
+            }
+            Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) => Rests::OnAll,
+            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Mail { .. } | Effect::Job { .. } => Rests::OnNothing,
+        }
+    }
+}
+
+/// What a turn wants done. `writes` becomes durable as one, and until then every `Depart`, `Read`, and `Send`, `Close`, `Reply` or
+/// `Resume` that asks for it, of this and later turns waits (see [`crate::gate`]).
 #[derive(Debug, Default)]
 pub struct Output {
     /// The turn's writes.

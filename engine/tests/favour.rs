@@ -33,7 +33,7 @@ fn say(shard: &mut Shard, conn: ConnId, text: &[u8]) -> (Vec<ConnId>, String) {
                 Effect::Read { token, queries } => {
                     answers.push((token, queries.iter().map(|query| disk.read(query)).collect()));
                 }
-                Effect::Send { conn, bytes } => {
+                Effect::Send { conn, bytes, .. } => {
                     said.push_str(std::str::from_utf8(&bytes).unwrap());
                     shard.handle(now, Input::Sent { conn }, &mut Output::default());
                 }

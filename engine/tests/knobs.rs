@@ -44,7 +44,7 @@ impl Host {
                     Effect::Read { token, queries } => {
                         answers.push((token, queries.iter().map(|query| self.disk.read(query)).collect()));
                     }
-                    Effect::Send { conn, bytes } => {
+                    Effect::Send { conn, bytes, .. } => {
                         said.push_str(std::str::from_utf8(&bytes).expect("text"));
                         self.shard.handle(now, Input::Sent { conn }, &mut Output::default());
                     }

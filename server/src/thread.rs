@@ -26,6 +26,7 @@ use throng_engine::io::{
 };
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
 
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer, give_back_memory};
@@ -529,9 +530,10 @@ impl Thread {
         if !self.out.writes.is_empty() {
             let spare = self.p.submitter.spare(&self.out.writes);
             let batch = std::mem::replace(&mut self.out.writes, spare);
+            let accounts = batch.concerns(Table::Accounts);
             let ticket = self.p.submitter.submit(batch);
             self.p.shard.counters().commits.one();
-            self.gate.rests_on(ticket);
+            self.gate.wrote(ticket, accounts);
         }
         let mut effects = std::mem::take(&mut self.out.effects);
         let mut gated = 0;
@@ -569,19 +571,19 @@ impl Thread {
         while let Some(effect) = self.gate.pop(durable) {
             let driver = &mut *self.p.driver;
             match effect {
-                Effect::Send { conn, bytes } => self.links.send(driver, conn, bytes),
-                Effect::StartTls { conn, last } => match &self.p.tls {
+                Effect::Send { conn, bytes, .. } => self.links.send(driver, conn, bytes),
+                Effect::StartTls { conn, last, .. } => match &self.p.tls {
                     Some((starttls, _)) => self.links.start_tls(driver, conn, last, starttls),
                     None => driver.close(conn, Close::Now),
                 },
-                Effect::Close { conn, last, abort } => self.links.close(driver, conn, last, abort),
+                Effect::Close { conn, last, abort, .. } => self.links.close(driver, conn, last, abort),
                 Effect::Depart { conn, to, moved, last } => {
                     if let Some((to, moved)) = self.links.depart(driver, conn, last, to, moved) {
                         self.depart(conn, to, moved);
                     }
                 }
                 Effect::Read { token, queries } => {
-                    // What is popped here is durable, so the read sees it.
+                    // What it rests on is durable, so the read sees it.
                     let request = ReadRequest { token, after: durable, queries };
                     if !self.reads_kept.is_empty() {
                         self.reads_kept.push_back(request);
@@ -589,7 +591,7 @@ impl Thread {
                         self.reads_kept.push_back(request);
                     }
                 }
-                Effect::Reply { token, reply } => {
+                Effect::Reply { token, reply, .. } => {
                     if let Some(sender) = self.replies.remove(&token) {
                         let streams = match &reply {
                             Reply::Sessions { rows, .. } => {

@@ -141,6 +141,8 @@ pub struct Opening {
     pub blocked: bool,
     /// What came last is to be looked at once more, when it is not blocked any longer.
     pub again: bool,
+    /// It was told of an account that was made for it: whatever it hears from then on waits until that is durable.
+    pub promised: bool,
     /// What comes next. Changed by [`Conns::set_stage`], which counts.
     stage: Stage,
 }
@@ -160,8 +162,14 @@ impl Opening {
             requests: 0,
             blocked: false,
             again: false,
+            promised: false,
             stage,
         }
+    }
+
+    /// Whether nothing that it hears could be taken as a promise: nobody has logged in, and no account was made.
+    pub fn is_promised_nothing(&self) -> bool {
+        !self.promised && !matches!(self.stage, Stage::ExpectRestart(_) | Stage::ExpectBind(_))
     }
 
     /// What comes next.

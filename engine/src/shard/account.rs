@@ -11,7 +11,6 @@ use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::router::users::{Known, RosterStep, Waiting};
 use crate::session::conn::{NONE, Owner};
-use crate::shard::ended::Ended;
 use crate::shard::iq::Asker;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
@@ -225,12 +224,6 @@ impl Shard {
         }
     }
 
-    /// Ends a stream whose account is gone.
-    pub(super) fn fail_removed(&mut self, conn: ConnId) {
-        let (condition, text) = (StreamCondition::NotAuthorized, Some("the account was removed"));
-        self.fail_stream_with(conn, Ended::Operator, condition, text, None);
-    }
-
     /// Ends the sessions of a user whose account is gone.
     pub(super) fn end_removed(&mut self, user: u32) {
         let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
@@ -251,7 +244,7 @@ impl Shard {
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
                 Remover::Session(asker) => self.answer(asker, Err(Limit::Waiting.into())),
-                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Busy }),
+                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false }),
             };
         }
         removers.push(remover);
@@ -270,7 +263,7 @@ impl Shard {
                     self.note_change(Happened::Removed, &local, &asker);
                     self.answer(asker, Ok(b""));
                 }
-                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Done(1) }),
+                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true }),
             }
         }
         self.end_removed(user);

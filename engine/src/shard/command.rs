@@ -61,7 +61,8 @@ impl Shard {
             Command::Busiest { most } => self.busiest(most.min(PAGE_MAX)),
             Command::Shutdown => self.shut_down(),
         };
-        self.effects.push(Effect::Reply { token, reply });
+        // What has to be durable is answered elsewhere.
+        self.effects.push(Effect::Reply { token, reply, durable: false });
     }
 
     /// Other settings: what is read where it is needed changes with them, the rest is told.
@@ -185,7 +186,7 @@ impl Shard {
                 return self.delete_account(&command.local, Remover::Operator(command.token));
             }
         };
-        self.effects.push(Effect::Reply { token: command.token, reply });
+        self.effects.push(Effect::Reply { token: command.token, reply, durable: true });
     }
 
     /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged goes back to the mailboxes.

@@ -68,7 +68,7 @@ impl Shard {
             }
             _ => Reply::NotFound,
         };
-        self.effects.push(Effect::Reply { token: flush.token, reply });
+        self.effects.push(Effect::Reply { token: flush.token, reply, durable: true });
     }
 
     /// Whether the user has no session, and nothing of the user's is being read or handed out.

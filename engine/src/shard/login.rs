@@ -145,6 +145,7 @@ impl Shard {
     /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
     fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
         let Some(opening) = self.opening(id) else { return };
+        let durable = !opening.is_promised_nothing();
         if opening.secured || !opening.listener.starttls {
             self.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
             return self.end_stream(id, Ended::Refused);
@@ -156,7 +157,7 @@ impl Shard {
         self.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::StartTls { conn: id, last });
+        self.effects.push(Effect::StartTls { conn: id, last, durable });
     }
 
     pub(super) fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
@@ -534,6 +535,9 @@ impl Shard {
             Answer::Registered => {
                 let address = self.opening(id).map(|opening| opening.peer);
                 self.note(Happened::Registered, &registering.local, address);
+                if let Some(opening) = self.opening(id) {
+                    opening.promised = true;
+                }
                 self.registration_result(id, registering, b"");
             }
             Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),

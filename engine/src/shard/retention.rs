@@ -37,7 +37,7 @@ impl Shard {
             })
             .collect();
         if queries.is_empty() {
-            return self.effects.push(Effect::Reply { token, reply: Reply::Done(0) });
+            return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: true });
         }
         self.read(Pending::Retention(RetentionRead { token, users }), queries);
     }
@@ -58,7 +58,7 @@ impl Shard {
                 Reply::Done(trimmed)
             }
         };
-        self.effects.push(Effect::Reply { token: read.token, reply });
+        self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
     }
 
     /// Ids below this are too old to be kept; 0 if all are kept, or nothing is longer than it waits.

@@ -248,6 +248,7 @@ impl Shard {
     }
 
     /// Ends the stream with an error (RFC 6120 4.9), for the reason that its condition stands for.
+    /// It may be told before the writes of its turn are durable: that it ends is no promise.
     pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
         self.fail_stream_with(id, Ended::of(condition), condition, text, None);
     }
@@ -266,14 +267,24 @@ impl Shard {
         if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
-        self.end_by_error(id, why, condition, text, app);
+        self.end_by_error(id, why, condition, text, app, false);
+    }
+
+    /// Ends the stream because the user's account is removed, which is told only when it is durable.
+    pub(super) fn fail_removed(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
+            return;
+        }
+        let text = Some("the account was removed");
+        self.end_by_error(id, Ended::Operator, StreamCondition::NotAuthorized, text, None, true);
     }
 
     /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
     pub(super) fn stayed(&mut self, id: ConnId) {
         if matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
             let condition = StreamCondition::ResourceConstraint;
-            self.end_by_error(id, Ended::Server, condition, Some("no room for this session"), None);
+            self.end_by_error(id, Ended::Server, condition, Some("no room for this session"), None, true);
         }
     }
 
@@ -284,8 +295,11 @@ impl Shard {
         condition: StreamCondition,
         text: Option<&str>,
         app: Option<AppCondition<'_>>,
+        durable: bool,
     ) {
         let Some(conn) = self.conns.get(id) else { return };
+        // Behind anything else that it is to be told the last words wait, too.
+        let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
         self.counters.streams_closed_by_error.one();
         let mut out = Vec::with_capacity(256);
         // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
@@ -303,11 +317,17 @@ impl Shard {
             out.extend_from_slice(b"</stream:stream>");
             self.send_bytes(id, &out);
         }
-        self.close(id, if handshake { Ending::Cut } else { Ending::Broken }, why);
+        let ending = if handshake { Ending::Cut } else { Ending::Broken };
+        self.close_when(id, ending, why, durable || !silent);
     }
 
     /// Closes the connection. A session behind it ends, or waits to be resumed.
     pub(super) fn close(&mut self, id: ConnId, ending: Ending, why: Ended) {
+        self.close_when(id, ending, why, true);
+    }
+
+    /// The same; with `durable` not before all is durable that the turn rests on, unless nothing of that was ever promised here.
+    fn close_when(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
         let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
         let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
         let Some(conn) = self.conns.get(id) else { return };
@@ -331,7 +351,9 @@ impl Shard {
             last = Vec::new();
         }
         self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::Close { conn: id, last, abort });
+        // Of one that is cut off nothing is waited for.
+        let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
+        self.effects.push(Effect::Close { conn: id, last, abort, durable });
         self.login_broken_off(&was);
         if let ConnState::Bound(session) = was {
             self.connection_lost(session, unsent, matches!(ending, Ending::Unheard | Ending::Cut));
@@ -444,8 +466,9 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(conn) = self.conns.get(id) else { return };
         if let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) {
+            let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());
             self.counters.bytes_out.add(bytes.len() as u64);
-            self.effects.push(Effect::Send { conn: id, bytes });
+            self.effects.push(Effect::Send { conn: id, bytes, durable });
             if self.watch.is_some() {
                 self.watch_sending(id);
             }

@@ -7,6 +7,8 @@ use super::Table;
 pub struct Batch {
     bytes: Vec<u8>,
     ops: Vec<Entry>,
+    /// Tables that the operations concern, a bit each.
+    tables: u16,
     /// Bytes that it is likely to hold in the end.
     expects: usize,
 }
@@ -76,6 +78,11 @@ pub enum OpView<'a> {
     },
 }
 
+/// A table's bit.
+fn bit(table: Table) -> u16 {
+    1 << table as u16
+}
+
 impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
@@ -106,6 +113,12 @@ impl Batch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ops.clear();
+        self.tables = 0;
+    }
+
+    /// Whether an operation concerns this table.
+    pub fn concerns(&self, table: Table) -> bool {
+        self.tables & bit(table) != 0
     }
 
     /// Writes a row. The value may be given in several pieces, so that nothing is copied twice.
@@ -166,12 +179,14 @@ impl Batch {
 
     /// Adds the operations of another batch behind the own ones.
     pub fn append(&mut self, other: &Batch) {
+        self.tables |= other.tables;
         let shift = u32::try_from(self.bytes.len()).expect("a batch stays below 4 GiB");
         self.bytes.extend_from_slice(&other.bytes);
         self.ops.extend(other.ops.iter().map(|op| Entry { start: op.start + shift, ..*op }));
     }
 
     fn push(&mut self, kind: Kind, table: Table, start: usize, partition: usize, sort: usize, value: usize) {
+        self.tables |= bit(table);
         // A batch is bounded by the turn's limits far below 4 GiB, and keys by `key`'s constants below 64 KiB.
         self.ops.push(Entry {
             kind,
@@ -240,6 +255,15 @@ pub struct Row {
     pub sort: Box<[u8]>,
     /// The row's bytes.
     pub value: Box<[u8]>,
+}
+
+impl Query {
+    /// The table that it asks.
+    pub fn table(&self) -> Table {
+        match self {
+            Query::Get { table, .. } | Query::Range { table, .. } => *table,
+        }
+    }
 }
 
 /// The answer to one [`Query`].

@@ -11,7 +11,7 @@ use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, Storag
 use crate::mail::MailBatch;
 use crate::session::moved::Moved;
 use crate::shard::Shard;
-use crate::store::Query;
+use crate::store::{Query, Table};
 use crate::testing::net::{ClientEnd, Then};
 
 /// Time that a closing connection has to take its last words.
@@ -130,8 +130,9 @@ impl World {
         }
         thread.shard.handle(now, Input::EndOfTurn, &mut out);
         if !out.writes.is_empty() {
+            let accounts = out.writes.concerns(Table::Accounts);
             let ticket = self.disk.submit(std::mem::take(&mut out.writes));
-            self.threads[shard.index()].gate.rests_on(ticket);
+            self.threads[shard.index()].gate.wrote(ticket, accounts);
             self.kick_commit();
         }
         for effect in out.effects.drain(..) {
@@ -217,14 +218,14 @@ impl World {
         let open = if early { Gate(u64::MAX) } else { durable };
         while let Some(effect) = self.threads[shard.index()].gate.pop(open) {
             match effect {
-                Effect::Send { conn, bytes } => self.send(shard, conn, bytes, true, None),
-                Effect::StartTls { conn, last } => self.send(shard, conn, last, false, Some(Then::Secure)),
+                Effect::Send { conn, bytes, .. } => self.send(shard, conn, bytes, true, None),
+                Effect::StartTls { conn, last, .. } => self.send(shard, conn, last, false, Some(Then::Secure)),
                 Effect::Close { conn, abort: true, .. } => {
                     if let Some(index) = self.socket_of(shard, conn) {
                         self.close_now(index);
                     }
                 }
-                Effect::Close { conn, last, abort: false } => {
+                Effect::Close { conn, last, abort: false, .. } => {
                     if let Some(index) = self.socket_of(shard, conn) {
                         self.at(LAST_WORDS_US, Event::Patience(index));
                     }
@@ -242,7 +243,7 @@ impl World {
                     }
                 }
                 Effect::Note(note) => self.notes.push(*note),
-                Effect::Reply { token, reply } => self.replied.push_back((token, reply)),
+                Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
