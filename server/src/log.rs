@@ -1,11 +1,19 @@
 //! Logs: structured lines on standard error, their level changeable while the server runs.
 //!
+//! No thread waits for whoever reads the log: lines go through a bounded queue to a thread of their own ([`writer`]). What it has no
+//! room for is counted, and the log says how much is missing and where. Once the log is set up, everything that a server says on its
+//! standard streams goes this way, so that a reader that stands still stops nobody and no order is lost.
+//!
 //! What must never be in a log: the body of a message, a password, a key. Values that hold such things are [`Secret`]s,
 //! which print as `***`; whoever logs names fields one by one (`tracing::info!(%jid, shard, "bound")`) and never a
 //! whole stanza.
 
+mod writer;
+
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
@@ -69,13 +77,71 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
+/// Where lines go, once there is a log.
+static LINES: OnceLock<Arc<writer::Lines>> = OnceLock::new();
+
 /// Sets up the log of the process on standard error. A second call changes nothing but returns a handle that has no
 /// effect.
-pub fn start(level: LogLevel, format: LogFormat) -> LogHandle {
+///
+/// # Errors
+/// There can be no thread to write it.
+pub fn start(level: LogLevel, format: LogFormat) -> io::Result<LogHandle> {
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (subscriber, handle) = build(level, format, colours, io::stderr);
+    let lines = match LINES.get() {
+        Some(lines) => lines.clone(),
+        None => {
+            let lines = writer::start(format)?;
+            LINES.get_or_init(|| lines).clone()
+        }
+    };
+    let (subscriber, handle) = build(level, format, colours, move || writer::Line::new(&lines, writer::Stream::Error));
     let _ = tracing::subscriber::set_global_default(subscriber);
-    handle
+    Ok(handle)
+}
+
+/// Standard output or standard error of the process: behind what is in its log already, once there is a log.
+#[derive(Debug)]
+pub struct Standard(writer::Stream);
+
+/// See [`Standard`].
+pub fn standard_output() -> Standard {
+    Standard(writer::Stream::Output)
+}
+
+/// See [`Standard`].
+pub fn standard_error() -> Standard {
+    Standard(writer::Stream::Error)
+}
+
+impl io::Write for Standard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (LINES.get(), self.0) {
+            (Some(lines), stream) => writer::Line::new(lines, stream).write(bytes),
+            (None, writer::Stream::Output) => io::stdout().write(bytes),
+            (None, writer::Stream::Error) => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match (LINES.get(), self.0) {
+            (None, writer::Stream::Output) => io::stdout().flush(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits until all is written that was said so far, but no longer than that. False if some of it is not.
+pub fn flush(patience: Duration) -> bool {
+    LINES.get().is_none_or(|lines| lines.flush(patience))
+}
+
+/// Says the process's last word: as the last line of the log if that is written within `patience`, and otherwise past it on standard
+/// error, if that takes anything at all.
+pub fn last_word(text: &str, patience: Duration) {
+    let written = LINES.get().is_some_and(|lines| lines.say(text, patience));
+    if !written {
+        writer::past_the_queue(format!("throng: {text}\n").as_bytes());
+    }
 }
 
 fn build<W>(

@@ -1,5 +1,5 @@
-//! Stalls planted by hand, for tests that want to see them named. Only in builds with debug assertions: a release has none of
-//! this, and the variable means nothing to it.
+//! Faults planted by hand, for tests that want to see what becomes of them: stalls, panics, a disk that is full. Only in builds
+//! with debug assertions: a release has none of this, and the variable means nothing to it.
 //!
 //! `PLANTED_STALLS` has faults with commas between:
 //!
@@ -7,7 +7,13 @@
 //! sync-ms=200                  each sync of the journal takes so much longer
 //! sleep-shard=1:30s@3s         shard 1 sleeps for 30 seconds, 3 seconds after the start
 //! hold-lock=knobs:30s@3s       a thread `plant` holds the lock for so long, from then on
+//! stop-disk=30s@3s             syncs of the journal stand still for 30 seconds, 3 seconds after the start
+//! full-disk=30s@3s             the journal finds no space for so long
+//! panic=shard-1@3s             the first thread that comes by a place of this name panics, once
+//! fail-driver=1@3s             the driver of shard 1 fails
 //! ```
+//!
+//! All times count from the end of the server's start. Places are named where they are: [`pass`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +37,10 @@ pub struct Plan {
     sync: Duration,
     shard: Option<(usize, When)>,
     lock: Option<(String, When)>,
+    disk_stops: Option<When>,
+    disk_full: Option<When>,
+    panic: Option<(String, Duration)>,
+    driver: Option<(usize, Duration)>,
 }
 
 impl Plan {
@@ -53,6 +63,17 @@ impl Plan {
                     let (lock, when) = when(value).ok_or_else(wrong)?;
                     plan.lock = Some((lock.to_owned(), when));
                 }
+                "stop-disk" => plan.disk_stops = Some(times(value).ok_or_else(wrong)?),
+                "full-disk" => plan.disk_full = Some(times(value).ok_or_else(wrong)?),
+                "panic" => {
+                    let (place, after) = value.split_once('@').ok_or_else(wrong)?;
+                    plan.panic = Some((place.to_owned(), seconds(after).ok_or_else(wrong)?));
+                }
+                "fail-driver" => {
+                    let (shard, after) = value.split_once('@').ok_or_else(wrong)?;
+                    let shard = shard.parse().map_err(|_| wrong())?;
+                    plan.driver = Some((shard, seconds(after).ok_or_else(wrong)?));
+                }
                 _ => return Err(wrong()),
             }
         }
@@ -60,18 +81,36 @@ impl Plan {
     }
 }
 
+/// `30s`.
+fn seconds(text: &str) -> Option<Duration> {
+    Some(Duration::from_secs(text.strip_suffix('s')?.parse().ok()?))
+}
+
+/// `30s@3s`.
+fn times(text: &str) -> Option<When> {
+    let (lasts, after) = text.split_once('@')?;
+    Some(When { after: seconds(after)?, lasts: seconds(lasts)? })
+}
+
 /// `WHAT:30s@3s`.
 fn when(text: &str) -> Option<(&str, When)> {
-    let (what, times) = text.split_once(':')?;
-    let (lasts, after) = times.split_once('@')?;
-    let seconds = |text: &str| Some(Duration::from_secs(text.strip_suffix('s')?.parse().ok()?));
-    Some((what, When { after: seconds(after)?, lasts: seconds(lasts)? }))
+    let (what, text) = text.split_once(':')?;
+    Some((what, times(text)?))
 }
 
 struct Planted {
     plan: Plan,
     started: Instant,
     slept: AtomicBool,
+    panicked: AtomicBool,
+}
+
+impl Planted {
+    /// What is left of it now.
+    fn rest(&self, when: Option<When>) -> Option<Duration> {
+        let (When { after, lasts }, now) = (when?, self.started.elapsed());
+        (now >= after).then(|| (after + lasts).saturating_sub(now)).filter(|rest| !rest.is_zero())
+    }
 }
 
 static PLANTED: OnceLock<Planted> = OnceLock::new();
@@ -83,9 +122,10 @@ static PLANTED: OnceLock<Planted> = OnceLock::new();
 pub fn start() -> Result<Option<(String, When)>, String> {
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(None) };
     let plan = Plan::parse(&text)?;
-    tracing::warn!(%text, "stalls are planted");
+    tracing::warn!(%text, "faults are planted");
     let lock = plan.lock.clone();
-    let _ = PLANTED.set(Planted { plan, started: Instant::now(), slept: AtomicBool::new(false) });
+    let (slept, panicked) = (AtomicBool::new(false), AtomicBool::new(false));
+    let _ = PLANTED.set(Planted { plan, started: Instant::now(), slept, panicked });
     Ok(lock)
 }
 
@@ -93,12 +133,50 @@ pub fn start() -> Result<Option<(String, When)>, String> {
 pub fn before_sync() {
     if let Some(planted) = PLANTED.get() {
         std::thread::sleep(planted.plan.sync);
+        if let Some(rest) = planted.rest(planted.plan.disk_stops) {
+            std::thread::sleep(rest);
+        }
     }
+}
+
+/// Called before each group of writes: whether there is no space for it.
+pub fn is_disk_full() -> bool {
+    PLANTED.get().is_some_and(|planted| planted.rest(planted.plan.disk_full).is_some())
+}
+
+/// Called where a kind of thread comes by again and again, or does what it is for. The names are those of threads; behind them
+/// stands what a thread does, if it does more than one thing: `http`, `http request`.
+pub fn pass(place: &str) {
+    let Some(Planted { plan: Plan { panic: Some((which, after)), .. }, started, panicked, .. }) = PLANTED.get() else {
+        return;
+    };
+    if which == place && started.elapsed() >= *after && !panicked.swap(true, Ordering::Relaxed) {
+        panic!("planted in {place}");
+    }
+}
+
+/// Called in each turn of a shard: the driver's failure.
+///
+/// # Errors
+/// The planted one.
+pub fn driver(shard: usize) -> std::io::Result<()> {
+    let Some(Planted { plan: Plan { driver: Some((which, after)), .. }, started, .. }) = PLANTED.get() else {
+        return Ok(());
+    };
+    if *which == shard && started.elapsed() >= *after {
+        return Err(std::io::Error::other("planted"));
+    }
+    Ok(())
 }
 
 /// Called in each turn of a shard.
 pub fn in_turn(shard: usize) {
-    let Some(Planted { plan: Plan { shard: Some((which, when)), .. }, started, slept }) = PLANTED.get() else { return };
+    if PLANTED.get().is_some_and(|planted| planted.plan.panic.is_some()) {
+        pass(&format!("shard-{shard}"));
+    }
+    let Some(Planted { plan: Plan { shard: Some((which, when)), .. }, started, slept, .. }) = PLANTED.get() else {
+        return;
+    };
     if *which == shard && started.elapsed() >= when.after && !slept.swap(true, Ordering::Relaxed) {
         std::thread::sleep(when.lasts);
     }
@@ -114,7 +192,12 @@ mod tests {
         let when = |after, lasts| When { after: Duration::from_secs(after), lasts: Duration::from_secs(lasts) };
         assert_eq!(plan.sync, Duration::from_millis(200));
         assert_eq!((plan.shard, plan.lock), (Some((1, when(3, 30))), Some(("knobs".to_owned(), when(0, 9)))));
-        for wrong in ["sync", "sync-ms=x", "sleep-shard=1", "sleep-shard=1:3@3s", "flood=1"] {
+        let text = "stop-disk=9s@1s,full-disk=8s@2s,panic=http request@1s,fail-driver=1@0s";
+        let plan = Plan::parse(text).expect("four faults");
+        assert_eq!((plan.disk_stops, plan.disk_full), (Some(when(1, 9)), Some(when(2, 8))));
+        assert_eq!(plan.panic, Some(("http request".to_owned(), Duration::from_secs(1))));
+        assert_eq!(plan.driver, Some((1, Duration::ZERO)));
+        for wrong in ["sync", "sync-ms=x", "sleep-shard=1", "sleep-shard=1:3@3s", "flood=1", "panic=shard-1"] {
             assert!(Plan::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -33,14 +33,18 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ArgMatches;
 
 use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load};
 use crate::disk::FolderLock;
-use crate::log::{LogHandle, Secret};
+use crate::log::{self, LogHandle, Secret};
 use crate::tls::Standing;
+
+/// Longest wait at the end for whoever reads a server's log.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How a command ended, as the process's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,7 +192,8 @@ impl Io {
             || environment.get("TERM").is_some_and(|term| term == "dumb");
         Io {
             out: Box::new(io::BufWriter::new(io::stdout())),
-            err: Box::new(io::stderr()),
+            // What a server fails with comes behind its log's last line, and waits for no reader longer than that.
+            err: Box::new(log::standard_error()),
             input: Some(Box::new(io::stdin())),
             out_terminal,
             terminal: io::stderr().is_terminal() && io::stdin().is_terminal(),
@@ -251,6 +256,7 @@ pub fn main(program: &dyn Program) -> std::process::ExitCode {
     let mut io = Io::process(&environment);
     let exit = run(std::env::args_os(), &environment, &mut io, program);
     let _ = io.out.flush();
+    log::flush(LOG_PATIENCE);
     std::process::ExitCode::from(exit as u8)
 }
 

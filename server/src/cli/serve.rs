@@ -11,7 +11,7 @@ use crate::log;
 /// # Errors
 /// The folder is in use; whatever [`Program::serve`] says.
 pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
-    let log = log::start(loaded.config.log_level, loaded.config.log_format);
+    let log = log::start(loaded.config.log_level, loaded.config.log_format).map_err(Failure::failed)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

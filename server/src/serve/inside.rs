@@ -80,7 +80,7 @@ impl Host for Throng {
         let at_rest = accounts::AtRest::new(store, DOMAIN);
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
         let (wishes, _kept) = sync_channel(1);
-        let log = log::start(LogLevel::Error, LogFormat::Human);
+        let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
         let (server, running) = start(&loaded, at_rest.into_store(), None, wishes, log, &network).map_err(text)?;
         let peers = server.peers.clone();
         let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));

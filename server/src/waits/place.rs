@@ -117,6 +117,8 @@ places! {
     ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to a question of the operator's";
     Wishes, "wishes", Rest, EVER, "for a signal, an order, or a knob to put back";
     Interval, "interval", Rest, EVER, "for its next look";
+    LogLines, "log lines", Rest, EVER, "for lines of the log";
+    LogWrite, "log write", Write, 1_000, "until whoever reads the log has taken a line";
 }
 
 impl Place {

@@ -1,0 +1,304 @@
+//! The thread that writes the log, and the queue in front of it.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+use crate::config::LogFormat;
+use crate::waits::{self, Place};
+
+/// Bytes that may wait; there may be as many again that are being written.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// A standard stream of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// Lines on their way.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// At most [`WAITING_BYTES_MAX`] bytes, but for a last word.
+    lines: VecDeque<(Stream, Vec<u8>)>,
+    bytes: usize,
+    /// Lines that came when there was no room, behind all that wait. As long as there are any, none is taken.
+    lost: u64,
+    /// Lines taken so far, ...
+    taken: u64,
+    /// ... and those of them that are written, or cannot be.
+    done: u64,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct Lines {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    format: LogFormat,
+}
+
+impl Lines {
+    fn new(format: LogFormat) -> Lines {
+        Lines { waiting: Mutex::default(), changed: Condvar::new(), format }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a line, or counts it as lost.
+    fn put(&self, stream: Stream, line: Vec<u8>) {
+        let mut waiting = self.waiting();
+        if waiting.lost > 0 || waiting.bytes + line.len() > WAITING_BYTES_MAX {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.take(stream, line);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// Waits until all is written that was taken before.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
+        let waiting = self.waiting();
+        let taken = waiting.taken;
+        let behind = |waiting: &mut Waiting| waiting.done < taken;
+        let waited = self.changed.wait_timeout_while(waiting, patience, behind);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// Takes an error's line, room or not, and waits until it is written. False if that takes too long.
+    pub(super) fn say(&self, text: &str, patience: Duration) -> bool {
+        self.waiting().take(Stream::Error, self.line("ERROR", text));
+        self.changed.notify_all();
+        self.flush(patience)
+    }
+
+    /// A line of the log that no `tracing` has made.
+    fn line(&self, level: &str, text: &str) -> Vec<u8> {
+        let mut time = String::new();
+        // A clock that cannot be written leaves the line without it.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+        let line = match self.format {
+            LogFormat::Human => format!("{time} {level:>5} {text}\n"),
+            LogFormat::Json => {
+                serde_json::json!({ "timestamp": time, "level": level, "message": text }).to_string() + "\n"
+            }
+        };
+        line.into_bytes()
+    }
+
+    /// All that waits, and how many lines were lost behind it; waits until there is something.
+    fn next(&self) -> (VecDeque<(Stream, Vec<u8>)>, u64) {
+        let _at = waits::at(Place::LogLines);
+        let waiting = self.waiting();
+        let nothing = |waiting: &mut Waiting| waiting.lines.is_empty() && waiting.lost == 0;
+        let mut waiting = self.changed.wait_while(waiting, nothing).unwrap_or_else(PoisonError::into_inner);
+        waiting.bytes = 0;
+        (std::mem::take(&mut waiting.lines), std::mem::take(&mut waiting.lost))
+    }
+
+    fn done(&self, lines: u64) {
+        self.waiting().done += lines;
+        self.changed.notify_all();
+    }
+}
+
+impl Waiting {
+    fn take(&mut self, stream: Stream, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.taken += 1;
+        self.lines.push_back((stream, line));
+    }
+}
+
+/// What is written here at once is one line of the queue.
+#[derive(Debug)]
+pub(super) struct Line {
+    lines: Arc<Lines>,
+    stream: Stream,
+}
+
+impl Line {
+    pub(super) fn new(lines: &Arc<Lines>, stream: Stream) -> Line {
+        Line { lines: lines.clone(), stream }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lines.put(self.stream, bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Starts the thread, which is there as long as the process.
+///
+/// # Errors
+/// The system's when there can be no thread.
+pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
+    let lines = Arc::new(Lines::new(format));
+    let own = lines.clone();
+    waits::spawn("log", move || {
+        let (out, err) = (io::stdout(), io::stderr());
+        let mut written = Written::default();
+        loop {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("log");
+            let (batch, lost) = own.next();
+            let count = batch.len() as u64;
+            for (stream, line) in batch {
+                match stream {
+                    Stream::Output => written.output(&own, out.as_fd(), err.as_fd(), &line),
+                    Stream::Error => written.error(&own, err.as_fd(), &line),
+                }
+            }
+            if lost > 0 {
+                let text = format!("{lost} lines of the log are missing here: they came faster than they were read");
+                written.error(&own, err.as_fd(), &own.line("WARN", &text));
+            }
+            own.done(count);
+        }
+    })?;
+    Ok(lines)
+}
+
+/// What became of lines so far.
+#[derive(Default)]
+struct Written {
+    /// Lines that standard error did not take, since it took one last; and why.
+    refused: u64,
+    why: String,
+    /// The last line ended in its middle.
+    broken: bool,
+    /// It was said that standard output takes nothing.
+    told: bool,
+}
+
+impl Written {
+    fn error(&mut self, lines: &Lines, to: BorrowedFd<'_>, line: &[u8]) {
+        if self.refused > 0 {
+            let text = format!("{} lines of the log are missing here: {}", self.refused, self.why);
+            let mut notice = lines.line("WARN", &text);
+            if self.broken {
+                notice.insert(0, b'\n');
+            }
+            if write(to, &notice).is_ok() {
+                (self.refused, self.broken) = (0, false);
+            }
+        }
+        if self.refused > 0 {
+            self.refused += 1;
+        } else if let Err((error, begun)) = write(to, line) {
+            (self.refused, self.why, self.broken) = (1, error.to_string(), begun);
+        }
+    }
+
+    /// Standard output takes nothing from a server but its welcome, which is missed by nobody.
+    fn output(&mut self, lines: &Lines, to: BorrowedFd<'_>, error: BorrowedFd<'_>, line: &[u8]) {
+        if let Err((why, _)) = write(to, line)
+            && !std::mem::replace(&mut self.told, true)
+        {
+            self.error(lines, error, &lines.line("WARN", &format!("standard output cannot be written to: {why}")));
+        }
+    }
+}
+
+/// Writes all of it, however long the other end takes; or why it cannot, and whether a part is written.
+fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
+    let _at = waits::at(Place::LogWrite);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            // Somebody else has set the stream not to block.
+            Err(rustix::io::Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err((error.into(), rest.len() < bytes.len())),
+        }
+    }
+    Ok(())
+}
+
+/// Writes to standard error if it takes something now: less than a pipe takes whole (`PIPE_BUF`).
+pub(super) fn past_the_queue(bytes: &[u8]) {
+    let error = io::stderr();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut ready = [PollFd::new(&error, PollFlags::OUT)];
+    if poll(&mut ready, Some(&now)).is_ok_and(|count| count > 0) && ready[0].revents().contains(PollFlags::OUT) {
+        let _ = rustix::io::write(&error, &bytes[..bytes.len().min(4096)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::time::Instant;
+
+    fn put(lines: &Lines, text: &str) {
+        lines.put(Stream::Error, text.as_bytes().to_vec());
+    }
+
+    #[test]
+    fn what_comes_while_nobody_reads_is_bounded_counted_and_told_where_it_is_missing() {
+        let lines = Lines::new(LogFormat::Human);
+        let long = "x".repeat(99_999);
+        for _ in 0..15 {
+            put(&lines, &long);
+        }
+        put(&lines, "short");
+        let (batch, lost) = lines.next();
+        assert_eq!((batch.len(), lost), (10, 6), "a short line does not go past those that were lost");
+        put(&lines, "later");
+        assert_eq!(lines.next().1, 0);
+    }
+
+    #[test]
+    fn a_stream_that_fails_is_told_of_once_it_takes_lines_again() {
+        let lines = Lines::new(LogFormat::Human);
+        let mut written = Written::default();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        for _ in 0..3 {
+            written.error(&lines, full.as_fd(), b"lost\n");
+        }
+        let (mut reader, pipe) = io::pipe().expect("a pipe");
+        written.error(&lines, pipe.as_fd(), b"heard\n");
+        drop(pipe);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("text");
+        assert!(text.contains("3 lines of the log are missing here: No space left"), "{text}");
+        assert!(text.ends_with("heard\n") && text.lines().count() == 2, "{text}");
+    }
+
+    #[test]
+    fn a_last_word_has_room_and_waits_no_longer_than_it_may() {
+        let lines = Lines::new(LogFormat::Json);
+        for _ in 0..20 {
+            put(&lines, &"x".repeat(99_999));
+        }
+        let began = Instant::now();
+        assert!(!lines.say("the end", Duration::from_millis(50)), "nobody writes");
+        assert!(began.elapsed() >= Duration::from_millis(50));
+        let (batch, _) = lines.next();
+        let line = &batch.back().expect("a line").1;
+        let value: serde_json::Value = serde_json::from_slice(line).expect("JSON");
+        assert_eq!((&value["level"], &value["message"]), (&"ERROR".into(), &"the end".into()));
+    }
+}
