@@ -6,9 +6,13 @@ use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::limits::EARLY_REQUESTS_MAX;
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+use throng_engine::testing::disk::Disk;
 
 const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
@@ -16,12 +20,31 @@ const ASK: &[u8] = b"<iq type='get' id='1'><query xmlns='jabber:iq:register'/></
 const PING: &[u8] = b"<iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>";
 const CONN: ConnId = ConnId { slot: 0, generation: 1 };
 
+/// A turn, and those in which the store answers.
 fn turn(shard: &mut Shard, input: Input<'_>) -> Vec<Effect> {
-    let mut out = Output::default();
+    let mut disk = Disk::default();
+    disk.put(Table::Accounts, "romeo@localhost", b"", b"");
+    let (mut out, mut effects) = (Output::default(), Vec::new());
     let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
     shard.handle(now, input, &mut out);
-    shard.handle(now, Input::EndOfTurn, &mut out);
-    out.effects
+    loop {
+        shard.handle(now, Input::EndOfTurn, &mut out);
+        let mut answers = Vec::new();
+        for effect in out.effects.drain(..) {
+            match effect {
+                Effect::Read { token, queries } => {
+                    answers.push((token, queries.iter().map(|query| disk.read(query)).collect()));
+                }
+                effect => effects.push(effect),
+            }
+        }
+        if answers.is_empty() {
+            return effects;
+        }
+        for (token, found) in answers {
+            shard.handle(now, Input::Found { token, found }, &mut out);
+        }
+    }
 }
 
 fn bytes(effects: &[Effect]) -> Vec<u8> {
@@ -52,8 +75,9 @@ fn authenticated() -> (Shard, usize) {
     let most = settings.outbound_bytes_max;
     let mut shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
     let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: true };
-    let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
-    let moved = Moved { local, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+    let owner = Owner { local: "romeo".into(), incarnation: Incarnation::UNNUMBERED };
+    let peer = [127, 0, 0, 1].into();
+    let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
     turn(&mut shard, Input::Arrived { conn: CONN, moved: Box::new(moved) });
     turn(&mut shard, Input::Received { conn: CONN, bytes: HEADER });
     turn(&mut shard, Input::Sent { conn: CONN });

@@ -5,19 +5,23 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Command, Effect, Input, JobDone, ListenerKind, Output, Rests};
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
-use throng_engine::store::{Found, Table};
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+use throng_engine::testing::disk::Disk;
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const NOW: Now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
 const CONN: ConnId = ConnId { slot: 0, generation: 1 };
 const LISTENER: ListenerKind = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: true };
 
-/// A shard with an empty store. Sends are done at once.
+/// A shard, and a store that keeps nothing of what it writes. Sends are done at once.
 struct Host {
     shard: Shard,
+    disk: Disk,
 }
 
 /// What was said to a connection, and what it rests on.
@@ -26,7 +30,8 @@ type Said = Vec<(String, Rests)>;
 impl Host {
     fn new() -> Host {
         let settings = Arc::new(Settings::new("localhost", 1, [0; 32], 0));
-        Host { shard: Shard::new(ShardId(0), settings, Arc::new(Counters::default()), [0; 32]) }
+        let shard = Shard::new(ShardId(0), settings, Arc::new(Counters::default()), [0; 32]);
+        Host { shard, disk: Disk::default() }
     }
 
     /// Turns until nothing follows any more; whether accounts were written, too.
@@ -54,7 +59,7 @@ impl Host {
                     Effect::Read { token, queries } => {
                         let account = queries.iter().all(|query| query.table() == Table::Accounts);
                         assert_eq!(rests == Rests::OnAccounts, account);
-                        let found = queries.iter().map(|_| Found::Value(None)).collect();
+                        let found = queries.iter().map(|query| self.disk.read(query)).collect();
                         self.shard.handle(NOW, Input::Found { token, found }, &mut out);
                     }
                     Effect::Job { token, job } => {
@@ -79,8 +84,10 @@ impl Host {
 
     fn bound() -> Host {
         let mut host = Host::new();
-        let (local, peer) = ("romeo".into(), [127, 0, 0, 1].into());
-        let moved = Moved { local, listener: LISTENER, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        host.disk.put(Table::Accounts, "romeo@localhost", b"", b"");
+        let owner = Owner { local: "romeo".into(), incarnation: Incarnation::UNNUMBERED };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { owner, listener: LISTENER, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         host.turn(Input::Arrived { conn: CONN, moved: Box::new(moved) });
         host.say(HEADER);
         let said = host.say("<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>");

@@ -54,7 +54,7 @@ fn a_stanza_shows_its_names_attributes_and_children() {
         assert_eq!(message.attribute("id").as_deref(), Some("a1"));
         assert_eq!(message.attribute("lang"), None, "a prefixed attribute is another one");
         let names: Vec<_> = message.children().map(|c| (c.name(), c.namespace())).collect();
-        assert_eq!(names, [("body", ns::CLIENT.into()), ("x", "jabber:x:oob".into()), ("y", "urn:s".into())]);
+        assert_eq!(names, [("body", ns::CLIENT), ("x", "jabber:x:oob"), ("y", "urn:s")]);
         assert_eq!(message.child("body", ns::CLIENT).unwrap().text(), "Wherefore <art> thou?");
         let oob = message.child("x", "jabber:x:oob").unwrap();
         assert_eq!(oob.inner(), b"<url>u</url>");

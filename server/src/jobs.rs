@@ -99,6 +99,8 @@ pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<Job
         waits::spawn("throng-job", move || {
             loop {
                 let Ok(Order { shard, token, job }) = next(&queue) else { return };
+                #[cfg(debug_assertions)]
+                crate::plant::pass("throng-job");
                 let done = job.run();
                 if answers[shard].send((token, done)).is_ok() {
                     wakes[shard].wake();

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod config;
 pub mod disk;
 pub mod driver;
+pub mod end;
 pub mod entropy;
 pub mod events;
 pub mod http;

@@ -85,6 +85,12 @@ impl Links {
         self.links[index] = Link { generation: conn.generation, open: true, tls, ..Link::default() };
     }
 
+    /// All connections that are open here.
+    pub fn open_connections(&self) -> impl Iterator<Item = ConnId> + '_ {
+        let numbered = (0..).zip(self.links.iter()).filter(|(_, link)| link.open);
+        numbered.map(|(slot, link)| ConnId { slot, generation: link.generation })
+    }
+
     fn get(&mut self, conn: ConnId) -> Option<&mut Link> {
         self.links.get_mut(conn.slot as usize).filter(|l| l.open && l.generation == conn.generation)
     }

@@ -68,6 +68,8 @@ pub struct Mailbox {
     outgoing: Vec<Outgoing>,
     /// Envelopes that wait in all of `outgoing`: asked for each turn, and most often none.
     kept: usize,
+    sent: u64,
+    received: u64,
 }
 
 struct Outgoing {
@@ -80,7 +82,15 @@ struct Outgoing {
 pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
     let count = usize::from(shards);
     let traffic = Arc::new(Traffic::new(count));
-    let empty = |own| Mailbox { own, traffic: traffic.clone(), incoming: Vec::new(), outgoing: Vec::new(), kept: 0 };
+    let empty = |own| Mailbox {
+        own,
+        traffic: traffic.clone(),
+        incoming: Vec::new(),
+        outgoing: Vec::new(),
+        kept: 0,
+        sent: 0,
+        received: 0,
+    };
     let mut boxes: Vec<Mailbox> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
@@ -99,6 +109,7 @@ impl Mailbox {
         if let Envelope::Batch(batch) = &envelope {
             self.traffic.sent[self.own][to.index()].add(batch.len() as u64);
         }
+        self.sent += 1;
         let outgoing = &mut self.outgoing[to.index()];
         let unsent = match outgoing.kept.is_empty() {
             true => outgoing.ring.push(envelope),
@@ -143,9 +154,20 @@ impl Mailbox {
                 taken += 1;
                 on_envelope(envelope);
             }
+            self.received += taken as u64;
             more |= taken == most && !ring.is_empty();
         }
         more
+    }
+
+    /// Envelopes given to it for others, those included that wait for room.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Envelopes taken from others.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// How many letters all shards have sent.

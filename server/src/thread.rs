@@ -9,13 +9,13 @@
 //!
 //! This room knows the order of a turn and nothing of what is said.
 
+mod ending;
 mod front;
 mod tuning;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -35,9 +35,12 @@ use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 use crate::waits::{self, Place};
+pub use ending::{Ending, Report, Stage};
 use front::{Fronted, Head};
 pub use tuning::Tuning;
 
+/// Sleep while letters wait for room in another shard's ring and nothing is received any more.
+const SLEEP_LETTERS_KEPT: Duration = Duration::from_millis(1);
 /// Sleep while jobs wait for room in the queue that all shards share, so that no answer of the own may be on its way.
 const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
 /// Least time between two lines of the log that say that accepting stands still, milliseconds.
@@ -105,8 +108,8 @@ pub struct Parts {
     pub tuning: Tuning,
     /// The process's clock.
     pub clock: Clock,
-    /// Ends the thread once all is out.
-    pub stop: Arc<AtomicBool>,
+    /// How far the end of all threads has come.
+    pub ending: Arc<Ending>,
 }
 
 /// Time for shards: monotonic since the process started, and the wall's.
@@ -186,6 +189,10 @@ pub struct Thread {
     mail_left: bool,
     /// So do answers of the store.
     answers_left: bool,
+    /// How far it has followed [`Parts::ending`].
+    stage: Stage,
+    /// Connections that it has cut off at the end; bounded by the slots.
+    cut: HashSet<ConnId>,
 }
 
 impl Thread {
@@ -215,20 +222,22 @@ impl Thread {
             busy: None,
             mail_left: false,
             answers_left: false,
+            stage: Stage::Serving,
+            cut: HashSet::new(),
         };
         thread.tune(tuning);
         thread.tell_memory();
         thread
     }
 
-    /// Runs until it is stopped.
+    /// Runs until all threads end.
     ///
     /// # Errors
     /// When the driver itself breaks.
     pub fn run(mut self) -> std::io::Result<()> {
         loop {
             self.turn()?;
-            if self.p.stop.load(Ordering::Acquire) && self.is_done() {
+            if self.stage == Stage::Over {
                 return Ok(());
             }
         }
@@ -237,8 +246,13 @@ impl Thread {
     fn turn(&mut self) -> std::io::Result<()> {
         waits::turned();
         #[cfg(debug_assertions)]
-        crate::plant::in_turn(self.shard_id().index());
-        if self.is_congested() {
+        {
+            crate::plant::in_turn(self.shard_id().index());
+            crate::plant::driver(self.shard_id().index())?;
+        }
+        let round = self.p.ending.round();
+        // At the end clients are not read from anyway, and their connections must be able to go.
+        if self.is_congested() && self.stage == Stage::Serving {
             let _at = waits::at(Place::Congested);
             std::thread::sleep(self.p.tuning.sleep_congested);
             self.slept_until(Instant::now());
@@ -252,8 +266,15 @@ impl Thread {
         self.mail(now);
         self.answers(now);
         self.commands(now);
+        let stage = self.p.ending.stage();
+        if stage != Stage::Serving {
+            self.follow_the_end(stage, now);
+        }
         self.end_turn(now);
         self.release();
+        if stage != Stage::Serving {
+            self.report(round);
+        }
         let now = Instant::now();
         self.links.end_patience(&mut *self.p.driver, now);
         // A sum costs a third of a difference.
@@ -293,9 +314,48 @@ impl Thread {
         kept || self.p.submitter.is_full() || self.gate.bytes() > self.p.tuning.gate_bytes_max
     }
 
-    /// Whether the last words of all connections are out and nothing is under way.
-    fn is_done(&self) -> bool {
-        self.gate.is_empty() && self.p.driver.connections() == 0 && !self.p.mail.has_mail()
+    /// Does what the end wants of a shard, each thing once.
+    fn follow_the_end(&mut self, stage: Stage, now: Now) {
+        if self.stage == Stage::Serving {
+            self.p.driver.close_listeners();
+            // Nobody waits for the answer.
+            self.p.shard.handle(now, Input::Command { token: 0, command: Command::Shutdown }, &mut self.out);
+        }
+        self.stage = stage;
+        if stage == Stage::Cutting && self.p.driver.connections() > 0 {
+            let waiting = self.waiting_conns.keys().copied();
+            for conn in self.links.open_connections().chain(waiting).collect::<Vec<_>>() {
+                if self.cut.insert(conn) {
+                    self.p.driver.close(conn, Close::Now);
+                }
+            }
+        }
+    }
+
+    /// Says what is left of the shard's, if that was asked for before this turn began.
+    fn report(&self, round: u64) {
+        let p = &self.p;
+        let counters = p.shard.counters();
+        let (connections, commits) = (u64::from(p.driver.connections()), p.submitter.queued_batches());
+        // A move whose other half has been cut off does not come to its end.
+        let moving = !self.halves.is_empty() || !self.departing.is_empty();
+        let waiting = counters.reads_pending.get() + counters.jobs_pending.get();
+        let report = Report {
+            quiet: connections == 0
+                && commits == 0
+                && waiting == 0
+                && self.gate.is_empty()
+                && self.reads_kept.is_empty()
+                && p.mail.kept() == 0
+                && !p.mail.has_mail()
+                && !p.shard.has_own_mail()
+                && (!moving || self.stage == Stage::Cutting),
+            sent: p.mail.sent(),
+            received: p.mail.received(),
+            connections,
+            commits,
+        };
+        p.ending.report(self.shard_id().index(), round, report);
     }
 
     /// Time until the thread must look again by itself.
@@ -307,6 +367,8 @@ impl Thread {
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
             _ if busy || gated => Duration::ZERO,
+            // While it serves, it naps instead of sleeping as long as there are any.
+            _ if self.p.mail.kept() > 0 => SLEEP_LETTERS_KEPT,
             0 => self.p.tuning.sleep_max,
             _ => SLEEP_JOBS_KEPT.min(self.p.tuning.sleep_max),
         }

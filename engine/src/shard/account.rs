@@ -244,7 +244,9 @@ impl Shard {
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
                 Remover::Session(asker) => self.answer(asker, Err(Limit::Waiting.into())),
-                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false }),
+                Remover::Operator(token) => {
+                    self.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false })
+                }
             };
         }
         removers.push(remover);
@@ -263,7 +265,9 @@ impl Shard {
                     self.note_change(Happened::Removed, &local, &asker);
                     self.answer(asker, Ok(b""));
                 }
-                Remover::Operator(token) => self.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true }),
+                Remover::Operator(token) => {
+                    self.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true })
+                }
             }
         }
         self.end_removed(user);

@@ -7,10 +7,11 @@ use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId, home};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::mail::MailBatch;
+use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
-use throng_engine::store::account::Credentials;
+use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Found, OpView, Table};
 use throng_engine::testing::disk::Disk;
 
@@ -100,8 +101,9 @@ impl Crowd {
         let shard = home(&format!("{local}@localhost"), SHARDS);
         let conn = ConnId { slot: self.conns.len() as u32, generation: 1 };
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
+        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { local: local.into(), listener, peer, secured: true, accepted_s: 1, leftover: Vec::new() };
+        let moved = Moved { owner, listener, peer, secured: true, accepted_s: 1, leftover: Vec::new() };
         self.conns.insert(who.to_owned(), (shard, conn));
         let mut out = Output::default();
         self.shards[shard.index()].handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut out);
@@ -157,7 +159,7 @@ impl Crowd {
                 busy |= self.shards[index].has_own_mail();
                 for effect in out.effects {
                     let input = match effect {
-                        Effect::Send { conn, bytes } => {
+                        Effect::Send { conn, bytes, .. } => {
                             self.sent(asker, (ShardId(index as u16), conn), bytes.len());
                             Input::Sent { conn }
                         }

@@ -22,6 +22,7 @@ use super::{
     SAY_JIDS_MAX, VALUE_BYTES_MAX,
 };
 use crate::audit::By;
+use crate::end;
 use crate::waits::{self, Place};
 
 /// Longest path that fits a socket address, with room for the passing name used while binding.
@@ -119,8 +120,17 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file that is not a socket"));
         }
         let passing = path.with_file_name(format!(".throng-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&passing)?;
         let inner = passing.join("s");
+        let make = || DirBuilder::new().mode(0o700).create(&passing);
+        make().or_else(|error| match error.kind() {
+            // Of a process that was ended in the middle of this: in a container all have the same id.
+            ErrorKind::AlreadyExists => {
+                let _ = std::fs::remove_file(&inner);
+                std::fs::remove_dir(&passing)?;
+                make()
+            }
+            _ => Err(error),
+        })?;
         let bound = UnixListener::bind(&inner).and_then(|listener| {
             std::fs::set_permissions(&inner, Permissions::from_mode(0o600))?;
             std::fs::rename(&inner, &path)?;
@@ -167,6 +177,8 @@ struct Client {
 impl Served {
     fn run(mut self) {
         while !self.stop.load(Ordering::Acquire) {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("admin");
             let accepted = {
                 let _at = waits::at(Place::Clients);
                 self.listener.accept()
@@ -350,7 +362,7 @@ impl Client {
                 }
                 ask => {
                     let order = super::orders::order(&ask);
-                    let answer = answer(control, ask);
+                    let answer = one_answer(|| answer(control, ask));
                     if let Some(order) = order {
                         order.tell(self.by, &answer);
                     }
@@ -365,7 +377,8 @@ impl Client {
     }
 
     fn page(&mut self, control: &dyn Control, mut listing: Listing) {
-        match control.sessions(listing.of.as_deref(), listing.after.as_deref(), ROWS_PER_PAGE_MAX) {
+        let rows = || control.sessions(listing.of.as_deref(), listing.after.as_deref(), ROWS_PER_PAGE_MAX);
+        match one_answer(rows) {
             Ok(page) => {
                 listing.count += page.rows.len() as u64;
                 if !page.rows.is_empty() {
@@ -394,6 +407,19 @@ impl Client {
             let _ = self.stream.write_all(rest);
         }
     }
+}
+
+/// A request that breaks is told so, and nothing else ends by it.
+fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    let answered = end::survive(|| {
+        #[cfg(debug_assertions)]
+        crate::plant::pass("admin request");
+        ask()
+    });
+    answered.unwrap_or_else(|said| {
+        tracing::error!("a request at the control socket has failed: {said}");
+        Err(Fault::new(FaultKind::Internal, format!("the request has failed, and the server's log says so: {said}")))
+    })
 }
 
 /// Carries out a request that has one answer, within the bounds that the requests state.

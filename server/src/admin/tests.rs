@@ -88,6 +88,18 @@ fn a_socket_left_by_a_killed_server_is_replaced_and_another_file_is_not() {
 }
 
 #[test]
+fn what_a_process_of_this_id_left_while_it_bound_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let left = folder.path().join(format!(".throng-{}", std::process::id()));
+    std::fs::create_dir(&left).expect("a folder");
+    let socket = std::os::unix::net::UnixListener::bind(left.join("s")).expect("a socket");
+    drop(socket);
+    let path = folder.path().join("control");
+    drop(AdminServer::start(&path, Arc::new(Memory::default()), hurried()).expect("a socket"));
+    assert!(!left.exists());
+}
+
+#[test]
 fn a_path_longer_than_a_socket_address_works() {
     let folder = tempfile::tempdir().expect("a folder");
     let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));

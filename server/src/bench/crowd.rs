@@ -209,6 +209,10 @@ impl Driver for Crowd {
         Ok(())
     }
 
+    fn close_listeners(&mut self) {
+        self.inner.close_listeners();
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let mut idle = true;
         for index in self.begun..self.users.len().min(self.begun + NEWCOMERS) {

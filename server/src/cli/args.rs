@@ -21,7 +21,8 @@ Examples:
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
-  4 data folder in use   5 no such user or session, or there already   6 done in part";
+  4 data folder in use   5 no such user or session, or there already   6 done in part
+  Of a server: 7 its stop was cut off   70 it panicked   74 its store cannot go on";
 
 const SERVE: &str = "\
 Examples:
@@ -33,7 +34,7 @@ Examples:
   throng serve --c2s 127.0.0.1:0 --c2s-tls off --plain-auth --open-registration
       for tests: a port chosen by the system, passwords without TLS, anyone registers
 
-Signals: SIGTERM and SIGINT stop gracefully, a second one at once; SIGHUP reloads certificates and knobs. \
+Signals: SIGTERM and SIGINT stop gracefully and within shutdown_grace_seconds and shutdown_hard_seconds, a second one at once; SIGHUP reloads certificates and knobs. \
 Every option is also a variable (THRONG_DOMAIN) and a key of throng.toml (domain = ..); see `throng config`.";
 
 const USER: &str = "\

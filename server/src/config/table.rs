@@ -370,7 +370,11 @@ options! {
         "What times out is late by so much at most. Short time-outs are looked at eight times within theirs, whatever this says.";
     Machine Main Reload shutdown_grace_seconds: Duration, Kind::Seconds { min: 0, max: HOUR }, "10",
         "Time that streams have to close at a stop, after `<system-shutdown/>`.",
-        "A second signal ends the wait.";
+        "Connections that have not closed by then are cut. A second signal ends the process at once.";
+    Machine Main Reload shutdown_hard_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
+        "Time that all the rest of a stop may take beyond shutdown_grace_seconds: writes, letters between shards, a shard that hangs.",
+        "Then the process ends with exit code 7, and its last line says what was left; nothing acknowledged is lost. Allow a \
+         supervisor's own time-out (systemd's `TimeoutStopSec`) ten seconds more than both together.";
 
     // Encryption.
     Tls Main Reload tls_certificate: Option<PathBuf>, Kind::PathOrNone, "",

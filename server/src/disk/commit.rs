@@ -52,9 +52,8 @@ pub type Fatal = Arc<dyn Fn(&DiskError) + Send + Sync>;
 /// The usual [`Fatal`]: says why and ends the process at once, without running anything that could acknowledge.
 pub fn stop_process() -> Fatal {
     Arc::new(|error| {
-        tracing::error!(%error, "the store cannot go on, the process stops");
-        eprintln!("throng: the store cannot go on: {error}");
-        std::process::exit(74);
+        let code = crate::end::STORE;
+        crate::end::at_once(code, &format!("the store cannot go on: {error}. The process ends with code {code}"));
     })
 }
 
@@ -362,6 +361,8 @@ impl Worker {
             self.drain();
             self.gather();
             let now = Instant::now();
+            #[cfg(debug_assertions)]
+            crate::plant::pass("throng-commit");
             if !self.group.is_empty() {
                 self.look_at_space(now)?;
                 let ended = self.commit(now)?;
@@ -410,6 +411,11 @@ impl Worker {
     /// Commits the group, however long it takes, and tells everybody; returns when that was done.
     fn commit(&mut self, began: Instant) -> Result<Instant, DiskError> {
         loop {
+            #[cfg(debug_assertions)]
+            if crate::plant::is_disk_full() {
+                self.make_room("planted")?;
+                continue;
+            }
             match self.engine.commit(&self.group) {
                 Ok(()) => break,
                 Err(DiskError::OutOfSpace(what)) => self.make_room(&what)?,

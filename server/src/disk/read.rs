@@ -217,6 +217,8 @@ impl Worker {
     fn run(mut self) {
         let _guard = AbortOnPanic;
         while !self.sleeper.stopping.load(Ordering::SeqCst) {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("throng-read");
             match self.pass() {
                 Ok(true) => {}
                 Ok(false) => self.sleep(),

@@ -88,6 +88,8 @@ impl Worker {
                 // Of this thread only. Where it is refused, the thread works as the others do.
                 let _ = rustix::process::setpriority_process(None, nice);
             }
+            #[cfg(debug_assertions)]
+            crate::plant::pass(std::thread::current().name().unwrap_or_default());
             while wait(&own) {
                 let result = work();
                 let mut state = own.state();

@@ -530,6 +530,11 @@ impl Driver for Epoll {
         Ok(())
     }
 
+    fn close_listeners(&mut self) {
+        // With the last descriptor the kernel's interest goes, too.
+        self.listeners.clear();
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let next = self.expire();
         let busy = self.deliver(on_event) || timeout == Some(Duration::ZERO);

@@ -266,6 +266,10 @@ pub trait Driver {
     /// What the kernel says, or `InvalidInput` beyond 256 listeners.
     fn listen(&mut self, listener: TcpListener, tag: ListenerTag) -> io::Result<()>;
 
+    /// Accepts nobody any more, for good: whoever connects now is refused, and so are those whom the kernel has but nobody has
+    /// accepted. At most one `Accepted` a listener may still come, of a connection that was taken before.
+    fn close_listeners(&mut self);
+
     /// Submits what is pending, waits at most `timeout` (`None`: for ever) for something to happen, and hands over each
     /// event. Returns early when woken, and without any event when interrupted.
     ///

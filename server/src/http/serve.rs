@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
 use axum::http::{Request, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -24,6 +25,7 @@ use super::health::Turns;
 use super::history::{History, Query as Asked, Recent, Refused};
 use super::patience::{Conn, Patient, Places};
 use super::{Watched, metrics, page, standing, wrong};
+use crate::end::{Survive, survive};
 use crate::waits;
 
 /// Connections at once, a listener; for one more, one of them gives way.
@@ -116,7 +118,11 @@ async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watc
         tokio::select! {
             // Ends the tasks, for the runtime goes with this function.
             _ = stopped.changed() => return,
-            _ = every.tick() => seen.turns.look(&*seen.watched, Instant::now()),
+            _ = every.tick() => {
+                #[cfg(debug_assertions)]
+                crate::plant::pass("http");
+                seen.turns.look(&*seen.watched, Instant::now());
+            }
         }
     }
 }
@@ -138,14 +144,44 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router) {
             pages.call(request)
         });
         let socket = Patient::new(stream, conn.clone());
-        let task = tokio::spawn(async move {
+        let connection = Survive::new(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(16 << 10);
             // A client that goes away in the middle is its own affair.
             let _ = http.serve_connection(TokioIo::new(socket), service).await;
         });
+        let task = tokio::spawn(async move {
+            if let Err(said) = connection.await {
+                tracing::error!("a connection of the operator's HTTP has failed: {said}");
+            }
+        });
         places.take(conn, task);
     }
+}
+
+/// A request that breaks ends by itself.
+async fn one_answer(request: axum::extract::Request, next: Next) -> Response {
+    let answered = Survive::new(async {
+        #[cfg(debug_assertions)]
+        crate::plant::pass("http request");
+        next.run(request).await
+    });
+    answered.await.unwrap_or_else(|said| {
+        tracing::error!("a request of the operator's HTTP has failed: {said}");
+        (StatusCode::INTERNAL_SERVER_ERROR, "the request has failed; the server's log says why\n").into_response()
+    })
+}
+
+/// Does work off the thread that answers. None if it breaks, which the log says.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = tokio::task::spawn_blocking(move || {
+        survive(|| {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("http work");
+            work()
+        })
+    });
+    done.await.ok()?.inspect_err(|said| tracing::error!("work for the operator's HTTP has failed: {said}")).ok()
 }
 
 fn router(guard: Guard, seen: Seen) -> Router {
@@ -168,6 +204,7 @@ fn router(guard: Guard, seen: Seen) -> Router {
         // Who balances load has no token, and learns nothing here but whether to send clients.
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .layer(middleware::from_fn(one_answer))
         .with_state(seen)
 }
 
@@ -196,12 +233,12 @@ async fn look_in<T: Send + 'static>(
         return Err(Refused::absent("nothing is recorded: the option recorder is off"));
     };
     let Ok(place) = permits.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = aside(move || {
         let found = look(&history);
         drop(place);
         found
     });
-    looked.await.unwrap_or_else(|_| Err(Refused::absent("what was recorded could not be read; the log says why")))
+    looked.await.unwrap_or_else(|| Err(Refused::absent("what was recorded could not be read; the log says why")))
 }
 
 async fn schema(State(seen): State<Seen>) -> Result<Response, Refused> {
@@ -223,15 +260,15 @@ async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) ->
     let Ok(place) = seen.asking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
     let (watched, most) = (seen.watched.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
     let stuck: Vec<usize> = seen.turns.stuck(Instant::now()).into_iter().map(|(shard, _)| shard).collect();
-    let asked = tokio::task::spawn_blocking(move || {
+    let asked = aside(move || {
         let told = watched.busiest(most, &stuck);
         drop(place);
         told
     });
     match asked.await {
-        Ok(Ok(told)) => Ok(Json(told).into_response()),
-        Ok(Err(fault)) => Err(Refused::absent(&fault.text)),
-        Err(_) => Err(Refused::absent("the shards could not be asked; the log says why")),
+        Some(Ok(told)) => Ok(Json(told).into_response()),
+        Some(Err(fault)) => Err(Refused::absent(&fault.text)),
+        None => Err(Refused::absent("the shards could not be asked; the log says why")),
     }
 }
 

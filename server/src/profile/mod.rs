@@ -21,7 +21,6 @@ pub mod unwind;
 pub mod wait;
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -305,10 +304,16 @@ impl Profiles {
             }
             Ask::Progress {} => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
-                if let Some(Err(why)) = job.outcome.lock().as_ref() {
-                    return Err(Refused::Failed(why.clone()));
+                let failed = job.outcome.lock().as_ref().and_then(|outcome| outcome.as_ref().err().cloned());
+                let progress = job.watch.progress();
+                match failed {
+                    Some(why) => {
+                        // It is told, and stands in the way of no other.
+                        *slot = None;
+                        Err(Refused::Failed(why))
+                    }
+                    None => Ok(Told::Progress(progress)),
                 }
-                Ok(Told::Progress(job.watch.progress()))
             }
             Ask::Found { from } => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
@@ -349,8 +354,13 @@ fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {
         // Whatever else wants the CPU goes first. Without the right to step back it runs as the others do.
         let _ = rustix::process::setpriority_process(None, 19);
         // A profile that breaks must not stand in the way of the next.
-        let result = catch_unwind(AssertUnwindSafe(|| plan.run(&its_watch, &others)))
-            .map_err(|_| "the profile's thread panicked".to_owned())
+        let profile = || {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("profile");
+            plan.run(&its_watch, &others)
+        };
+        let result = crate::end::survive(profile)
+            .inspect_err(|said| tracing::error!("a profile has failed: {said}"))
             .and_then(|result| result.map_err(|error| error.to_string()));
         *its_outcome.lock() = Some(result);
         its_watch.done.store(true, Ordering::Release);

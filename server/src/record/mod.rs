@@ -22,6 +22,7 @@ use throng_recorder::recorder::{Event, Handle, Recorder, Sampler};
 use throng_recorder::ring::Ring;
 use throng_recorder::sources::{self, Roots};
 
+use crate::end;
 use crate::waits;
 
 /// Time between samples.
@@ -81,7 +82,17 @@ impl Recording {
         let (handle, stop) = (recorder.handle(), Arc::new(Stop::default()));
         let _ = marks.set(handle.clone());
         let wished = stop.clone();
-        let record = move || clock::run(&mut recorder, INTERVAL, &wished, &mut said);
+        let record = move || {
+            // No client misses it: the server goes on, and says that it does without.
+            let recorded = end::survive(|| {
+                #[cfg(debug_assertions)]
+                crate::plant::pass("recorder");
+                clock::run(&mut recorder, INTERVAL, &wished, &mut said);
+            });
+            if let Err(said) = recorded {
+                tracing::error!("nothing is recorded any more until the server is started again: {said}");
+            }
+        };
         let thread = waits::spawn("recorder", record)?;
         Ok(Recording { stop, handle, thread: Some(thread) })
     }

@@ -16,6 +16,7 @@ use throng_recorder::clock::wall_ms;
 use throng_recorder::recorder::Handle;
 
 use super::queues::{Line, Queue};
+use crate::end;
 use crate::waits::{self, Look, Stuck};
 
 /// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the mailbox.
@@ -266,7 +267,22 @@ pub fn watch(
     found: Arc<ArcSwap<Vec<Owed>>>,
 ) -> io::Result<waits::Repeated> {
     let mut watching = Watching::new(counters, owners, marks, found);
-    waits::repeat("watch", waits::LOOK_EVERY, move || watching.second(&waits::look(), Instant::now()))
+    let mut broken = false;
+    waits::repeat("watch", waits::LOOK_EVERY, move || {
+        if broken {
+            return;
+        }
+        // No client misses it: the server goes on, and says that it does without.
+        let looked = end::survive(|| {
+            #[cfg(debug_assertions)]
+            crate::plant::pass("watch");
+            watching.second(&waits::look(), Instant::now());
+        });
+        if let Err(said) = looked {
+            broken = true;
+            tracing::error!("backlogs are not watched any more until the server is started again: {said}");
+        }
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,7 @@ use throng_engine::wire::jid::Jid;
 
 use super::backups::Backups;
 use super::known::Known;
+use super::wishes::Wishes;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
     AccountRow, Accounts, Audience, BackupState, CertificateState, Control, Existing, Fault, FaultKind, KnobChange,
@@ -38,16 +39,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Who gives an order at the control socket, for the log and the events.
 pub(super) const BY_SOCKET: &str = "control socket";
 
-/// What the serving thread is asked to do.
-pub(super) enum Wanted {
-    /// Stop, with this time for last words.
-    Stop(Option<Duration>),
-    /// Read certificates and knobs again.
-    Reload,
-    /// See when the next knob is put back.
-    Look,
-}
-
 /// What the control needs of the server.
 pub(super) struct Links {
     pub(super) loaded: Loaded,
@@ -61,7 +52,7 @@ pub(super) struct Links {
     pub(super) known: Known,
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
-    pub(super) wishes: SyncSender<Wanted>,
+    pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Clock,
 }
 
@@ -142,8 +133,10 @@ impl Running {
         tuning: Option<Tuning>,
     ) -> Result<std::sync::mpsc::Receiver<Answer>, Fault> {
         let (reply, answer) = sync_channel(1);
-        let busy = |_| Fault::new(FaultKind::Busy, "the shard has too many questions already");
-        self.links.asks[shard].try_send(Ask { command, tuning, reply }).map_err(busy)?;
+        self.links.asks[shard].try_send(Ask { command, tuning, reply }).map_err(|error| match error {
+            TrySendError::Full(_) => Fault::new(FaultKind::Busy, "the shard has too many questions already"),
+            TrySendError::Disconnected(_) => internal("the server has stopped"),
+        })?;
         self.links.peers[shard].wake();
         Ok(answer)
     }
@@ -161,7 +154,7 @@ impl Running {
         loop {
             match self.put(shard, command.clone(), tuning) {
                 Ok(answer) => return Ok(answer),
-                Err(fault) if Instant::now() > end => return Err(fault),
+                Err(fault) if fault.kind != FaultKind::Busy || Instant::now() > end => return Err(fault),
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -439,7 +432,10 @@ impl Control for Running {
 
     fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
         self.stopping.store(true, Ordering::Release);
-        self.links.wishes.try_send(Wanted::Stop(grace)).map_err(|_| Fault::new(FaultKind::Busy, "stopping already"))
+        match self.links.wishes.stop(grace) {
+            true => Ok(()),
+            false => Err(Fault::new(FaultKind::Busy, "stopping already")),
+        }
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {

@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
 
-use super::{Throng, accounts, open, settings, start, stop};
+use super::stop::{Stopped, stop};
+use super::wishes::Wishes;
+use super::{Throng, accounts, open, settings, start};
 use crate::admin::{Accounts, Existing, NewAccount, ScramKeys};
 use crate::bench::{DOMAIN, During, Host, Network, PASSWORD, Plan, users};
 use crate::cli::Failure;
@@ -79,13 +81,18 @@ impl Host for Throng {
         let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
         let at_rest = accounts::AtRest::new(store, DOMAIN);
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
-        let (wishes, _kept) = sync_channel(1);
+        let wishes = Arc::new(Wishes::default());
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
         let (server, running) = start(&loaded, at_rest.into_store(), None, wishes, log, &network).map_err(text)?;
         let peers = server.peers.clone();
         let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));
         running.begin_stop();
-        let stopped = stop(server, &running, loaded.config.shutdown_grace_seconds).map_err(text);
+        let (grace, hard) = (loaded.config.shutdown_grace_seconds, loaded.config.shutdown_hard_seconds);
+        let stopped = match stop(server, grace, hard).map_err(text) {
+            Ok(Stopped::Whole { .. }) => Ok(()),
+            Ok(Stopped::Cut(left)) => Err(left),
+            Err(error) => Err(error),
+        };
         result.and(stopped)
     }
 }

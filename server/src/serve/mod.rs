@@ -13,23 +13,23 @@ mod owners;
 mod retention;
 mod settings;
 mod shown;
+mod stop;
 mod trace;
 mod traces;
 mod turn;
 mod watch;
+mod wishes;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::counters::Counters;
 use throng_engine::id::ShardId;
-use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 
@@ -41,15 +41,18 @@ use crate::cli::{Failure, Program, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
 use crate::driver::{self, Choice, Peer, Preference, own_listeners};
+use crate::end;
 use crate::jobs::{self, JobPort};
-use crate::log::LogHandle;
+use crate::log::{self, LogHandle};
 use crate::mail::{Mailbox, mailboxes};
 use crate::record::Recording;
 use crate::record::owners::watch;
-use crate::thread::{Ask, Clock, Entrance, Parts, Thread, Tuning};
+use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
 use crate::tls::{Certificates, Standing};
-use crate::waits::{self, Place};
+use crate::waits;
 use known::Known;
+use stop::{Stopped, stop};
+use wishes::{Wanted, Wishes};
 
 /// Questions of the operator that may wait for one shard.
 const ASKS_MAX: usize = 64;
@@ -159,7 +162,7 @@ struct Rest {
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
     entrances: Vec<Entrance>,
     clock: Clock,
-    stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
 }
 
 fn spawn(
@@ -199,10 +202,17 @@ fn spawn(
             asks: rest.asks,
             tuning: rest.tuning,
             clock: rest.clock,
-            stop: rest.stop,
+            ending: rest.ending,
         };
         let _on_the_list = waits::enter_turning(&name);
-        Thread::new(parts).run()
+        let ended = Thread::new(parts).run();
+        if let Err(error) = &ended {
+            let code = end::PANICKED;
+            let text =
+                format!("the network of {name} has failed: {error}. The process ends with code {code}; start it again");
+            end::at_once(code, &text);
+        }
+        ended
     })
 }
 
@@ -212,28 +222,35 @@ struct Server {
     readers: Readers,
     committer: Committer,
     store: Store,
-    stop: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     peers: Vec<Peer>,
     counters: Vec<Arc<Counters>>,
     known: Known,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
+    end::with_any_panic();
+    #[cfg(debug_assertions)]
+    let planted = crate::plant::start().map_err(Failure::failed)?;
     driver::keep_no_free_pages();
     let _on_the_list = waits::enter("main");
     let config = &loaded.config;
     // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more
     // (docs/decisions/0006-memory.md). A kernel that refuses this has no such pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
-    let (wishes_in, wishes) = sync_channel::<control::Wanted>(16);
-    let signal_wishes = wishes_in.clone();
+    let wishes = Arc::new(Wishes::default());
+    wishes.set_times(config.shutdown_grace_seconds, config.shutdown_hard_seconds);
+    let signalled = wishes.clone();
     let _signals = Signals::start(move |wish| {
-        let wanted = match wish {
-            Wish::Stop => control::Wanted::Stop(None),
-            Wish::StopNow => std::process::exit(1),
-            Wish::Reload => control::Wanted::Reload,
-        };
-        let _ = signal_wishes.try_send(wanted);
+        #[cfg(debug_assertions)]
+        crate::plant::pass("signals");
+        match wish {
+            Wish::Stop => {
+                signalled.stop(None);
+            }
+            Wish::StopNow => end::at_once(end::CUT, "cut off by a second signal. Nothing acknowledged is lost"),
+            Wish::Reload => signalled.reload(),
+        }
     })
     .map_err(Failure::failed)?;
     let certificates = certificate::load(config)?;
@@ -242,7 +259,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     }
     let store = open(config, lock)?;
     let engine = store.engine();
-    let (server, running) = start(loaded, store, certificates.as_ref(), wishes_in, log, &sockets(config))?;
+    let (server, running) = start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config))?;
     let running = Arc::new(running);
     let folder = config.data.join("recorder");
     let recording =
@@ -252,7 +269,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let owners = Arc::new(owners::Asking(running.clone()));
     let watch = watch(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
     #[cfg(debug_assertions)]
-    running.clone().plant().map_err(Failure::failed)?;
+    running.clone().plant(planted).map_err(Failure::failed)?;
     let retention = retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
@@ -265,74 +282,52 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
     let http = watch::start(loaded, &running, history)?;
-    print!("{}", crate::cli::serve::welcome(loaded, running.listening()));
+    // Whoever started it may have closed it.
+    let _ = log::standard_output().write_all(crate::cli::serve::welcome(loaded, running.listening()).as_bytes());
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
-    let wished = obey(&running, &wishes);
-    let grace = wished.unwrap_or_else(|| running.shutdown_grace());
-    tracing::info!("stopping");
-    drop((watch, retention));
-    running.end_all_traces();
+    let grace = obey(&running, &wishes).unwrap_or_else(|| wishes.grace());
+    tracing::info!(grace_s = grace.as_secs(), "stopping");
     running.begin_stop();
-    let result = stop(server, &running, grace);
+    running.end_all_traces();
+    let cut = match stop(server, grace, wishes.hard())? {
+        Stopped::Whole { cut } => cut,
+        Stopped::Cut(left) => end::at_once(end::CUT, &left),
+    };
+    wishes.closed();
+    // Whoever asks a shard now is told at once that there is none.
+    drop((watch, retention));
     drop(http);
     drop(recording);
     drop(admin);
-    tracing::info!("stopped");
-    result
+    match cut {
+        0 => tracing::info!("stopped: everything has come to its end"),
+        cut => tracing::warn!(
+            cut,
+            "stopped: so many connections did not close in time and were cut; all else has come to its end"
+        ),
+    }
+    Ok(())
 }
 
 /// Does what is wanted of the serving thread, puts back knobs whose time is over and ends traces whose command has gone, until the server is to stop: with this
 /// time for last words, if one is named.
-fn obey(running: &control::Running, wishes: &Receiver<control::Wanted>) -> Option<Duration> {
+fn obey(running: &control::Running, wishes: &Wishes) -> Option<Duration> {
     loop {
         let next = [running.put_back_knobs(), running.end_abandoned_traces()];
-        let at = waits::at(Place::Wishes);
-        let wanted = match next.into_iter().flatten().min() {
-            Some(wait) => wishes.recv_timeout(wait),
-            None => wishes.recv().map_err(Into::into),
-        };
-        drop(at);
+        let wanted = wishes.next(next.into_iter().flatten().min());
+        #[cfg(debug_assertions)]
+        crate::plant::pass("main");
         match wanted {
-            Ok(control::Wanted::Stop(wished)) => return wished,
-            Ok(control::Wanted::Reload) => match crate::admin::Control::reload(running) {
+            Some(Wanted::Stop(wished)) => return wished,
+            Some(Wanted::Reload) => match crate::admin::Control::reload(running) {
                 Ok(done) => {
                     tracing::info!(applied = ?done.applied, waiting = ?done.waiting, overridden = ?done.overridden, "reloaded");
                 }
                 Err(fault) => tracing::error!(%fault, "not reloaded"),
             },
-            Ok(control::Wanted::Look) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return None,
+            Some(Wanted::Look) | None => {}
         }
     }
-}
-
-/// Ends all streams, waits for their last words and for the store, in this order.
-fn stop(server: Server, running: &control::Running, grace: Duration) -> Result<(), Failure> {
-    let Server { threads, readers, committer, store, stop, peers, counters, known: _ } = server;
-    for shard in 0..peers.len() {
-        let _ = running.ask(shard, Command::Shutdown);
-    }
-    let end = Instant::now() + grace;
-    let connections = || counters.iter().map(|c| c.connections.get()).sum::<u64>();
-    while connections() > 0 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    stop.store(true, Ordering::Release);
-    for peer in &peers {
-        peer.wake();
-    }
-    let mut failed = None;
-    for thread in threads {
-        match thread.join() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => failed = Some(error.to_string()),
-            Err(_) => failed = Some("a shard's thread panicked".to_owned()),
-        }
-    }
-    drop(readers);
-    committer.stop();
-    store.close();
-    failed.map_or(Ok(()), |why| Err(Failure::failed(why)))
 }
 
 fn cores() -> usize {
@@ -358,7 +353,7 @@ fn start(
     loaded: &Loaded,
     store: Store,
     certificates: Option<&Arc<Certificates>>,
-    wishes: SyncSender<control::Wanted>,
+    wishes: Arc<Wishes>,
     log: LogHandle,
     network: &Network,
 ) -> Result<(Server, control::Running), Failure> {
@@ -440,7 +435,7 @@ fn start(
         return Err(Failure::failed("there is no address to listen on"));
     }
 
-    let (clock, stop) = (Clock::start(), Arc::new(AtomicBool::new(false)));
+    let (clock, ending) = (Clock::start(), Arc::new(Ending::new(usize::from(shards))));
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let boxes = mailboxes(shards, config.mail_ring_slots as usize);
     let traffic = boxes.first().map(|own| own.traffic().clone());
@@ -464,7 +459,7 @@ fn start(
             sockets,
             entrances: entrances.clone(),
             clock,
-            stop: stop.clone(),
+            ending: ending.clone(),
         };
         rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
     }
@@ -490,7 +485,7 @@ fn start(
         wishes,
         clock,
     });
-    Ok((Server { threads, readers, committer, store, stop, peers, counters, known }, running))
+    Ok((Server { threads, readers, committer, store, ending, peers, counters, known }, running))
 }
 
 /// Says where, why, and what to do about it.

@@ -38,6 +38,8 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     let mut after: Option<Box<[u8]>> = None;
     let mut rounds = Rounds::default();
     waits::repeat("retention", STEP, move || {
+        #[cfg(debug_assertions)]
+        crate::plant::pass("retention");
         let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now())) else {
             return;
         };

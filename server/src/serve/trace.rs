@@ -10,7 +10,7 @@ use throng_engine::io::{Command, Reply};
 use throng_engine::watch::trace::{Fate, News, Record as Seen, Way, What as Thing};
 use throng_engine::watch::{TRACES_MAX, trace};
 
-use super::control::{BY_SOCKET, Running, Wanted};
+use super::control::{BY_SOCKET, Running};
 use super::traces::Open;
 use crate::admin::trace::{Ask, Page, Record, SECONDS_MAX, Told};
 use crate::admin::{Fault, FaultKind};
@@ -68,7 +68,7 @@ impl Running {
         tracing::info!(by = BY_SOCKET, %jid, bodies, seconds, "a trace of a user's stanzas begins");
         self.note_event(What::Trace { of: jid.clone(), bodies, ended: None });
         // Who ends the abandoned ones has to know when to look.
-        let _ = self.links.wishes.try_send(Wanted::Look);
+        self.links.wishes.look();
         Ok(Told::Begun { trace: id, jid, sessions })
     }
 
@@ -103,8 +103,8 @@ impl Running {
 
     fn end_trace(&self, open: Open, abandoned: bool) {
         let Open { id, shard, jid, bodies, stanzas, dropped, .. } = open;
-        // The shard ends what nobody fetches by itself, too.
-        let _ = self.ask(shard, Command::EndTrace { id });
+        // Nobody waits for the answer: the shard ends what nobody fetches by itself, too.
+        let _ = self.put(shard, Command::EndTrace { id }, None);
         tracing::info!(by = BY_SOCKET, %jid, bodies, stanzas, dropped, abandoned, "a trace of a user's stanzas has ended");
         self.note_event(What::Trace { of: jid, bodies, ended: Some(stanzas) });
     }

@@ -10,7 +10,7 @@ use throng_engine::id::Now;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
-use super::control::{BY_SOCKET, Running, Wanted};
+use super::control::{BY_SOCKET, Running};
 use super::{retention, settings, shown};
 use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
 use crate::config::knobs::Turn;
@@ -42,10 +42,10 @@ impl Running {
         self.turning.lock()
     }
 
-    /// Plants stalls, if the environment names some.
+    /// Holds the lock that is planted to be held, if one is.
     #[cfg(debug_assertions)]
-    pub(super) fn plant(self: Arc<Running>) -> Result<(), String> {
-        let Some((lock, when)) = crate::plant::start()? else { return Ok(()) };
+    pub(super) fn plant(self: Arc<Running>, lock: Option<(String, crate::plant::When)>) -> Result<(), String> {
+        let Some((lock, when)) = lock else { return Ok(()) };
         let hold = move || {
             std::thread::sleep(when.after);
             match lock.as_str() {
@@ -70,9 +70,8 @@ impl Running {
     ) -> Result<Vec<KnobChange>, Fault> {
         let _one = self.one_change();
         let turns = change(&mut self.held(), self.links.clock.now()).map_err(|problems| invalid(&problems))?;
-        // The thread that puts knobs back sleeps until the next time that it knows of. If it has that much to do that it
-        // cannot be told, it is awake.
-        let _ = self.links.wishes.try_send(Wanted::Look);
+        // The thread that puts knobs back sleeps until the next time that it knows of.
+        self.links.wishes.look();
         self.carry_out(by, &turns)
     }
 
@@ -101,11 +100,6 @@ impl Running {
             tracing::error!(%fault, "a knob was not put back everywhere");
         }
         self.held().next_ms().map(|next_ms| Duration::from_millis(next_ms.saturating_sub(now.mono_ms).max(1)))
-    }
-
-    /// Time that streams have to close at a stop.
-    pub(super) fn shutdown_grace(&self) -> Duration {
-        self.held().config().shutdown_grace_seconds
     }
 
     /// How the archives are to be looked at for what is too old; not at all without housekeeping, or when all is kept for ever.
@@ -153,6 +147,7 @@ impl Running {
         }
         if !turns.is_empty() {
             self.links.log.set_level(config.log_level);
+            self.links.wishes.set_times(config.shutdown_grace_seconds, config.shutdown_hard_seconds);
             let tuning = settings::disk_tuning(&config);
             self.links.engine.tune(&tuning);
             self.links.committer.tune(tuning.group_bytes_max, tuning.min_free_bytes);

@@ -77,6 +77,8 @@ impl Driver for Puppet {
         unreachable!("nobody listens")
     }
 
+    fn close_listeners(&mut self) {}
+
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> std::io::Result<()> {
         self.stage.borrow_mut().timeout = timeout;
         for event in std::mem::take(&mut self.stage.borrow_mut().next) {
@@ -187,7 +189,7 @@ impl World {
                 asks: asked,
                 tuning: Tuning::default(),
                 clock,
-                stop: Arc::default(),
+                ending: Arc::new(Ending::new(2)),
             }));
             stages.push(stage);
             asks.push(ask);

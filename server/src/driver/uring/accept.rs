@@ -14,7 +14,8 @@ use throng_ring::sys::NameRoom;
 use throng_ring::{Done, Op, Word};
 
 pub(super) struct Listener {
-    pub(super) socket: TcpListener,
+    /// None once the listener is closed; an accept that is in the kernel may still find somebody.
+    pub(super) socket: Option<TcpListener>,
     pub(super) tag: ListenerTag,
     /// On the heap and never moved: the kernel writes here.
     pub(super) room: Box<NameRoom>,
@@ -37,15 +38,18 @@ impl<K: Kernel> Uring<K> {
         let table = self.roomiest();
         let listener = &mut self.listeners[index];
         listener.resting = None;
+        if listener.socket.is_none() {
+            return;
+        }
         let Some(table) = table else {
             return self.rest(index, Exhausted::Slots);
         };
-        if listener.armed.is_none() {
+        if let (Some(socket), None) = (&listener.socket, listener.armed) {
             listener.armed = Some(table);
             *listener.room = NameRoom::default();
             let word = accept_word(index, table);
             // SAFETY: the room is used for nothing else before the completion, and outlives the ring.
-            unsafe { self.ring.accept(listener.socket.as_raw_fd(), &raw mut *listener.room, word) };
+            unsafe { self.ring.accept(socket.as_raw_fd(), &raw mut *listener.room, word) };
         }
     }
 
@@ -91,8 +95,24 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
+    /// Closes all listeners: accepts that are under way end.
+    pub(super) fn end_listeners(&mut self) {
+        for index in 0..self.listeners.len() {
+            let listener = &mut self.listeners[index];
+            let armed = listener.armed.filter(|_| listener.socket.is_some());
+            // The kernel holds it as long as the accept is not cancelled, which leaves with the next call.
+            listener.socket = None;
+            if let Some(table) = armed {
+                self.ring.cancel(accept_word(index, table));
+            }
+        }
+    }
+
     fn rest(&mut self, index: usize, cause: Exhausted) {
         let listener = &mut self.listeners[index];
+        if listener.socket.is_none() {
+            return;
+        }
         if listener.resting.is_none() {
             listener.resting = Some(cause);
             self.notices.push_back(Notice::AcceptPaused(listener.tag, cause));

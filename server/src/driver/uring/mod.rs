@@ -270,12 +270,16 @@ impl<K: Kernel> Driver for Uring<K> {
         }
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
-        let room = Box::default();
-        self.listeners.push(Listener { socket: listener, tag, room, armed: None, refused: false, resting: None });
+        let (socket, room) = (Some(listener), Box::default());
+        self.listeners.push(Listener { socket, tag, room, armed: None, refused: false, resting: None });
         // Each listener may take a last one when a table is full but for the rest.
         self.ceiling = self.ceiling.min(self.ring.table_slots().saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
+    }
+
+    fn close_listeners(&mut self) {
+        self.end_listeners();
     }
 
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {

@@ -1,0 +1,158 @@
+//! What the serving thread is asked to do: by signals, the control socket and knobs. Each wish is kept once, so that none is lost
+//! behind others, however many come.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::end;
+use crate::waits::{self, Place};
+
+/// Beyond the time that a stop may take by its own measure: for all that is not the shards'.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What the serving thread is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    /// Stop, with this time for last words.
+    Stop(Option<Duration>),
+    /// Read certificates and knobs again.
+    Reload,
+    /// See when the next knob is put back.
+    Look,
+}
+
+#[derive(Default)]
+struct Wished {
+    stop: Option<Option<Duration>>,
+    reload: bool,
+    look: bool,
+}
+
+/// All wishes that are not fulfilled.
+#[derive(Default)]
+pub(super) struct Wishes {
+    wished: Mutex<Wished>,
+    changed: Condvar,
+    /// Times of a stop as the configuration has them, milliseconds.
+    grace_ms: AtomicU64,
+    hard_ms: AtomicU64,
+    /// The store is closed: nothing that is left may be called cut off.
+    closed: AtomicBool,
+}
+
+impl Wishes {
+    fn wished(&self) -> MutexGuard<'_, Wished> {
+        self.wished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stop takes so long from now on, if nobody says otherwise.
+    pub(super) fn set_times(&self, grace: Duration, hard: Duration) {
+        self.grace_ms.store(grace.as_millis() as u64, Ordering::Relaxed);
+        self.hard_ms.store(hard.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Time that streams have to close, ...
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms.load(Ordering::Relaxed))
+    }
+
+    /// ... and all the rest after that.
+    pub(super) fn hard(&self) -> Duration {
+        Duration::from_millis(self.hard_ms.load(Ordering::Relaxed))
+    }
+
+    /// Wishes a stop, which comes to an end in time even if the serving thread is held up by something. False if it is wished already.
+    pub(super) fn stop(self: &Arc<Wishes>, grace: Option<Duration>) -> bool {
+        let mut wished = self.wished();
+        if wished.stop.is_some() {
+            return false;
+        }
+        wished.stop = Some(grace);
+        drop(wished);
+        self.changed.notify_all();
+        let (most, own) = (grace.unwrap_or_else(|| self.grace()) + self.hard() + MARGIN, self.clone());
+        if let Err(error) = waits::spawn("deadline", move || own.end_after(most)) {
+            tracing::warn!(%error, "nobody watches over the stop: there can be no thread");
+        }
+        true
+    }
+
+    /// Ends the process after this time, whatever it is at.
+    fn end_after(&self, most: Duration) {
+        let _at = waits::at(Place::Interval);
+        std::thread::sleep(most);
+        if self.closed.load(Ordering::Acquire) {
+            end::at_once(
+                0,
+                "stopped; somebody at the control socket or the operator's HTTP still waited for an answer",
+            );
+        }
+        end::at_once(end::CUT, &format!("cut off: the stop had not come to its end after {} s", most.as_secs()));
+    }
+
+    /// Wishes a reload.
+    pub(super) fn reload(&self) {
+        self.wished().reload = true;
+        self.changed.notify_all();
+    }
+
+    /// Wishes a look at the knobs' times.
+    pub(super) fn look(&self) {
+        self.wished().look = true;
+        self.changed.notify_all();
+    }
+
+    /// The store is closed.
+    pub(super) fn closed(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// The next wish, a stop before all others; none when this time has passed.
+    pub(super) fn next(&self, patience: Option<Duration>) -> Option<Wanted> {
+        let _at = waits::at(Place::Wishes);
+        let nothing = |wished: &mut Wished| wished.stop.is_none() && !wished.reload && !wished.look;
+        let mut wished = match patience {
+            Some(patience) => {
+                let waited = self.changed.wait_timeout_while(self.wished(), patience, nothing);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.changed.wait_while(self.wished(), nothing).unwrap_or_else(PoisonError::into_inner),
+        };
+        if let Some(grace) = wished.stop {
+            return Some(Wanted::Stop(grace));
+        }
+        if std::mem::take(&mut wished.reload) {
+            return Some(Wanted::Reload);
+        }
+        std::mem::take(&mut wished.look).then_some(Wanted::Look)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_lost_behind_no_number_of_other_wishes_and_goes_first() {
+        let wishes = Arc::new(Wishes::default());
+        wishes.set_times(Duration::from_secs(3_600), Duration::ZERO);
+        for _ in 0..100 {
+            wishes.look();
+            wishes.reload();
+        }
+        assert!(wishes.stop(None));
+        assert!(!wishes.stop(None), "once");
+        assert_eq!(wishes.next(None), Some(Wanted::Stop(None)));
+    }
+
+    #[test]
+    fn each_wish_is_heard_once() {
+        let wishes = Wishes::default();
+        wishes.look();
+        wishes.look();
+        wishes.reload();
+        assert_eq!([wishes.next(None), wishes.next(None)], [Some(Wanted::Reload), Some(Wanted::Look)]);
+        assert_eq!(wishes.next(Some(Duration::ZERO)), None);
+    }
+}
