@@ -214,8 +214,11 @@ impl Shard {
             // A session of an account that is gone has no mailbox: what is sent to it would be looked up for ever.
             self.end_removed(user);
         }
+        // What was asked for a connection that claims a session tells nothing new of a mailbox that others have live: the row in the
+        // store lies behind what they have got, and would bring it again.
+        let live = self.users.get(user).live;
         let state = self.users.state(user, now_s);
-        if state.known != Known::Missing && state.mailbox.is_none() {
+        if state.known != Known::Missing && state.mailbox.is_none() && !live {
             let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
             state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
         }
