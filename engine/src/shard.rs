@@ -23,6 +23,7 @@
 //! - [`inspect`]: a look inside for tests
 
 pub mod account;
+pub mod asker;
 pub mod backlog;
 pub mod bind;
 pub mod command;

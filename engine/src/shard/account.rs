@@ -11,7 +11,7 @@ use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::router::users::{Known, RosterStep, Waiting};
 use crate::session::conn::{NONE, Owner};
-use crate::shard::iq::Asker;
+use crate::shard::asker::Asker;
 use crate::shard::mail::{get, one_value};
 use crate::shard::{Pending, Shard};
 use crate::store::account::{Credentials, Incarnation};
