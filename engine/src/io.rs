@@ -232,6 +232,8 @@ pub enum Reply {
     Busy,
     /// The store is full.
     StoreFull,
+    /// What is stored of the user cannot be read: it is damaged.
+    Unreadable,
     /// A page of sessions; `next` is the slot to go on from.
     Sessions {
         /// The rows.

@@ -239,6 +239,8 @@ pub enum Answer {
     Taken,
     /// The store is full; try later.
     StoreFull,
+    /// The account's row cannot be read: it is damaged.
+    Unreadable,
 }
 
 /// The mail of one turn from one shard to another.

@@ -121,6 +121,13 @@ impl Shard {
         (there, record.filter(|_| read == there))
     }
 
+    /// An account's record could not be read: what is known of the account is not changed by it.
+    pub(super) fn unseen(&mut self, local: &str) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        let state = self.users.state(user, now_s);
+        state.looks = state.looks.saturating_sub(1);
+    }
+
     /// Nothing is kept of names that nobody has: who guesses names fills no memory.
     fn forget_no_one(&mut self, local: &str) {
         let Some(user) = self.users.find(local) else { return };
@@ -167,6 +174,17 @@ impl Shard {
             },
         }
         self.forget_no_one(&local);
+    }
+
+    /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
+    pub(super) fn account_unreadable(&mut self, read: AccountRead) {
+        self.unseen(&read.local);
+        match read.why {
+            Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
+            Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
+                self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
+            }
+        }
     }
 
     fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
@@ -222,6 +240,12 @@ impl Shard {
                 None
             }
         }
+    }
+
+    /// Ends a stream for whose session it cannot be known whether its account is there.
+    pub(super) fn fail_unreadable(&mut self, conn: ConnId) {
+        let text = "this account cannot be read, the server's operator has to mend the store";
+        self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
     }
 
     /// Ends the sessions of a user whose account is gone.

@@ -189,6 +189,11 @@ impl Shard {
         self.effects.push(Effect::Reply { token: command.token, reply, durable: true });
     }
 
+    pub(super) fn command_account_unreadable(&mut self, command: &AccountCommand) {
+        self.unseen(&command.local);
+        self.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
+    }
+
     /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged goes back to the mailboxes.
     fn shut_down(&mut self) -> Reply {
         self.shutting_down = true;

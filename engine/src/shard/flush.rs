@@ -71,6 +71,11 @@ impl Shard {
         self.effects.push(Effect::Reply { token: flush.token, reply, durable: true });
     }
 
+    pub(super) fn flush_unreadable(&mut self, flush: &Flush) {
+        self.unseen(&flush.local);
+        self.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
+    }
+
     /// Whether the user has no session, and nothing of the user's is being read or handed out.
     fn is_at_rest(&self, local: &str) -> bool {
         let Some(user) = self.users.find(local) else { return true };

@@ -193,6 +193,10 @@ impl Shard {
         self.do_step(read.asker, &local, step);
     }
 
+    pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {
+        self.answer(read.asker, Err(StanzaCondition::InternalServerError.into()));
+    }
+
     /// An IQ result to an own session.
     pub(super) fn iq_result(&mut self, session: SessionId, id: Option<&str>, payload: &[u8]) {
         if self.sessions.get(session).is_none() {

@@ -306,6 +306,7 @@ impl Shard {
                 }
             }
             (_, Answer::Held(held)) => self.auth_held(id, held),
+            (_, Answer::Unreadable) => self.auth_failed(id, Failure::UNREADABLE),
             (_, _) => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
         }
     }

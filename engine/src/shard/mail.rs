@@ -234,9 +234,58 @@ impl Shard {
         }
     }
 
+    /// What was asked for is damaged: whoever it was for gets an error, and nothing is taken for missing or written over.
+    fn unreadable(&mut self, pending: Pending, found: Vec<Found>) {
+        match pending {
+            Pending::Receiver(local) => self.receiver_unreadable(&local, found),
+            // A roster that cannot be read is no empty one: requests get an error.
+            Pending::Roster(local) => self.roster_found(&local, Vec::new()),
+            Pending::MailboxRows(local) | Pending::ReplayPage(local) | Pending::ReplayReturned(local, _) => {
+                self.replay_unreadable(&local);
+            }
+            Pending::Account(read) => self.account_unreadable(read),
+            Pending::Feature(read) => self.feature_unreadable(read),
+            Pending::Flush(flush) => self.flush_unreadable(&flush),
+            Pending::CommandAccount(command) => self.command_account_unreadable(&command),
+            Pending::Retention(_) | Pending::Keys(_) | Pending::SessionKeys(_) => {}
+        }
+    }
+
+    /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
+    /// one asks again.
+    fn receiver_unreadable(&mut self, local: &str, found: Vec<Found>) {
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        state.asked = false;
+        // It may be the mailbox alone: then the account is known, and who claims it goes on.
+        if let (Known::Unknown, Some(Found::Value(account))) = (state.known, found.into_iter().next()) {
+            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
+        }
+        let known = state.known;
+        self.levels.parked -= state.parked.len();
+        for waiting in std::mem::take(&mut state.parked) {
+            match waiting {
+                Waiting::Stanza(parked) => {
+                    self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
+                    self.confirm(parked.origin);
+                }
+                Waiting::Claim(conn) if self.opening(conn).is_none() => {}
+                Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
+                Waiting::Claim(conn) => self.unblock(conn),
+                Waiting::Step(step) => self.refuse_roster_step(user, step),
+                Waiting::Presence { .. } => {}
+            }
+        }
+    }
+
     /// An answer of the store.
     pub(super) fn found(&mut self, token: u64, found: Vec<Found>) {
+        let damaged = found.contains(&Found::Damaged);
         match self.pending.remove(&token) {
+            // Of those whose rows cannot be read, nothing goes.
+            Some(Pending::Retention(read)) => self.retention_found(read, found),
+            Some(pending) if damaged => self.unreadable(pending, found),
             Some(Pending::Receiver(local)) => self.receiver_found(&local, found),
             Some(Pending::Roster(local)) => self.roster_found(&local, found),
             Some(Pending::MailboxRows(local)) => self.mailbox_rows_found(&local, found),
@@ -246,7 +295,6 @@ impl Shard {
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
-            Some(Pending::Retention(read)) => self.retention_found(read, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }
@@ -271,7 +319,7 @@ pub(super) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
 fn two_values(found: Vec<Found>) -> [Option<Box<[u8]>>; 2] {
     let mut values = found.into_iter().map(|f| match f {
         Found::Value(value) => value,
-        Found::Rows { .. } => None,
+        Found::Rows { .. } | Found::Damaged => None,
     });
     [values.next().flatten(), values.next().flatten()]
 }

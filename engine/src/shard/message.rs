@@ -21,7 +21,7 @@ use crate::shard::{Pending, Shard};
 use crate::store::archive::{self, Entry, MailboxRow};
 use crate::store::mailbox::{Lost, Mailbox, Phase};
 use crate::store::{Found, Query, Table};
-use crate::wire::error::StanzaCondition;
+use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::Limit;
 use crate::wire::text::{escape_value_into, write_attribute};
 
@@ -526,6 +526,22 @@ impl Shard {
         (!takers.is_empty()).then_some((user, takers))
     }
 
+    /// What waits for the user cannot be read. It is not passed over, because nobody could say what was in it: sessions that
+    /// would get it end with an error (RFC 6120 4.9.3.6), and mailbox and cursor stay as they are.
+    pub(super) fn replay_unreadable(&mut self, local: &str) {
+        let _ = self.replay_goes_on(local);
+        let Some(user) = self.users.find(local) else { return };
+        let now_s = self.now.mono_s();
+        self.users.state(user, now_s).replay_asked = false;
+        for session in self.takers(user) {
+            if let Some(conn) = self.sessions.get(session).and_then(|session| session.conn) {
+                let text =
+                    "stored messages of this account cannot be read, the server's operator has to mend the store";
+                self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
+            }
+        }
+    }
+
     pub(super) fn replay_page_found(&mut self, local: &str, found: Vec<Found>) {
         let Some((user, _)) = self.replay_goes_on(local) else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
@@ -574,7 +590,7 @@ impl Shard {
             }
             let rows = match &found {
                 Found::Rows { rows, .. } => &rows[..],
-                Found::Value(_) => &[],
+                Found::Value(_) | Found::Damaged => &[],
             };
             let entries = rows.first().and_then(|row| archive::entries(&row.sort, &row.value)).unwrap_or_default();
             match entries.iter().find(|(other, _)| *other == id) {

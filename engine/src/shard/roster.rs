@@ -79,7 +79,7 @@ impl Shard {
         self.users.state(user, now_s).roster_asked = false;
     }
 
-    fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
+    pub(super) fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, .. } => {
                 self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);

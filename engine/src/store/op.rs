@@ -83,6 +83,18 @@ fn bit(table: Table) -> u16 {
     1 << table as u16
 }
 
+impl<'a> OpView<'a> {
+    /// The partition key.
+    pub fn partition(&self) -> &'a [u8] {
+        match *self {
+            OpView::Put { partition, .. }
+            | OpView::Delete { partition, .. }
+            | OpView::DeleteRange { partition, .. }
+            | OpView::DeletePartition { partition, .. } => partition,
+        }
+    }
+}
+
 impl Batch {
     /// An empty batch.
     pub fn new() -> Batch {
@@ -278,6 +290,8 @@ pub enum Found {
         /// Whether the range holds more rows than the limits let through.
         more: bool,
     },
+    /// What is stored there cannot be read: it is damaged. It must be taken neither for no rows nor for free to be written.
+    Damaged,
 }
 
 #[cfg(test)]

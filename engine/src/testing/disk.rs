@@ -1,6 +1,6 @@
 //! The simulated store: what is durable, what is on its way there, and what a crash leaves of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::Gate;
 use crate::store::{Batch, Found, OpView, Query, Row, Table, key};
@@ -13,6 +13,8 @@ pub struct Disk {
     pending: VecDeque<(Gate, Batch)>,
     last: u64,
     durable: Gate,
+    /// Partitions of tables that cannot be read.
+    damaged: BTreeSet<Vec<u8>>,
 }
 
 fn flat(table: Table, partition: &[u8], sort: &[u8]) -> Vec<u8> {
@@ -78,8 +80,22 @@ impl Disk {
         self.rows.range(range).filter_map(|(key, value)| Some((key::decode(key)?.2, value.as_slice())))
     }
 
+    /// Makes a partition of a table unreadable, or readable again.
+    pub fn damage(&mut self, table: Table, partition: &str, damaged: bool) {
+        let prefix = flat(table, partition.as_bytes(), b"");
+        if damaged {
+            self.damaged.insert(prefix)
+        } else {
+            self.damaged.remove(&prefix)
+        };
+    }
+
     /// Answers from what is durable.
     pub fn read(&self, query: &Query) -> Found {
+        let (Query::Get { table, partition, .. } | Query::Range { table, partition, .. }) = query;
+        if self.damaged.contains(&flat(*table, partition, b"")) {
+            return Found::Damaged;
+        }
         match query {
             Query::Get { table, partition, sort } => {
                 Found::Value(self.rows.get(&flat(*table, partition, sort)).map(|value| value.as_slice().into()))

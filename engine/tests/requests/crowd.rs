@@ -208,5 +208,6 @@ fn bytes_of(found: &Found) -> usize {
     match found {
         Found::Value(value) => value.as_ref().map_or(0, |value| value.len()),
         Found::Rows { rows, .. } => rows.iter().map(|row| row.sort.len() + row.value.len()).sum(),
+        Found::Damaged => unreachable!("nothing is damaged here"),
     }
 }

@@ -138,6 +138,9 @@ pub struct Status {
     pub resumable: u64,
     /// New messages are refused because the disk is full.
     pub storage_full: bool,
+    /// Files of the store that have been found damaged since the start, a line each.
+    #[serde(default)]
+    pub damaged: Vec<String>,
     /// The server is on its way out.
     pub stopping: bool,
     /// Counters by name since start, summed over the shards.

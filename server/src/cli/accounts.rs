@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
-use super::{Exit, Failure, Io, Program};
+use super::{Access, Exit, Failure, Io, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
 use crate::config::{Config, Loaded, Source};
@@ -41,12 +41,22 @@ impl Opened {
 /// `InUse`, `NoServer` (no permission), `Usage` (another domain), and what the store says.
 pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program, io: &mut Io) -> Result<Opened, Failure> {
     let config = &loaded.config;
+    let access = match doing {
+        "list" => Access::Read,
+        "passwd" | "del" => Access::Change,
+        _ => Access::Make,
+    };
     let end = Instant::now() + HOLDER_WAIT;
     let (accounts, lock): (Box<dyn Accounts>, _) = loop {
-        match FolderLock::take(&config.data, doing) {
+        let taken = match access {
+            Access::Read => FolderLock::take_there(&config.data),
+            Access::Change if !config.data.is_dir() => return Err(no_folder(config)),
+            Access::Change | Access::Make => FolderLock::take(&config.data, doing),
+        };
+        match taken {
             Ok(lock) => {
                 tell_tightened(&lock, io);
-                break (program.accounts(config, &lock)?, Some(lock));
+                break (program.accounts(config, &lock, access)?, Some(lock));
             }
             Err(LockError::Held(who)) => match Client::connect(&config.admin_socket_path()) {
                 Ok(client) => break (Box::new(Remote::new(client)), None),
@@ -111,6 +121,11 @@ pub fn lock_failure(config: &Config, error: LockError) -> Failure {
         LockError::Unsafe(text) => Failure::failed(format!("the data folder {text}")),
         LockError::Io(error) => Failure::failed(format!("the data folder {folder} cannot be used: {error}")),
     }
+}
+
+/// What a data folder that is not there means, where none is made.
+pub fn no_folder(config: &Config) -> Failure {
+    Failure::failed(format!("there is no data folder {}", config.data.display()))
 }
 
 /// What a server that did not answer means.

@@ -106,6 +106,7 @@ OUTBOUND  bytes that wait for the client to take them";
 const STORE: &str = "\
 Examples:
   throng store check
+  throng store salvage --into ./whole      all that can be read of a damaged store
   throng store backup /backups/today       also while the server runs
   throng store restore /backups/today --data ./new";
 
@@ -216,11 +217,26 @@ fn store() -> Command {
         Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
     };
     Command::new("store")
-        .about("Check, back up and restore the data folder")
+        .about("Check, salvage, back up and restore the data folder")
         .after_help(STORE)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(rows(Command::new("check")).about("Read everything and check it; the server must be stopped"))
+        .subcommand(
+            rows(Command::new("check"))
+                .about("Read every byte and name what is damaged; changes nothing; the server must be stopped"),
+        )
+        .subcommand(
+            rows(Command::new("salvage"))
+                .about("Bring all rows that are whole into a new store; the damaged one is only read")
+                .arg(
+                    Arg::new("into")
+                        .long("into")
+                        .value_name("DIR")
+                        .required(true)
+                        .value_parser(value_parser!(std::path::PathBuf))
+                        .help("Data folder to make; must not be there, or be empty"),
+                ),
+        )
         .subcommand(
             rows(Command::new("backup"))
                 .about("Copy the store as of one moment; the server may run")

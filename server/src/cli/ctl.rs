@@ -132,6 +132,9 @@ fn status_text(status: &Status, io: &Io) -> String {
     {
         text += &format!("\n{}         {sentence}", io.paint("33", "TLS"));
     }
+    for line in &status.damaged {
+        text += &format!("\n{}     {line}", io.paint("31", "damaged"));
+    }
     for knob in &status.knobs_set {
         text += &format!("\nset         {}", super::knob::line(knob));
     }

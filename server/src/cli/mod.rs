@@ -111,6 +111,21 @@ pub struct StoreReport {
     pub counts: Vec<(String, u64)>,
     /// What is wrong; empty is good.
     pub wrong: Vec<String>,
+    /// What is damaged, missing or lost, an object each: `file`, `at` and `bytes` in it, `what`, `users`.
+    pub damage: Vec<serde_json::Value>,
+    /// What the operator should know, and is not wrong.
+    pub notes: Vec<String>,
+}
+
+/// What accounts are opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To be read: nothing is made or changed.
+    Read,
+    /// To be changed: a store has to be there.
+    Change,
+    /// To be changed; a store is made if there is none.
+    Make,
 }
 
 /// What the command line needs of the rest of the program.
@@ -121,11 +136,11 @@ pub trait Program: Sync {
     /// Whatever kept it from starting, or broke it.
     fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure>;
 
-    /// The accounts of a store at rest, made if missing. The caller holds the lock for as long.
+    /// The accounts of a store at rest. The caller holds the lock for as long.
     ///
     /// # Errors
     /// The store cannot be opened, or belongs to another domain.
-    fn accounts(&self, config: &Config, lock: &FolderLock) -> Result<Box<dyn Accounts>, Failure>;
+    fn accounts(&self, config: &Config, lock: &FolderLock, access: Access) -> Result<Box<dyn Accounts>, Failure>;
 
     /// Reads and checks a store at rest; `say` gets progress, a line each.
     ///
@@ -142,6 +157,19 @@ pub trait Program: Sync {
         config: &Config,
         lock: &FolderLock,
         to: &Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<StoreReport, Failure>;
+
+    /// Brings what is whole in a store at rest into a new one, in a folder that is not there or empty. What is lost is in the
+    /// report.
+    ///
+    /// # Errors
+    /// There is no store, or none can be made.
+    fn salvage(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        into: &Path,
         say: &mut dyn FnMut(&str),
     ) -> Result<StoreReport, Failure>;
 

@@ -1,4 +1,4 @@
-//! `throng store`: check, backup, restore.
+//! `throng store`: check, salvage, backup, restore.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::json;
 
-use super::accounts::{ask_failure, lock_failure, tell_tightened};
+use super::accounts::{ask_failure, lock_failure, no_folder, tell_tightened};
 use super::{Exit, Failure, Io, Program, StoreReport};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done};
@@ -27,9 +27,13 @@ pub fn run(
     let config = &loaded.config;
     let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");
     if name != "restore" && !config.data.exists() {
-        return Err(Failure::failed(format!("there is no data folder {}", config.data.display())));
+        return Err(no_folder(config));
     }
-    let lock = FolderLock::take(&config.data, name);
+    // Only a restore makes anything in the data folder.
+    let lock = match name {
+        "restore" => FolderLock::take(&config.data, name),
+        _ => FolderLock::take_there(&config.data),
+    };
     if let Ok(lock) = &lock {
         tell_tightened(lock, io);
     }
@@ -37,13 +41,25 @@ pub fn run(
         ("backup", Err(LockError::Held(who))) => return running_backup(loaded, &who, folder(), io),
         (_, Err(error)) => return Err(lock_failure(config, error)),
         ("check", Ok(lock)) => program.check(config, &lock, &mut |line| io.tell(line))?,
+        ("salvage", Ok(lock)) => {
+            let into = matches.get_one::<PathBuf>("into").expect("clap requires it");
+            program.salvage(config, &lock, into, &mut |line| io.tell(line))?
+        }
         ("backup", Ok(lock)) => program.backup(config, &lock, folder(), &mut |line| io.tell(line))?,
         (_, Ok(lock)) => program.restore(&lock, folder(), &mut |line| io.tell(line))?,
     };
     tell(name, &report, io);
-    match report.wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::failed(format!("{} things are wrong with the store", report.wrong.len()))),
+    let wrong = report.wrong.len();
+    match name {
+        _ if wrong == 0 => Ok(()),
+        "salvage" => Err(Failure::new(
+            Exit::Partly,
+            format!("what is whole was brought out; {wrong} things are damaged or lost"),
+        )),
+        _ => Err(Failure::failed(format!(
+            "{wrong} things are wrong with the store: `throng store salvage --into DIR` brings out what is whole, \
+             `throng store restore` brings back a backup"
+        ))),
     }
 }
 
@@ -51,11 +67,19 @@ fn tell(name: &str, report: &StoreReport, io: &mut Io) {
     if io.json {
         let counts = report.counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
         let counts = serde_json::Value::Object(counts);
-        io.say_json(&json!({ "done": name, "counts": counts, "wrong": report.wrong }));
+        let mut told = json!({ "done": name, "counts": counts, "wrong": report.wrong });
+        if matches!(name, "check" | "salvage") {
+            told["damage"] = json!(report.damage);
+            told["notes"] = json!(report.notes);
+        }
+        io.say_json(&told);
         return;
     }
     for (name, count) in &report.counts {
         io.say(format!("{name:<16}{count:>14}"));
+    }
+    for note in &report.notes {
+        io.say(note);
     }
     for wrong in &report.wrong {
         io.say(format!("{} {wrong}", io.paint("31", "wrong:")));
@@ -78,7 +102,11 @@ fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Resu
     loop {
         match client.ask(Ask::Backup { to: to.to_owned() }, drop).map_err(ask_failure)? {
             Done::Backup(state) if state.done => {
-                tell("backup", &StoreReport { counts: vec![("rows".into(), state.rows)], wrong: vec![] }, io);
+                tell(
+                    "backup",
+                    &StoreReport { counts: vec![("rows".into(), state.rows)], ..StoreReport::default() },
+                    io,
+                );
                 return Ok(());
             }
             Done::Backup(state) => {

@@ -199,18 +199,30 @@ impl Program for Memory {
         Ok(())
     }
 
-    fn accounts(&self, _: &Config, _: &FolderLock) -> Result<Box<dyn Accounts>, Failure> {
+    fn accounts(&self, _: &Config, _: &FolderLock, _: Access) -> Result<Box<dyn Accounts>, Failure> {
         self.note("open");
         Ok(Box::new(self.clone()))
     }
 
     fn check(&self, _: &Config, _: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         say("reading accounts");
-        Ok(StoreReport { counts: vec![("accounts".into(), 4)], wrong: vec!["a row without an owner".into()] })
+        let (counts, wrong) = (vec![("accounts".into(), 4)], vec!["a row without an owner".into()]);
+        Ok(StoreReport { counts, wrong, ..StoreReport::default() })
     }
 
     fn backup(&self, _: &Config, _: &FolderLock, to: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
         self.note(format!("copy {}", to.display()));
+        Ok(StoreReport::default())
+    }
+
+    fn salvage(
+        &self,
+        _: &Config,
+        _: &FolderLock,
+        into: &Path,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<StoreReport, Failure> {
+        self.note(format!("salvage {}", into.display()));
         Ok(StoreReport::default())
     }
 

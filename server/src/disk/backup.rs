@@ -13,7 +13,7 @@ use super::space::{sync_dir, sync_name};
 use super::tables::Tables;
 use super::{DiskError, Engine, FolderLock, Options, lock, private};
 
-const COMPLETE: &str = "backup.complete";
+pub(super) const COMPLETE: &str = "backup.complete";
 
 /// What may be in a data folder before a store is restored into it: what says how the server is to run.
 const STAYING: [&str; 3] = [lock::NAME, "throng.toml", "tls"];
@@ -22,7 +22,7 @@ const STAYING: [&str; 3] = [lock::NAME, "throng.toml", "tls"];
 /// verify its checksums and the number of rows. `progress` gets the rows written so far. Returns the number of rows.
 ///
 /// # Errors
-/// [`DiskError::NotEmpty`]; the file system's; [`DiskError::Corrupt`] if the copy does not read back.
+/// [`DiskError::NotEmpty`]; the file system's; [`DiskError::NoBackup`] if the copy does not read back.
 pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
     fs::create_dir_all(to).map_err(DiskError::at(to))?;
     refuse_full(to, &[])?;
@@ -32,14 +32,19 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     let rows = engine.copy_to(&store, progress)?;
     let found = count_rows(&store)?;
     if found != rows {
-        return Err(DiskError::Corrupt(format!("the copy holds {found} rows instead of {rows}")));
+        return Err(DiskError::NoBackup(format!("the copy holds {found} rows instead of {rows}")));
     }
     mark(&store)?;
     sync_tree(to)?;
-    write_synced(&to.join(COMPLETE), format!("{rows} rows\n").as_bytes())?;
+    write_synced(&to.join(COMPLETE), complete(rows).as_bytes())?;
     sync_dir(to)?;
     sync_name(to)?;
     Ok(rows)
+}
+
+/// What the file that is written last says.
+pub(super) fn complete(rows: u64) -> String {
+    format!("{rows} rows\n")
 }
 
 /// Copies a finished backup into the data folder that is held and has no store yet. Returns the bytes copied; `progress` gets
@@ -69,7 +74,12 @@ pub(super) fn count_rows(store: &Path) -> Result<u64, DiskError> {
     let options = Options::default();
     let space = MergeSpace::new(store.to_owned(), options.free_bytes, 0);
     let tables = Tables::open(&store.join("tree"), 4 << 20, options.table_bytes, &space)?;
-    tables.range(&[], &[u8::MAX]).try_fold(0, |count, row| row.map(|_| count + 1))
+    let count = tables.range(&[], &[u8::MAX]).try_fold(0, |count, row| row.map(|_| count + 1));
+    count.map_err(|error| match error {
+        // It is the copy that is damaged, and nothing is to be done about the store.
+        DiskError::Unreadable(what) => DiskError::NoBackup(format!("the copy cannot be read back: {what}")),
+        other => other,
+    })
 }
 
 /// Makes sure that nothing is in the folder but what has one of the names `but`.

@@ -1,8 +1,15 @@
-//! `store check`: walks every row, with all checksums verified on the way, and says what it found.
+//! `store check`: reads every byte of a store at rest, changes nothing, and says what is damaged, where, and whom it is about.
+
+use std::fs;
+use std::path::PathBuf;
 
 use throng_engine::store::{Table, key};
 
-use super::{DiskError, Engine, Visit};
+use super::backup;
+use super::blocks::{Hole, Holes, TableFile};
+use super::finding::of_hole;
+use super::memory::flat;
+use super::{DiskError, Finding, FolderLock, Still};
 
 /// Problems kept in a report; further ones are only counted.
 const PROBLEMS_MAX: usize = 20;
@@ -33,7 +40,11 @@ pub struct TableCount {
 pub struct Report {
     /// One a table, in the order of their numbers.
     pub tables: Vec<TableCount>,
-    /// Number of problems.
+    /// What is damaged or missing.
+    pub findings: Vec<Finding>,
+    /// Files of tables that no list names. They are left as they are.
+    pub unlisted: Vec<PathBuf>,
+    /// Number of rows with which something is wrong.
     pub problems: u64,
     /// The first problems, in words.
     pub first_problems: Vec<String>,
@@ -42,7 +53,7 @@ pub struct Report {
 impl Report {
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
-        self.problems == 0
+        self.problems == 0 && self.findings.is_empty()
     }
 
     /// All rows.
@@ -58,25 +69,85 @@ impl Report {
     }
 }
 
-/// Walks the whole store. `progress` gets the rows seen so far. Damage goes into the report.
+/// Reads a whole store at rest, every byte of it, and changes nothing. `progress` gets the rows seen so far.
 ///
 /// # Errors
-/// Those that say nothing about the store itself: the file system's, a full disk.
-pub fn check(engine: &dyn Engine, value: ValueCheck<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, DiskError> {
+/// Those that say nothing about the store itself: no store, another format, the file system's.
+pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, DiskError> {
+    let still = Still::open_damaged(lock)?;
     let mut report = Report { tables: Table::ALL.map(empty_count).to_vec(), ..Report::default() };
+    report.findings = still.findings().to_vec();
+    check_files(&still, &mut report);
+    check_rows(&still, value, &mut report, progress)?;
+    name_users(&still, &mut report.findings)?;
+    // A backup says how many rows it has.
+    let complete = lock.folder().join(backup::COMPLETE);
+    if let Ok(said) = fs::read_to_string(&complete)
+        && said != backup::complete(report.rows())
+    {
+        let what = format!("it does not say that there are {} rows", report.rows());
+        report.findings.push(Finding::new(complete, &what));
+    }
+    Ok(report)
+}
+
+/// Compares each file of a table with what was written, and finds the holes in those that are not the same.
+fn check_files(still: &Still, report: &mut Report) {
+    let Some(listing) = still.listing() else { return };
+    for table in listing.tables() {
+        let path = listing.path(table.id);
+        if table.is_as_written(&path) == Some(true) || !still.table_files().any(|other| *other == path) {
+            continue;
+        }
+        let holes = Holes::default();
+        let disorder = match TableFile::open(&path) {
+            Ok(file) => {
+                let disorder = file.disorder();
+                file.rows(&[], holes.clone()).for_each(drop);
+                disorder
+            }
+            Err(error) => {
+                holes.add(Hole::of_file(&path, &error.to_string()));
+                None
+            }
+        };
+        let holes = holes.take();
+        let rest = match (disorder, holes.is_empty()) {
+            (Some(disorder), _) => Some(disorder),
+            (None, true) => Some("bytes beside its rows are not as they were written: no row is lost by it"),
+            (None, false) => None,
+        };
+        report.findings.extend(rest.map(|what| Finding::new(path, what)));
+        report.findings.extend(holes.iter().map(of_hole));
+    }
+    match listing.orphans() {
+        Ok(orphans) => report.unlisted = orphans,
+        Err(error) => report.problem(error.to_string()),
+    }
+}
+
+/// Walks all rows.
+fn check_rows(
+    still: &Still,
+    value: ValueCheck<'_>,
+    report: &mut Report,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), DiskError> {
+    let holes = Holes::default();
     let mut seen = 0;
     let mut last = Vec::new();
-    let walked = engine.scan(&mut |flat, row| {
+    for row in still.rows(&[], &holes) {
+        let (flat, row) = row?;
         seen += 1;
         if seen % PROGRESS_ROWS == 0 {
             progress(seen);
         }
-        if seen > 1 && last.as_slice() >= flat {
+        if seen > 1 && last.as_slice() >= &*flat {
             report.problem(format!("row {seen} stands out of order"));
         }
-        let Some((table, partition, sort)) = key::decode(flat) else {
+        let Some((table, partition, sort)) = key::decode(&flat) else {
             report.problem(format!("row {seen}: the key of {} bytes is not one of a known table", flat.len()));
-            return Visit::Continue(());
+            continue;
         };
         let same = key::decode(&last).is_some_and(|(t, p, _)| t == table && p == partition);
         let count = &mut report.tables[table as usize];
@@ -84,19 +155,42 @@ pub fn check(engine: &dyn Engine, value: ValueCheck<'_>, progress: &mut dyn FnMu
         count.partitions += u64::from(!same);
         count.key_bytes += flat.len() as u64;
         count.value_bytes += row.len() as u64;
-        if let Err(what) = value(table, partition, sort, row) {
+        if let Err(what) = value(table, partition, sort, &row) {
             report.problem(format!("{table:?}, partition {}: {what}", String::from_utf8_lossy(partition)));
         }
         last.clear();
-        last.extend_from_slice(flat);
-        Visit::Continue(())
-    });
-    match walked {
-        Err(DiskError::Corrupt(what)) => report.problem(format!("after row {seen}: {what}")),
-        other => other?,
+        last.extend_from_slice(&flat);
     }
+    // Holes that only this walk has met: a file may have been as it was written a moment ago.
+    let known = |hole: &Hole| report.findings.iter().any(|other| other.file == hole.file);
+    let new: Vec<Finding> = holes.take().iter().filter(|hole| !known(hole)).map(of_hole).collect();
+    report.findings.extend(new);
     progress(seen);
-    Ok(report)
+    Ok(())
+}
+
+/// Adds the users whose rows may have stood in a hole to those at its ends: all accounts whose rows would stand there.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn name_users(still: &Still, findings: &mut [Finding]) -> Result<(), DiskError> {
+    if !findings.iter().any(Finding::is_wide) {
+        return Ok(());
+    }
+    let until = vec![Table::Accounts as u8 + 1];
+    for row in still.rows(&[Table::Accounts as u8], &Holes::default()) {
+        let (key, _) = row?;
+        if *key >= *until {
+            break;
+        }
+        let Some((_, user, _)) = key::decode(&key) else { continue };
+        for finding in findings.iter_mut().filter(|finding| finding.is_wide()) {
+            if Table::ALL.iter().any(|table| finding.may_hold_of(&flat(*table, user, b""))) {
+                finding.name(user);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn empty_count(table: Table) -> TableCount {

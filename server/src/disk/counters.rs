@@ -23,6 +23,7 @@ counter_table! {
     merges Count "Merges of tables.";
     merge_us Count "Time that they took.";
     merging Gauge "1 while tables are being merged.";
+    damaged Gauge "Files of tables that have been found damaged since the start.";
 }
 
 counter_table! {
@@ -30,6 +31,7 @@ counter_table! {
     ReadCounters:
     requests Count "Reads answered: of one user at one time each.";
     queries Count "Queries of rows in them.";
+    unreadable Count "Queries that were answered with an error because what they asked for is damaged.";
     read_us Count "Time that they took, without their waiting for a thread.";
 }
 

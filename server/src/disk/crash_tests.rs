@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, get, no_wakes, open, rows, small};
+use super::testing::{all, checked, get, no_wakes, open, rows, small};
 use super::*;
 
 const SHARDS: usize = 3;
@@ -146,7 +146,9 @@ fn what_was_acknowledged_survives_kill_9() {
             let last = last_batch(&*store.engine(), *shard);
             assert!(last >= Some(*acked), "round {round}, shard {shard}: {acked} was acknowledged, {last:?} is there");
         }
-        assert!(check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap().is_sound());
+        drop(store);
+        let report = checked(dir.path());
+        assert!(report.is_sound(), "{:?}", report.findings);
     }
     assert!(acked_rounds >= 20, "in {acked_rounds} rounds only was anything acknowledged before the kill");
 }
@@ -199,7 +201,8 @@ fn a_store_with_a_million_archived_rows_recovers_in_two_seconds() {
     let store = Store::open(&lock, &Options::default()).unwrap();
     let opened = start.elapsed();
     println!("opened after {opened:?}: {:?}", store.engine().figures().unwrap());
-    let report = check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap();
+    drop(store);
+    let report = checked(dir.path());
     assert!(report.is_sound());
     assert!(report.tables[Table::Archive as usize].rows >= 1_000_000);
     assert!(opened < Duration::from_secs(2), "{opened:?}");

@@ -27,8 +27,14 @@ pub enum DiskError {
     NotEmpty(PathBuf),
     /// What was to be restored or verified is no finished backup.
     NoBackup(String),
+    /// A part of the store is not there.
+    Lacks(PathBuf),
+    /// There is no store in a folder where one has to be.
+    NoStore(PathBuf),
     /// A checksum does not match, or a structure cannot be read.
     Corrupt(String),
+    /// A row cannot be read, because the file that it is in is damaged; all others can.
+    Unreadable(String),
     /// The file system failed; never retried, because a failed sync leaves unknown what is on the disk.
     Io {
         /// What was being done.
@@ -61,6 +67,10 @@ impl DiskError {
     }
 }
 
+/// What to do about a store of which something is damaged or missing.
+const HELP: &str = "`throng store check` names all that is concerned, `throng store salvage` brings out what is whole, and \
+                    `throng store restore` brings back a backup";
+
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -78,7 +88,15 @@ impl fmt::Display for DiskError {
                 write!(f, "the folder is not empty: {} is there; take an empty folder, or move it away", path.display())
             }
             DiskError::NoBackup(what) => f.write_str(what),
-            DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}"),
+            DiskError::Lacks(path) => write!(
+                f,
+                "the store is not whole: {} is missing, and nothing was changed. If the store was copied, copy that, too, \
+                 as a user who may read it; otherwise {HELP}",
+                path.display()
+            ),
+            DiskError::NoStore(path) => write!(f, "there is no store in {}", path.display()),
+            DiskError::Corrupt(what) => write!(f, "the store is damaged: {what}; {HELP}"),
+            DiskError::Unreadable(what) => write!(f, "a part of the store cannot be read: {what}; {HELP}"),
             DiskError::Io { what, source } => write!(f, "the file system failed: {what}: {source}"),
         }
     }

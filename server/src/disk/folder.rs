@@ -6,6 +6,7 @@
 //! DIR/store/version  the mark: "throng" and the format's number
 //! DIR/store/journal/ what was committed last
 //! DIR/store/tree/    tables
+//! DIR/store/unfinished  only while the store is being made
 //! ```
 //!
 //! The mark stands before anything else is made and is read before anything else is looked at, so that no program takes
@@ -33,6 +34,9 @@ pub const FORMAT_KEY: &[u8] = b"format";
 /// Name of the mark in the engine's folder.
 const MARK: &str = "version";
 
+/// Name of the file that stands in the engine's folder while a store is being made.
+const UNFINISHED: &str = "unfinished";
+
 /// Name of the file that stands in a folder while a backup is restored into it.
 pub(super) const RESTORING: &str = "restore.unfinished";
 
@@ -55,9 +59,14 @@ impl Store {
         let dir = engine_folder(folder);
         let marked = is_marked(&dir)?;
         // Of a store that has rows and no mark, the rows say which format it is.
-        let fresh = !dir.join("tree").exists();
+        let fresh = !dir.join("tree").exists() && !dir.join("journal").exists();
         if !marked && fresh {
+            begin(&dir)?;
             mark(&dir)?;
+        }
+        let begun = dir.join(UNFINISHED).exists();
+        if !begun {
+            refuse_incomplete(&dir)?;
         }
         let engine = LsmEngine::open(&dir, options)?;
         // Not of a fresh store only: whoever made the folders may have been killed before this.
@@ -67,7 +76,21 @@ impl Store {
         if !marked && !fresh {
             mark(&dir)?;
         }
+        if begun {
+            finish(&dir)?;
+        }
         Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine) })
+    }
+
+    /// The same for a store that has to be there: none is made.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and [`DiskError::NoStore`].
+    pub fn open_there(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+        match engine_folder(lock.folder()).try_exists().map_err(DiskError::at(lock.folder()))? {
+            true => Store::open(lock, options),
+            false => Err(DiskError::NoStore(lock.folder().to_owned())),
+        }
     }
 
     /// The engine.
@@ -91,8 +114,45 @@ pub(crate) fn engine_folder(folder: &Path) -> PathBuf {
     folder.join("store")
 }
 
+/// Says that a store is being made in the engine's folder, which is made if it is missing: until [`finish`] nothing has been
+/// acknowledged in it, and parts of it may be missing. Durable on return.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn begin(dir: &Path) -> Result<(), DiskError> {
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        File::create(dir.join(UNFINISHED))?.sync_all()?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(DiskError::at(dir))
+}
+
+/// Says that all parts of a store are there from now on. Durable on return.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn finish(dir: &Path) -> Result<(), DiskError> {
+    let unfinished = dir.join(UNFINISHED);
+    // The names of the parts go to the disk before the word that they may be missing.
+    let sync = || File::open(dir)?.sync_all();
+    let finish = || sync().and_then(|()| fs::remove_file(&unfinished)).and_then(|()| sync());
+    finish().map_err(DiskError::at(&unfinished))
+}
+
+/// A store of which a part is missing must not be taken for a new one.
+fn refuse_incomplete(dir: &Path) -> Result<(), DiskError> {
+    for part in ["tree", "tree/current", "tree/tables", "journal"] {
+        let part = dir.join(part);
+        if !part.try_exists().map_err(DiskError::at(&part))? {
+            return Err(DiskError::Lacks(part));
+        }
+    }
+    Ok(())
+}
+
 /// A folder in which a restore was interrupted must not be taken for a store.
-fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
+pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
     if folder.join(RESTORING).exists() {
         return Err(DiskError::Corrupt(format!(
             "a restore into {} was interrupted: empty the folder and restore again",
@@ -103,7 +163,7 @@ fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
 }
 
 /// Whether the engine's folder bears the mark of this format; refuses that of another.
-fn is_marked(dir: &Path) -> Result<bool, DiskError> {
+pub(super) fn is_marked(dir: &Path) -> Result<bool, DiskError> {
     let path = dir.join(MARK);
     let text = match fs::read(&path) {
         Ok(text) => text,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, get, open, put, small};
+use super::testing::{all, checked, get, open, put, small};
 use super::*;
 
 #[test]
@@ -104,9 +104,11 @@ fn check_counts_rows_and_finds_damage() {
     }
     engine.commit(&[batch]).unwrap();
     engine.compact().unwrap();
+    drop((engine, store));
     let mut progress = Vec::new();
     let check = |value: check::ValueCheck<'_>, progress: &mut Vec<u64>| {
-        check::check(&*store.engine(), value, &mut |rows| progress.push(rows)).unwrap()
+        let lock = FolderLock::take_there(dir.path()).unwrap();
+        check::check(&lock, value, &mut |rows| progress.push(rows)).unwrap()
     };
     let report = check(&|_, _, _, _| Ok(()), &mut progress);
     assert!(report.is_sound());
@@ -120,18 +122,90 @@ fn check_counts_rows_and_finds_damage() {
     };
     let report = check(&odd, &mut progress);
     assert_eq!((report.problems, report.first_problems.len()), (100, 20));
-    drop((engine, store));
 
-    // A flipped bit in a table is found by its checksum.
-    let tables = dir.path().join("store/tree/tables");
-    let table = std::fs::read_dir(&tables).unwrap().next().unwrap().unwrap().path();
+    // Two flipped bits in a table: the file, both places and the users are named, and the walk goes on to the end.
+    let table = listing::table_files(&dir.path().join("store/tree")).unwrap().pop().unwrap();
     let mut bytes = std::fs::read(&table).unwrap();
-    let at = bytes.len() / 3;
-    bytes[at] ^= 1;
+    let (third, half) = (bytes.len() / 3, bytes.len() / 2);
+    bytes[third] ^= 1;
+    bytes[half] ^= 1;
     std::fs::write(&table, &bytes).unwrap();
-    let store = open(dir.path(), &small()).unwrap();
-    let report = check::check(&*store.engine(), &|_, _, _, _| Ok(()), &mut |_| {}).unwrap();
-    assert!(!report.is_sound(), "the damage at {at} of {} was not found", bytes.len());
+    let report = check(&|_, _, _, _| Ok(()), &mut progress);
+    let holes: Vec<_> = report.findings.iter().filter(|finding| finding.file == table).collect();
+    assert_eq!((holes.len(), report.findings.len()), (2, 2), "{:?}", report.findings);
+    for (hole, at) in holes.into_iter().zip([third, half]) {
+        let begin = hole.at.unwrap();
+        assert!((begin..begin + hole.bytes).contains(&(at as u64)), "{hole:?}");
+        assert!(!hole.users.is_empty() && hole.users.len() < 10, "{hole:?}");
+    }
+    assert!(report.rows() > 1_900, "{}", report.rows());
+}
+
+#[test]
+fn a_store_that_lacks_a_part_is_refused_by_all_and_nothing_is_made_or_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let store = open(&data, &small()).unwrap();
+    store.engine().commit(&(0..3_000).map(pair).collect::<Vec<_>>()).unwrap();
+    store.engine().compact().unwrap();
+    store.engine().commit(&[pair(3_000)]).unwrap();
+    drop(store);
+    let list = listing::Listing::read(&data.join("store/tree")).unwrap();
+    let table = list.path(list.tables().next().unwrap().id);
+    let table = table.strip_prefix(&data).unwrap().to_str().unwrap().to_owned();
+    let vn = format!("store/tree/v{}", list.number);
+    for part in ["store/tree/current", "store/tree", "store/tree/tables", "store/journal", &vn, &table] {
+        let copy = dir.path().join("copy");
+        assert!(std::process::Command::new("cp").arg("-a").args([&data, &copy]).status().unwrap().success());
+        let missing = copy.join(part);
+        if missing.is_dir() { std::fs::remove_dir_all(&missing) } else { std::fs::remove_file(&missing) }.unwrap();
+        let before = files(&copy);
+        for _ in 0..2 {
+            let refused = open(&copy, &small()).unwrap_err().to_string();
+            assert!(refused.contains("is missing") && refused.contains(part), "without {part}: {refused}");
+            assert!(refused.contains("throng store salvage"), "{refused}");
+            let refused = Still::open(&FolderLock::take_there(&copy).unwrap()).unwrap_err().to_string();
+            assert!(refused.contains("is missing"), "without {part}: {refused}");
+            let report = checked(&copy);
+            assert!(!report.is_sound(), "without {part}");
+            assert!(report.findings.iter().any(|found| found.to_string().contains("missing")), "{:?}", report.findings);
+        }
+        assert!(files(&copy) == before, "without {part} something was made or removed");
+        std::fs::remove_dir_all(&copy).unwrap();
+    }
+}
+
+#[test]
+fn what_only_reads_makes_nothing_where_there_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = FolderLock::take_there(dir.path()).unwrap();
+    assert!(matches!(Still::open(&lock), Err(DiskError::NoStore(_))));
+    assert!(matches!(check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}), Err(DiskError::NoStore(_))));
+    assert!(matches!(Store::open_there(&lock, &small()), Err(DiskError::NoStore(_))));
+    let into = dir.path().join("into");
+    assert!(matches!(salvage::salvage(&lock, &into, &small(), &mut |_| {}), Err(DiskError::NoStore(_))));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn tables_that_no_list_names_are_kept_unless_the_store_left_them_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, tables) = (dir.path().to_owned(), dir.path().join("store/tree/tables"));
+    let store = open(&data, &small()).unwrap();
+    store.engine().commit(&(0..500).map(pair).collect::<Vec<_>>()).unwrap();
+    store.engine().compact().unwrap();
+    drop(store);
+    // One that this very store was writing when it was killed, and one of whose number it knows nothing.
+    let list = listing::Listing::read(&data.join("store/tree")).unwrap();
+    let whole = std::fs::read(list.path(list.tables().next().unwrap().id)).unwrap();
+    std::fs::write(tables.join("900"), &whole[..whole.len() / 2]).unwrap();
+    drop(open(&data, &small()).unwrap());
+    assert!(!tables.join("900").exists(), "what was left unfinished goes");
+    std::fs::write(tables.join("901"), &whole).unwrap();
+    std::fs::remove_file(data.join("store/tree/opened")).unwrap();
+    assert_eq!(checked(&data).unlisted, [tables.join("901")]);
+    drop(open(&data, &small()).unwrap());
+    assert_eq!(std::fs::read(data.join("store/tree/unlisted/901")).unwrap(), whole, "what it does not know stays");
 }
 
 fn held(folder: &std::path::Path) -> FolderLock {
@@ -230,7 +304,7 @@ fn a_copy_that_cannot_be_read_back_fails_its_backup_alone() {
     bytes[5000] ^= 1;
     std::fs::write(&table, &bytes).unwrap();
     // An engine of its own would have ended this process by its merging thread.
-    assert!(matches!(backup::count_rows(&copy.join("store")), Err(DiskError::Corrupt(_))));
+    assert!(matches!(backup::count_rows(&copy.join("store")), Err(DiskError::NoBackup(_))));
     store.engine().commit(&[pair(200)]).unwrap();
 }
 

@@ -14,6 +14,7 @@ use throng_engine::store::Batch;
 use super::DiskError;
 use super::group;
 use super::segment::{self, GROUP_HEAD_BYTES, HEAD_BYTES, Head};
+use crate::entropy::Entropy;
 use crate::waits::{self, Place};
 
 /// A file to be used again.
@@ -47,9 +48,8 @@ pub(super) struct InTables {
 }
 
 /// What an operator can do about groups that are not there.
-const ADVICE: &str = "if this is a copy that was made while the server ran, make one with `throng store backup` instead; \
-                      otherwise restore a backup with `throng store restore`, or bring out what is left with \
-                      `throng store salvage`";
+pub(super) const ADVICE: &str =
+    "if this is a copy that was made while the server ran, make one with `throng store backup` instead";
 
 /// A segment that has been read back.
 #[derive(Debug)]
@@ -144,6 +144,7 @@ impl Journal {
                         at = end,
                         "the journal ended in a group that was never acknowledged; it is left out"
                     );
+                    file.set_len(end).map_err(DiskError::at(&path))?;
                 }
                 // The last group may be in the kernel's memory only: it is read from now on, and must not be lost then.
                 file.sync_all().map_err(DiskError::at(&path))?;
@@ -219,6 +220,14 @@ impl Journal {
     }
 }
 
+/// A number that nobody can guess.
+///
+/// # Errors
+/// The system's.
+pub(super) fn random() -> io::Result<u64> {
+    Ok(u64::from_le_bytes(Entropy::open()?.fresh()?))
+}
+
 fn write(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     let _at = waits::at(Place::JournalWrite);
     file.write_all_at(bytes, at)
@@ -281,12 +290,12 @@ pub(super) fn disk_bytes(dir: &Path) -> Result<u64, DiskError> {
     Ok(bytes)
 }
 
-fn path(dir: &Path, number: u64) -> PathBuf {
+pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:010}.{ENDING}"))
 }
 
 /// Numbers of the segments, in order.
-fn numbers(dir: &Path) -> Result<Vec<u64>, DiskError> {
+pub(super) fn numbers(dir: &Path) -> Result<Vec<u64>, DiskError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(DiskError::at(dir))? {
         let path = entry.map_err(DiskError::at(dir))?.path();

@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "throng.lock";
 pub struct FolderLock {
     folder: PathBuf,
     tightened: Option<String>,
-    _file: File,
+    _file: Option<File>,
 }
 
 /// Why a data folder could not be locked.
@@ -53,18 +53,10 @@ impl FolderLock {
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).mode(0o600).open(folder.join(NAME));
         let mut file = opened.map_err(LockError::Io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut who = String::new();
-                let _ = (&mut file).take(64).read_to_string(&mut who);
-                return Err(LockError::Held(who.trim().to_owned()));
-            }
-            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
-        }
+        held_by(&mut file)?;
         // Only told to people: a failure to write it down changes nothing.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{holder} {}", std::process::id()));
-        Ok(FolderLock { folder: folder.to_owned(), tightened, _file: file })
+        Ok(FolderLock { folder: folder.to_owned(), tightened, _file: Some(file) })
     }
 
     /// That others could enter the folder until now, as a sentence for the operator.
@@ -72,9 +64,39 @@ impl FolderLock {
         self.tightened.as_deref()
     }
 
+    /// Takes the lock of a folder that has one, and changes nothing: neither is the folder made nor the lock, nor is
+    /// written who holds it. A folder without one, such as a backup, is used by nobody.
+    ///
+    /// # Errors
+    /// [`LockError`].
+    pub fn take_there(folder: &Path) -> Result<FolderLock, LockError> {
+        let file = match File::open(folder.join(NAME)) {
+            Ok(mut file) => {
+                held_by(&mut file)?;
+                Some(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(LockError::Io(error)),
+        };
+        Ok(FolderLock { folder: folder.to_owned(), tightened: None, _file: file })
+    }
+
     /// The folder that is held.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+/// Takes the lock on a file, or says who has it.
+fn held_by(file: &mut File) -> Result<(), LockError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let mut who = String::new();
+            let _ = file.take(64).read_to_string(&mut who);
+            Err(LockError::Held(who.trim().to_owned()))
+        }
+        Err(TryLockError::Error(error)) => Err(LockError::Io(error)),
     }
 }
 

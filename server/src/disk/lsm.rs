@@ -12,7 +12,6 @@
 //! **A full disk** stops nothing for good: a group that the journal has no space for leaves no trace and is tried again by
 //! the committer; so is a table by the thread that writes it, and its rows stay in memory and in the journal meanwhile.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,20 +20,20 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use throng_engine::store::{Batch, Found, Query, Table, key};
 
+use super::copy;
 use super::counters::add_us;
-use super::journal::{self, InTables, Journal};
+use super::journal::{self, InTables, Journal, random};
 use super::memory::{flat, partition_end};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{FIRST_LEVEL_MAX, Pace};
 use super::partitions::NextPartition;
-use super::space::{free_bytes, sync_dir};
+use super::space::sync_dir;
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::Tables;
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
 use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
-use crate::entropy::Entropy;
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
 /// A part of the buffer from which on rows become a table when nothing is committed for a while.
@@ -138,7 +137,14 @@ impl LsmEngine {
             }
             // A merge that waits for space waits until somebody makes some. Until then new messages are refused, and what
             // is committed all the same stands in tables that are not merged.
-            let merged = self.store.tables.first_level_runs() < FIRST_LEVEL_MAX || self.merger.is_starved();
+            let runs = self.store.tables.first_level_runs();
+            let damaged = self.store.tables.damages().count() > 0;
+            if damaged && runs >= RUNS_MAX {
+                return Err(DiskError::OutOfSpace(
+                    "tables are not merged because some are damaged, and are too many now".into(),
+                ));
+            }
+            let merged = runs < FIRST_LEVEL_MAX || self.merger.is_starved() || damaged;
             if layers.sealed.is_empty() && merged {
                 return self.seal(writer);
             }
@@ -170,15 +176,12 @@ impl LsmEngine {
     }
 }
 
-/// Number of the memory table that all rows of a copy seem to come from.
-const COPY: u64 = 1;
+/// Runs of the first level at which no more tables are written while damage keeps them from being merged: the list of tables
+/// has room for 255.
+const RUNS_MAX: usize = 200;
 
 /// No memory table is larger than this and a group: offsets in it have 32 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
-
-fn random() -> io::Result<u64> {
-    Ok(u64::from_le_bytes(Entropy::open()?.fresh()?))
-}
 
 impl Drop for LsmEngine {
     fn drop(&mut self) {
@@ -199,7 +202,11 @@ impl Engine for LsmEngine {
         counters.journal_bytes.add(group.len() as u64);
         let applied = self.store.layers.load().active.apply(group);
         assert!(applied, "a group reads as it was written");
-        writer.pace.committed(bytes, self.store.tables.first_level_runs());
+        let (tables, seen) = (&self.store.tables, &self.store.seen.counters);
+        // Nothing is gained by waiting for merges that do not come.
+        let runs = if tables.damages().count() > 0 { 0 } else { tables.first_level_runs() };
+        writer.pace.committed(bytes, runs);
+        seen.damaged.set(tables.damages().count());
         self.store.resting.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -287,23 +294,7 @@ impl Engine for LsmEngine {
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-        let space = MergeSpace::new(dir.to_owned(), free_bytes, 0);
-        let copy = Tables::open(&dir.join("tree"), 1 << 20, Options::default().table_bytes, &space)?;
-        let mut count = 0;
-        self.store.all(|rows| {
-            let counted = rows.map(|row| {
-                count += 1;
-                if count % 4096 == 0 {
-                    progress(count);
-                }
-                row.map(|(key, value)| (key, Some(value)))
-            });
-            copy.write(COPY, 1, counted)
-        })?;
-        Journal::create(&dir.join("journal"), COPY, random)?;
-        sync_dir(dir)?;
-        progress(count);
-        Ok(count)
+        self.store.all(|rows| copy::write_store(dir, rows, progress))
     }
 
     fn is_starved(&self) -> bool {
@@ -312,6 +303,10 @@ impl Engine for LsmEngine {
 
     fn counters(&self) -> &Seen<StoreCounters> {
         &self.store.seen
+    }
+
+    fn damage(&self) -> Vec<String> {
+        self.store.tables.damages().named()
     }
 
     fn memory(&self) -> Memory {

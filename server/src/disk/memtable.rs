@@ -112,6 +112,11 @@ impl Memtable {
         self.rows.write().bytes.shrink_to_fit();
     }
 
+    /// Its rows, for one who goes on with them alone.
+    pub(super) fn into_rows(self) -> Rows {
+        self.rows.into_inner()
+    }
+
     /// The memory of one that nobody uses any more, emptied.
     pub(super) fn into_spare(self) -> Rows {
         let mut rows = self.rows.into_inner();

@@ -15,15 +15,21 @@
 //! This room never knows what a row means, who is connected, or what a stanza is.
 
 pub mod backup;
+mod blocks;
 pub mod bulk;
 pub mod check;
 pub mod commit;
+mod copy;
 pub mod counters;
+mod damage;
 mod error;
 mod filters;
+mod finding;
 pub mod folder;
 pub mod group;
 mod journal;
+mod leftovers;
+mod listing;
 mod lock;
 pub mod lsm;
 pub mod memory;
@@ -31,11 +37,14 @@ mod memtable;
 mod merge;
 mod pace;
 mod partitions;
+mod pieces;
 mod private;
 mod ranges;
 pub mod read;
+pub mod salvage;
 pub mod segment;
 pub mod space;
+mod still;
 mod stored;
 mod tables;
 mod view;
@@ -51,10 +60,12 @@ use throng_engine::store::{Batch, Found, Query, Table};
 pub use commit::{Committer, Submitter, Tuner};
 pub use counters::{ReadCounters, Seen, StoreCounters};
 pub use error::DiskError;
+pub use finding::Finding;
 pub use folder::Store;
 pub use lock::{FolderLock, LockError};
 pub use memory::MemoryEngine;
 pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
+pub use still::Still;
 pub use watch::{StorageState, Wake};
 
 /// What a visit of rows or partitions answers: go on, or that was enough.
@@ -108,6 +119,11 @@ pub trait Engine: Send + Sync {
     /// Whether background work waits for space on the device, so that new messages must be refused.
     fn is_starved(&self) -> bool {
         false
+    }
+
+    /// What has been met that is damaged since the opening, a line for each file.
+    fn damage(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// What it counts, and who commits with it.
@@ -223,6 +239,8 @@ mod commit_tests;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
 mod fatal_tests;
 #[cfg(test)]
 mod folder_tests;
@@ -234,6 +252,8 @@ mod gap_tests;
 mod model_tests;
 #[cfg(test)]
 mod powercut;
+#[cfg(test)]
+mod rot_tests;
 #[cfg(test)]
 mod space_tests;
 #[cfg(test)]

@@ -242,7 +242,16 @@ impl Worker {
             }
             let (began, queries) = (Instant::now(), request.queries.len() as u64);
             let at = waits::at(Place::TableRead);
-            let found = request.queries.iter().map(|query| self.engine.read(query)).collect::<Result<_, _>>()?;
+            let mut unreadable = 0;
+            let read = |query: &Query| match self.engine.read(query) {
+                // Whoever asked gets an error. The store stays open: everybody else's rows can be read.
+                Err(DiskError::Unreadable(_)) => {
+                    unreadable += 1;
+                    Ok(Found::Damaged)
+                }
+                read => read,
+            };
+            let found = request.queries.iter().map(read).collect::<Result<_, _>>()?;
             drop(at);
             let token = lane.requests.pop().expect("just seen").token;
             let pushed = lane.answers.push(ReadAnswer { token, found });
@@ -252,6 +261,7 @@ impl Worker {
             let took_us = us(began.elapsed());
             counters.requests.one();
             counters.queries.add(queries);
+            counters.unreadable.add(unreadable);
             counters.read_us.add(took_us);
             latencies.note(took_us);
             answered = true;

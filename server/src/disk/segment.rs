@@ -48,7 +48,7 @@ impl Head {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Option<Head> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Head> {
         let head = bytes.get(..HEAD_BYTES)?;
         let sound = &head[..8] == MAGIC && u64_at(head, 32)? == xxh3_64(&head[..32]);
         sound.then_some(Head { number: u64_at(head, 8)?, salt: u64_at(head, 16)?, first: u64_at(head, 24)? })
@@ -124,7 +124,7 @@ impl Segment {
 }
 
 /// The operations of the group at `at`, if it is whole and the one with this number.
-fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Option<Range<usize>> {
+pub(super) fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Option<Range<usize>> {
     let start = at + GROUP_HEAD_BYTES;
     if u64_at(bytes, at + 8)? ^ salt != sequence {
         return None;

@@ -5,6 +5,7 @@
 //! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one partition
 //! passes by the tables of the first level that hold nothing of it (`filters`).
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,16 @@ use lsm_tree::config::{
 };
 use lsm_tree::merge::Merger;
 use lsm_tree::mvcc_stream::MvccStream;
+use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{
-    AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo,
-    Slice, TableId, ValueType,
+    AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, InternalValue, SeqNo, Slice,
+    Table, TableId, ValueType,
 };
 
 use super::DiskError;
+use super::damage::Damages;
 use super::filters::{Filters, Partitions};
+use super::leftovers::Leftovers;
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
 use crate::waits::{Mutex, Place, RwLock};
@@ -55,7 +59,13 @@ const FIRST_LEVEL_CALM: u8 = 4;
 /// Key of the row that says which group of the journal comes next: number of the memory table that it was written with, and
 /// the group's sequence number, u64 each. It is registered with that memory table's rows or not at all. It stands behind the
 /// keys of all tables, where nobody looks.
-const NEXT_GROUP_KEY: &[u8] = &[u8::MAX, b'j'];
+pub(super) const NEXT_GROUP_KEY: &[u8] = &[u8::MAX, b'j'];
+
+/// What the row of [`NEXT_GROUP_KEY`] says, if it is the one of the memory table `newest`.
+pub(super) fn next_group_of(value: &[u8], newest: u64) -> Option<u64> {
+    let number = |at: usize| Some(u64::from_le_bytes(value.get(at..at + 8)?.try_into().ok()?));
+    number(8).filter(|_| number(0) == Some(newest))
+}
 
 /// The tables of one store.
 pub(super) struct Tables {
@@ -67,6 +77,7 @@ pub(super) struct Tables {
     table_bytes: u64,
     space: Arc<MergeSpace>,
     filters: Filters,
+    damages: Arc<Damages>,
     /// Held for reading by whoever writes tables.
     writing: RwLock<()>,
     /// Numbers that were given to tables while one could not be written.
@@ -89,6 +100,8 @@ impl Tables {
         table_bytes: u64,
         space: &Arc<MergeSpace>,
     ) -> Result<Tables, DiskError> {
+        let leftovers = Leftovers::find(dir)?;
+        leftovers.look_at_tables()?;
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0));
         let tree = Config::new(dir, Default::default(), Default::default())
@@ -104,10 +117,12 @@ impl Tables {
             .index_block_partitioning_policy(PartitioningPolicy::all(true))
             .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
             .open()?;
+        leftovers.remember(tree.current_version().id(), tree.next_table_id())?;
         let (writing, litter, torn) =
             (RwLock::new(Place::LockTables, ()), Mutex::new(Place::LockTables, Vec::new()), AtomicBool::new(false));
         let (dir, space, filters) = (dir.to_owned(), space.clone(), Filters::default());
-        Ok(Tables { tree, dir, cache, table_bytes, space, filters, writing, litter, torn })
+        let damages = Arc::new(Damages::none());
+        Ok(Tables { tree, dir, cache, table_bytes, space, filters, damages, writing, litter, torn })
     }
 
     /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
@@ -118,9 +133,25 @@ impl Tables {
     /// The value of a flat key.
     ///
     /// # Errors
-    /// The file system's; [`DiskError::Corrupt`].
+    /// [`DiskError::Unreadable`] if the newest word on it may stand in what is damaged.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>, DiskError> {
-        Ok(self.tree.get(key, ALL)?)
+        let version = self.tree.current_version();
+        let hash = Builder::get_hash(key);
+        let tables = version.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key));
+        for table in tables {
+            let found = table.get(key, ALL, hash).or_else(|error| {
+                self.damages.note(&table.path, &error);
+                // It may be the filter that is damaged: the row itself is looked for without it.
+                let only = Slice::from(key);
+                table.range(only.clone()..=only).next().transpose()
+            });
+            match found {
+                Ok(None) => {}
+                Ok(Some(row)) => return Ok((!row.key.value_type.is_tombstone()).then_some(row.value)),
+                Err(error) => return Err(DiskError::Unreadable(error.to_string())),
+            }
+        }
+        Ok(None)
     }
 
     /// The rows of `from..until` as of now, in order of their flat keys.
@@ -129,7 +160,7 @@ impl Tables {
         from: &[u8],
         until: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
-        self.tree.range(from..until, ALL, None).map(|row| row.into_inner().map_err(DiskError::from))
+        self.newest_of(from, until, &|_, _| true)
     }
 
     /// The same within the partition whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
@@ -140,26 +171,81 @@ impl Tables {
         from: &[u8],
         until: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
-        let version = self.tree.current_version();
+        let may_hold = self.filters.looker(prefix);
+        self.newest_of(from, until, &|level, table| level > 0 || may_hold(table))
+    }
+
+    /// The newest rows of the tables that are to be `asked`, by level and number.
+    fn newest_of(
+        &self,
+        from: &[u8],
+        until: &[u8],
+        asked: &dyn Fn(usize, TableId) -> bool,
+    ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
+        let tables = self.overlapping(from, until, asked);
         let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
-        let mut sources = Vec::new();
-        {
-            let may_hold = self.filters.looker(prefix);
-            for (level, run) in
-                version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |r| (n, r)))
-            {
-                let Some((first, last)) = run.range_overlap_indexes(&(from..until)) else { continue };
-                let tables = run[first..=last].iter().filter(|table| level > 0 || may_hold(table.id()));
-                sources.extend(tables.map(|table| -> BoxedIterator<'static> {
-                    let (rows, table) = (table.range(bounds.clone()), table.clone());
-                    // A table's file is there as long as somebody has the table.
-                    Box::new(rows.inspect(move |_| _ = &table))
-                }));
+        let sources = tables.into_iter().map(|table| -> BoxedIterator<'static> {
+            let (rows, damages) = (table.range(bounds.clone()), self.damages.clone());
+            // A table's file is there as long as somebody has the table.
+            Box::new(rows.inspect(move |row| {
+                if let Err(error) = row {
+                    damages.note(&table.path, error);
+                }
+            }))
+        });
+        let newest = MvccStream::new(Merger::new(sources.collect::<Vec<_>>()));
+        let rows = newest.filter(|row| row.as_ref().map_or(true, |row| !row.key.value_type.is_tombstone()));
+        rows.map(|row| {
+            row.map(|row| (row.key.user_key, row.value)).map_err(|error| DiskError::Unreadable(error.to_string()))
+        })
+    }
+
+    /// Tables with keys in a range that are to be `asked`.
+    fn overlapping(&self, from: &[u8], until: &[u8], asked: &dyn Fn(usize, TableId) -> bool) -> Vec<Table> {
+        let version = self.tree.current_version();
+        let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
+        let mut found = Vec::new();
+        for (level, run) in runs {
+            let Some((first, last)) = run.range_overlap_indexes(&(from..until)) else { continue };
+            found.extend(run[first..=last].iter().filter(|table| asked(level, table.id())).cloned());
+        }
+        found
+    }
+
+    /// Keys of the rows of a range that are to be removed: also those past what is damaged, once it is known that something
+    /// is. Rows in it stay, and nobody can read them.
+    pub(super) fn doomed(&self, from: &[u8], until: &[u8]) -> Box<dyn Iterator<Item = Result<Slice, DiskError>>> {
+        if self.damages.count() == 0 {
+            return Box::new(self.range(from, until).map(|row| Ok(row?.0)));
+        }
+        let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
+        let tables = self.overlapping(from, until, &|_, _| true);
+        let keys = tables.iter().flat_map(|table| table.range(bounds.clone()).filter_map(Result::ok));
+        let keys: BTreeSet<Slice> = keys.map(|row| row.key.user_key).collect();
+        Box::new(keys.into_iter().map(Ok))
+    }
+
+    /// What has been found damaged since the opening.
+    pub(super) fn damages(&self) -> &Damages {
+        &self.damages
+    }
+
+    /// Reads all tables and notes those that are damaged, when a merge has failed; whether there are any.
+    fn look_for_damage(&self) -> bool {
+        let version = self.tree.current_version();
+        for table in version.iter_tables() {
+            let mut count = 0;
+            let read = table.scan().and_then(|mut rows| {
+                rows.try_for_each(|row| {
+                    give_way(&mut count);
+                    row.map(drop)
+                })
+            });
+            if let Err(error) = read {
+                self.damages.note(&table.path, &error);
             }
         }
-        let newest = MvccStream::new(Merger::new(sources));
-        let rows = newest.filter(|row| row.as_ref().map_or(true, |row| !row.key.value_type.is_tombstone()));
-        rows.map(|row| row.map(|row| (row.key.user_key, row.value)).map_err(DiskError::from))
+        self.damages.count() > 0
     }
 
     /// Sequence number of the first group of the journal whose rows do not stand here. `None` if the newest tables are by a
@@ -169,14 +255,13 @@ impl Tables {
     /// The file system's.
     pub(super) fn next_group(&self) -> Result<Option<u64>, DiskError> {
         let found = match self.get(NEXT_GROUP_KEY) {
-            Err(DiskError::Corrupt(what)) => {
+            Err(DiskError::Unreadable(what)) => {
                 tracing::warn!(what, "whether the journal is complete cannot be known");
                 return Ok(None);
             }
             found => found?,
         };
-        let number = |at: usize| Some(u64::from_le_bytes(found.as_ref()?.get(at..at + 8)?.try_into().ok()?));
-        Ok(number(8).filter(|_| number(0) == Some(self.newest())))
+        Ok(found.and_then(|value| next_group_of(&value, self.newest())))
     }
 
     /// Writes rows, in order of their flat keys and without a value where one is gone, as those of the memory table
@@ -243,6 +328,10 @@ impl Tables {
     /// # Errors
     /// As [`Tables::write`].
     pub(super) fn merge(&self, calm: bool) -> Result<bool, DiskError> {
+        // What is damaged must be neither rewritten nor dropped, and a merge of others could bring back what it hides.
+        if self.damages.count() > 0 {
+            return Ok(false);
+        }
         let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
         let version = self.tree.current_version();
         let mut sizes = version.iter_levels().map(|level| -> u64 {
@@ -267,7 +356,17 @@ impl Tables {
         self.space.room(most(table_bytes))?;
         let strategy = Leveled::default().with_table_target_size(table_bytes).with_l0_threshold(enough);
         let before = version.id();
-        self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?))?;
+        if let Err(error) = self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?)) {
+            let torn = self.torn.load(Ordering::Acquire);
+            // So a merge ends that was given up because the store is being closed.
+            let given_up =
+                matches!(&error, DiskError::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted);
+            return if torn || given_up || error.is_out_of_space() || !self.look_for_damage() {
+                Err(error)
+            } else {
+                Ok(false)
+            };
+        }
         Ok(self.tree.current_version().id() != before)
     }
 

@@ -25,6 +25,12 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError>
     Store::open(&FolderLock::take(folder, "test").unwrap(), options)
 }
 
+/// What a check of a store at rest finds.
+pub(super) fn checked(folder: &Path) -> super::check::Report {
+    let lock = FolderLock::take_there(folder).unwrap();
+    super::check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap()
+}
+
 pub(super) fn no_wakes(count: usize) -> Vec<Arc<dyn Wake>> {
     (0..count).map(|_| Arc::new(|| {}) as Arc<dyn Wake>).collect()
 }
@@ -43,7 +49,7 @@ pub(super) fn get(engine: &dyn Engine, table: Table, partition: &str, sort: &[u8
     let query = Query::Get { table, partition: partition.as_bytes().into(), sort: sort.into() };
     match engine.read(&query).unwrap() {
         Found::Value(value) => value.map(Vec::from),
-        Found::Rows { .. } => panic!("a get finds a value"),
+        Found::Rows { .. } | Found::Damaged => panic!("a get finds a value"),
     }
 }
 
@@ -62,7 +68,7 @@ pub(super) fn rows(engine: &dyn Engine, table: Table, partition: &str) -> Vec<Ro
             assert!(!more);
             rows
         }
-        Found::Value(_) => panic!("a range finds rows"),
+        Found::Value(_) | Found::Damaged => panic!("a range finds rows"),
     }
 }
 

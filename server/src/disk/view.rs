@@ -69,8 +69,8 @@ pub(super) fn to_write<'a>(
     order: &'a [u32],
     tables: &'a Tables,
 ) -> impl Iterator<Item = Seen<Slice, &'a [u8]>> {
-    let gone = rows.ranges().iter().flat_map(|(from, until)| tables.range(from, until));
-    merge(rows.flat(order).map(Ok), gone.map(|row| Ok((row?.0, None))), false)
+    let gone = rows.ranges().iter().flat_map(|(from, until)| tables.doomed(from, until));
+    merge(rows.flat(order).map(Ok), gone.map(|key| Ok((key?, None))), false)
 }
 
 /// All rows of memory tables, newest first and each with its order, before those of `tables`.

@@ -326,5 +326,8 @@ async fn ready(State(seen): State<Seen>) -> Response {
     // Clients that take the certificate all the same are not kept out: who watches this has to be told.
     let certificate = status.certificate.unwrap_or_default();
     let warnings: Vec<_> = certificate.faults.iter().chain(&certificate.soon).collect();
-    (code, Json(json!({ "ready": why.is_empty(), "why": why, "warnings": warnings }))).into_response()
+    // And everybody whose rows are whole is served: no reason to take the server out of its service.
+    let degraded = status.damaged;
+    let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });
+    (code, Json(told)).into_response()
 }

@@ -96,6 +96,14 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         found.extend(certificate.faults.iter().map(refused));
         found.extend(certificate.soon.iter().map(|soon| wrong(Watch, "TLS", soon)));
     }
+    if let Some(first) = status.damaged.first() {
+        let text = format!(
+            "has {} damaged files, the first {first}: who asks for rows in it gets an error, and tables are not merged; stop the \
+             server, then `throng store check` names all, and `throng store salvage` brings out what is whole",
+            status.damaged.len()
+        );
+        found.push(wrong(Bad, "store", text));
+    }
     for (field, what, many, helps) in QUEUES {
         for (row, numbers) in seen(series, "shard", field) {
             let (now, grows) = (numbers[numbers.len() - 1], growth(&numbers));

@@ -1,6 +1,7 @@
 //! Accounts of a store at rest.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::feature::roster::Roster;
@@ -10,22 +11,18 @@ use throng_engine::wire::jid;
 
 use super::Rows;
 use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
-use crate::disk::{DiskError, Store};
+use crate::disk::{DiskError, Engine};
 use crate::entropy::Entropy;
 
 /// The accounts of a store that no server uses.
 pub(super) struct AtRest {
-    store: Store,
+    engine: Arc<dyn Engine>,
     domain: String,
 }
 
 impl AtRest {
-    pub(super) fn new(store: Store, domain: &str) -> AtRest {
-        AtRest { store, domain: domain.to_owned() }
-    }
-
-    pub(super) fn into_store(self) -> Store {
-        self.store
+    pub(super) fn new(engine: Arc<dyn Engine>, domain: &str) -> AtRest {
+        AtRest { engine, domain: domain.to_owned() }
     }
 }
 
@@ -72,7 +69,7 @@ impl Accounts for AtRest {
     }
 
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
-        let engine = self.store.engine();
+        let engine = &self.engine;
         let (mut writes, mut results) = (Batch::new(), Vec::with_capacity(batch.len()));
         let mut written = std::collections::BTreeMap::new();
         let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
@@ -87,7 +84,7 @@ impl Accounts for AtRest {
             let bare = format!("{local}@{}", self.domain);
             let there = match written.get(&bare) {
                 Some(incarnation) => Some(*incarnation),
-                None => incarnation(&*engine, &bare)?,
+                None => incarnation(&**engine, &bare)?,
             };
             let result = decide(there.is_some(), existing);
             if matches!(result, Put::Added | Put::Updated) {
@@ -107,13 +104,13 @@ impl Accounts for AtRest {
     }
 
     fn delete(&self, user: &str) -> Result<(), Fault> {
-        let engine = self.store.engine();
+        let engine = &self.engine;
         let local = prepare(user).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
         let bare = format!("{local}@{}", self.domain);
-        if incarnation(&*engine, &bare)?.is_none() {
+        if incarnation(&**engine, &bare)?.is_none() {
             return Err(Fault::new(FaultKind::NotFound, format!("there is no user {local}")));
         }
-        let mut writes = leave_contacts(&*engine, &bare)?;
+        let mut writes = leave_contacts(&**engine, &bare)?;
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
             writes.delete_partition(table, bare.as_bytes());
         }
@@ -121,7 +118,7 @@ impl Accounts for AtRest {
     }
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
-        list(&*self.store.engine(), after, limit, &self.domain)
+        list(&*self.engine, after, limit, &self.domain)
     }
 }
 
@@ -163,6 +160,6 @@ fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> 
     let query = Query::Get { table: Table::Accounts, partition: bare.as_bytes().into(), sort: Box::default() };
     match engine.read(&query).map_err(|error| fault(&error))? {
         Found::Value(record) => Ok(record.as_deref().map(Incarnation::of_record)),
-        Found::Rows { .. } => Ok(None),
+        Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),
     }
 }

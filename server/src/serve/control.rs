@@ -206,12 +206,22 @@ pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Ans
     answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
 }
 
+/// Rows of a user are damaged.
+fn unreadable(what: &str) -> Fault {
+    let text = format!(
+        "what is stored of this {what} cannot be read, and is left as it is: the store is damaged; stop the server, then \
+         `throng store check` names all that is concerned and `throng store salvage` brings out what is whole"
+    );
+    Fault::new(FaultKind::Internal, text)
+}
+
 pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
     match reply {
         Reply::Done(n) => Ok(u64::from(n)),
         Reply::NotFound => Err(Fault::new(FaultKind::NotFound, format!("there is no {what}"))),
         Reply::Exists => Err(Fault::new(FaultKind::Exists, format!("there is {what} already"))),
         Reply::StoreFull => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+        Reply::Unreadable => Err(unreadable(what)),
         Reply::Busy => {
             let text =
                 "the user has sessions, or a message is on its way: end them by `throng ctl kick`, and try again";
@@ -261,6 +271,7 @@ impl Accounts for Running {
                     Ok(Reply::Exists) => Ok(Put::Exists),
                     Ok(Reply::NotFound) => Ok(Put::Missing),
                     Ok(Reply::StoreFull) => Err(Fault::new(FaultKind::Busy, "the disk is full")),
+                    Ok(Reply::Unreadable) => Err(unreadable("account")),
                     Ok(
                         Reply::Sessions { .. }
                         | Reply::Backlogs { .. }
@@ -313,6 +324,7 @@ impl Control for Running {
             sessions: sessions.saturating_sub(detached),
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
+            damaged: self.links.engine.damage(),
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
             knobs_set: self

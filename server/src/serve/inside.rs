@@ -79,11 +79,11 @@ impl Host for Throng {
         // All have one password and one salt, so that their keys are derived once.
         let keys = ScramKeys::derive(&Secret::new(PASSWORD.to_owned()), ITERATIONS, &[7; 16])?;
         let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
-        let at_rest = accounts::AtRest::new(store, DOMAIN);
+        let at_rest = accounts::AtRest::new(store.engine(), DOMAIN);
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
         let wishes = Arc::new(Wishes::default());
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
-        let (server, running) = start(&loaded, at_rest.into_store(), None, wishes, log, &network).map_err(text)?;
+        let (server, running) = start(&loaded, store, None, wishes, log, &network).map_err(text)?;
         let peers = server.peers.clone();
         let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));
         running.begin_stop();

@@ -22,7 +22,7 @@ mod wishes;
 
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -37,9 +37,11 @@ use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Failure, Program, StoreReport};
+use crate::cli::{Access, Failure, Program, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
-use crate::disk::{self, Committer, DiskError, Engine, FolderLock, ReadPort, Readers, Store, Submitter, Wake};
+use crate::disk::{
+    self, Committer, DiskError, Engine, Finding, FolderLock, ReadPort, Readers, Still, Store, Submitter, Wake,
+};
 use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::end;
 use crate::jobs::{self, JobPort};
@@ -66,59 +68,71 @@ impl Program for Throng {
         serve(&loaded, &lock, log)
     }
 
-    fn accounts(&self, config: &Config, lock: &FolderLock) -> Result<Box<dyn Accounts>, Failure> {
-        let store = open(config, lock)?;
-        settings::claim_domain(&*store.engine(), &config.domain)?;
-        Ok(Box::new(accounts::AtRest::new(store, &config.domain)))
-    }
-
-    fn check(&self, config: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let store = open(config, lock)?;
-        let mut told = 0;
-        let mut progress = |rows: u64| {
-            if rows / 1_000_000 > told {
-                told = rows / 1_000_000;
-                say(&format!("{rows} rows read"));
+    fn accounts(&self, config: &Config, lock: &FolderLock, access: Access) -> Result<Box<dyn Accounts>, Failure> {
+        let (engine, domain): (Arc<dyn Engine>, _) = match access {
+            Access::Read => {
+                let still = Still::open(lock).map_err(disk_failure)?;
+                let domain = settings::domain(&still)?.unwrap_or_else(|| config.domain.clone());
+                (Arc::new(still), domain)
+            }
+            Access::Change | Access::Make => {
+                let store = match access {
+                    Access::Make => open(config, lock)?,
+                    _ => Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?,
+                };
+                settings::claim_domain(&*store.engine(), &config.domain)?;
+                (store.engine(), config.domain.clone())
             }
         };
-        let report =
-            disk::check::check(&*store.engine(), &settings::check_value, &mut progress).map_err(disk_failure)?;
+        Ok(Box::new(accounts::AtRest::new(engine, &domain)))
+    }
+
+    fn check(&self, _: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+        let mut progress = told(say, "rows read");
+        let report = disk::check::check(lock, &settings::check_value, &mut progress).map_err(disk_failure)?;
         let counts = report.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
-        let wrong = report.first_problems;
-        store.close();
-        Ok(StoreReport { counts, wrong })
+        let unlisted = |path: &PathBuf| format!("not of the store, and left as it is: {}", path.display());
+        let notes = report.unlisted.iter().map(unlisted).collect();
+        let mut wrong: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
+        wrong.extend(report.first_problems);
+        Ok(StoreReport { counts, wrong, damage: report.findings.iter().map(damage).collect(), notes })
+    }
+
+    fn salvage(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        into: &Path,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<StoreReport, Failure> {
+        let options = settings::disk_options(config);
+        let salvaged =
+            disk::salvage::salvage(lock, into, &options, &mut told(say, "rows brought out")).map_err(disk_failure)?;
+        let counts = vec![("rows".into(), salvaged.rows), ("doubtful rows".into(), salvaged.doubtful)];
+        let doubt = format!(
+            "{} rows lie between keys of which newer rows may be lost: they may be older, or may have been removed",
+            salvaged.doubtful
+        );
+        let notes = if salvaged.doubtful > 0 { vec![doubt] } else { Vec::new() };
+        let wrong = salvaged.lost.iter().map(Finding::to_string).collect();
+        Ok(StoreReport { counts, wrong, damage: salvaged.lost.iter().map(damage).collect(), notes })
     }
 
     fn backup(
         &self,
-        config: &Config,
+        _: &Config,
         lock: &FolderLock,
         to: &Path,
         say: &mut dyn FnMut(&str),
     ) -> Result<StoreReport, Failure> {
-        let store = open(config, lock)?;
-        let mut told = Instant::now();
-        let mut progress = |rows: u64| {
-            if told.elapsed() > Duration::from_secs(1) {
-                told = Instant::now();
-                say(&format!("{rows} rows copied"));
-            }
-        };
-        let rows = disk::backup::backup(&*store.engine(), to, &mut progress).map_err(disk_failure)?;
-        store.close();
-        Ok(StoreReport { counts: vec![("rows".into(), rows)], wrong: Vec::new() })
+        let still = Still::open(lock).map_err(disk_failure)?;
+        let rows = disk::backup::backup(&still, to, &mut told(say, "rows copied")).map_err(disk_failure)?;
+        Ok(StoreReport { counts: vec![("rows".into(), rows)], ..StoreReport::default() })
     }
 
     fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let mut told = Instant::now();
-        let mut progress = |bytes: u64| {
-            if told.elapsed() > Duration::from_secs(1) {
-                told = Instant::now();
-                say(&format!("{bytes} bytes copied"));
-            }
-        };
-        let bytes = disk::backup::restore(from, lock, &mut progress).map_err(disk_failure)?;
-        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], wrong: Vec::new() })
+        let bytes = disk::backup::restore(from, lock, &mut told(say, "bytes copied")).map_err(disk_failure)?;
+        Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
     }
 
     fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure> {
@@ -132,6 +146,30 @@ impl Program for Throng {
 
 fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
     Store::open(lock, &settings::disk_options(config)).map_err(disk_failure)
+}
+
+/// Tells once a second to how much something was done.
+fn told(say: &mut dyn FnMut(&str), done: &'static str) -> impl FnMut(u64) {
+    let mut last = Instant::now();
+    move |count| {
+        if last.elapsed() > Duration::from_secs(1) {
+            last = Instant::now();
+            say(&format!("{count} {done}"));
+        }
+    }
+}
+
+/// What is damaged, for programs.
+fn damage(finding: &Finding) -> serde_json::Value {
+    serde_json::json!({
+        "file": finding.file,
+        "at": finding.at,
+        "bytes": finding.bytes,
+        "what": finding.what,
+        "users": finding.users,
+        "more_users": finding.more_users,
+        "may_be_torn": finding.may_be_torn,
+    })
 }
 
 fn disk_failure(error: DiskError) -> Failure {

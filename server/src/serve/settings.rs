@@ -32,7 +32,7 @@ fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
     let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: sort.into() };
     match engine.read(&query).map_err(super::disk_failure)? {
         Found::Value(value) => Ok(value),
-        Found::Rows { .. } => Ok(None),
+        Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),
     }
 }
 
@@ -40,6 +40,11 @@ fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"", sort, &[value]);
     engine.commit(&[batch]).map_err(super::disk_failure)
+}
+
+/// The domain of the store's accounts, if it has been used with one.
+pub(super) fn domain(engine: &Rows) -> Result<Option<String>, Failure> {
+    Ok(meta(engine, DOMAIN_KEY)?.map(|own| String::from_utf8_lossy(&own).into_owned()))
 }
 
 /// A store keeps the accounts of one domain: the first that it was used with.

@@ -92,6 +92,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The account's row is damaged: the password may be the right one (RFC 6120 6.5.11).
+    pub const UNREADABLE: Failure = Failure::with_text(
+        SaslCondition::TemporaryAuthFailure,
+        "the server cannot read this account, its operator has to mend the store",
+    );
+
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
 

@@ -1,0 +1,132 @@
+//! What is damaged or missing in a store, in words, and whom it is about.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use throng_engine::store::key;
+
+use super::blocks::Hole;
+use super::pieces::Lost;
+
+/// Users that one finding names; further ones are only counted.
+pub(super) const USERS_MAX: usize = 100;
+
+/// Two flat keys; none: the beginning or the end of all.
+pub(super) type Between = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// Something that is damaged or missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in the file, bytes; none: all of it, or nowhere in particular.
+    pub at: Option<u64>,
+    /// How much, bytes.
+    pub bytes: u64,
+    /// What it is, in words.
+    pub what: String,
+    /// The file is not there.
+    pub missing: bool,
+    /// It may be what a power failure leaves, and then nothing that was acknowledged is lost.
+    pub may_be_torn: bool,
+    /// Rows that cannot be read lie between these flat keys, as far as is known.
+    pub(super) keys: Option<Between>,
+    /// Users (bare JIDs) that it is about, as far as is known, [`USERS_MAX`] at the most.
+    pub users: BTreeSet<String>,
+    /// Further users that it may be about.
+    pub more_users: u64,
+}
+
+impl Finding {
+    pub(super) fn new(file: PathBuf, what: &str) -> Finding {
+        Finding { file, what: what.to_owned(), ..Finding::default() }
+    }
+
+    pub(super) fn missing(file: PathBuf) -> Finding {
+        Finding { missing: true, ..Finding::new(file, "it is missing") }
+    }
+
+    pub(super) fn at(file: &Path, at: u64, bytes: u64, what: &str) -> Finding {
+        Finding { at: Some(at), bytes, ..Finding::new(file.to_owned(), what) }
+    }
+
+    pub(super) fn of_journal(file: &Path, lost: Lost) -> Finding {
+        let may_be_torn = lost.may_be_torn;
+        let mut found = Finding::at(file, lost.at as u64, lost.bytes as u64, &lost.what);
+        found.may_be_torn = may_be_torn;
+        lost.partitions.iter().for_each(|partition| found.name(partition));
+        found
+    }
+
+    /// Adds a user by the partition key.
+    pub(super) fn name(&mut self, partition: &[u8]) {
+        let user = String::from_utf8_lossy(partition).into_owned();
+        if user.is_empty() || self.users.contains(&user) {
+            // Rows of the server itself have no user.
+        } else if self.users.len() < USERS_MAX {
+            self.users.insert(user);
+        } else {
+            self.more_users += 1;
+        }
+    }
+
+    /// Whether rows of more users than those at its ends may be lost with it.
+    pub(super) fn is_wide(&self) -> bool {
+        let Some((after, last)) = &self.keys else { return false };
+        let ends = |key: &Option<Vec<u8>>| key.as_deref().and_then(key::decode).map(|(t, p, _)| (t, p.to_vec()));
+        after.is_none() || last.is_none() || ends(after) != ends(last)
+    }
+
+    /// Whether a row with this flat key may be lost with it.
+    pub(super) fn may_hold(&self, row: &[u8]) -> bool {
+        let Some((after, last)) = &self.keys else { return false };
+        after.as_deref().is_none_or(|after| after < row) && last.as_deref().is_none_or(|last| row <= last)
+    }
+
+    /// Whether a row of the partition that begins with this flat key may be lost with it.
+    pub(super) fn may_hold_of(&self, prefix: &[u8]) -> bool {
+        let Some((after, last)) = &self.keys else { return false };
+        let begins_before_end = last.as_deref().is_none_or(|last| prefix <= last);
+        let ends_behind_begin = after.as_deref().is_none_or(|after| after < prefix || after.starts_with(prefix));
+        begins_before_end && ends_behind_begin
+    }
+}
+
+/// What a hole in a table means.
+pub(super) fn of_hole(hole: &Hole) -> Finding {
+    let mut found = Finding::at(&hole.file, hole.at, hole.bytes, &hole.what);
+    for key in [&hole.after, &hole.last].into_iter().flatten() {
+        if let Some((_, partition, _)) = key::decode(key) {
+            found.name(partition);
+        }
+    }
+    found.keys = Some((hole.after.clone(), hole.last.clone()));
+    found
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(at) = self.at {
+            write!(f, " at byte {at}")?;
+            if self.bytes > 0 {
+                write!(f, " ({} bytes)", self.bytes)?;
+            }
+        }
+        write!(f, ": {}", self.what)?;
+        if !self.users.is_empty() {
+            let users: Vec<&str> = self.users.iter().map(String::as_str).collect();
+            write!(f, "; rows of {}", users.join(", "))?;
+            if self.more_users > 0 {
+                write!(f, " and {} more users", self.more_users)?;
+            }
+        }
+        if let Some((after, last)) = &self.keys
+            && (after.is_none() || last.is_none())
+        {
+            f.write_str(" and of others may be lost: where the rows of this part begin or end is not known")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! The list of tables as it is on the disk, read and verified without opening anything: which tables belong to the store,
+//! and which checksum each of their files has to have.
+//!
+//! `lsm_tree` keeps it: `tree/current` names a list and holds its checksum, `tree/vN` is the list, `tree/tables/` has the
+//! tables. Both kinds of file are archives of sections, with the places of the sections at the end. What is read here is
+//! verified before any of it is believed, so that damage is an error with the name of a file, never a panic of a library.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use lsm_tree::TableId;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
+use super::DiskError;
+
+/// Names the list that counts.
+const CURRENT: &str = "current";
+
+/// Folder of the tables, beside the list.
+pub(super) const TABLES: &str = "tables";
+
+/// Bytes at the end of an archive: mark, version, kind of checksum, checksum and place of the sections' places.
+const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
+
+/// The tables of a store.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Number of the list.
+    pub(super) number: u64,
+    /// Runs of tables whose keys do not overlap, level after level.
+    pub(super) runs: Vec<Vec<Listed>>,
+    dir: PathBuf,
+}
+
+/// A table of the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    pub(super) id: TableId,
+    /// Of the whole file.
+    checksum: u128,
+}
+
+impl Listing {
+    /// Reads the list of the tables in `dir`.
+    ///
+    /// # Errors
+    /// [`DiskError::Lacks`] if it is not there, [`DiskError::Corrupt`] if it is not as it was written; the file system's.
+    pub(super) fn read(dir: &Path) -> Result<Listing, DiskError> {
+        let current = dir.join(CURRENT);
+        let named = read_whole(&current)?;
+        let corrupt = |path: &Path, what: &str| DiskError::Corrupt(format!("{}: {what}", path.display()));
+        let (number, checksum) = match <[u8; 25]>::try_from(&named[..]) {
+            Ok(named) if named[24] == 0 => (u64_at(&named, 0), u128_at(&named, 8)),
+            _ => return Err(corrupt(&current, "it does not name a list of tables")),
+        };
+        let (number, checksum) = number.zip(checksum).expect("they are within 25 bytes");
+        let path = dir.join(format!("v{number}"));
+        let bytes = match read_whole(&path) {
+            // The number may be the damage.
+            Err(DiskError::Lacks(path)) => return Err(corrupt(&current, &format!("{} is missing", path.display()))),
+            other => other?,
+        };
+        if xxh3_128(&bytes) != checksum {
+            return Err(corrupt(&path, "the list of tables is not as it was written"));
+        }
+        let runs = sections(&bytes, 0).and_then(|all| runs(bytes.get(section(&all, b"tables")?)?));
+        let runs = runs.ok_or_else(|| corrupt(&path, "the list of tables cannot be read"))?;
+        Ok(Listing { number, runs, dir: dir.to_owned() })
+    }
+
+    /// The newest list that can be read, where it cannot be known which one counts.
+    pub(super) fn newest_readable(dir: &Path) -> Option<Listing> {
+        let files = fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut numbers: Vec<u64> = files.filter_map(|name| name.strip_prefix('v')?.parse().ok()).collect();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        numbers.into_iter().find_map(|number| {
+            let bytes = fs::read(dir.join(format!("v{number}"))).ok()?;
+            let all = sections(&bytes, 0)?;
+            let runs = runs(bytes.get(section(&all, b"tables")?)?)?;
+            Some(Listing { number, runs, dir: dir.to_owned() })
+        })
+    }
+
+    /// All tables.
+    pub(super) fn tables(&self) -> impl Iterator<Item = Listed> {
+        self.runs.iter().flatten().copied()
+    }
+
+    /// The file of a table.
+    pub(super) fn path(&self, id: TableId) -> PathBuf {
+        self.dir.join(TABLES).join(id.to_string())
+    }
+
+    /// Tables that are listed and not there.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn missing(&self) -> Result<Vec<PathBuf>, DiskError> {
+        let mut missing = Vec::new();
+        for table in self.tables() {
+            let path = self.path(table.id);
+            if !path.try_exists().map_err(DiskError::at(&path))? {
+                missing.push(path);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Files beside the tables that the list does not name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn orphans(&self) -> Result<Vec<PathBuf>, DiskError> {
+        let dir = self.dir.join(TABLES);
+        let mut orphans = Vec::new();
+        for entry in fs::read_dir(&dir).map_err(DiskError::at(&dir))? {
+            let path = entry.map_err(DiskError::at(&dir))?.path();
+            let id = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if !self.tables().any(|table| Some(table.id) == id) {
+                orphans.push(path);
+            }
+        }
+        orphans.sort();
+        Ok(orphans)
+    }
+}
+
+impl Listed {
+    /// Whether the file is, to the last byte, what was written; `None` if it cannot be read to its end.
+    pub(super) fn is_as_written(&self, path: &Path) -> Option<bool> {
+        let mut file = File::open(path).ok()?;
+        let mut sum = Checksum(Xxh3Default::new());
+        io::copy(&mut file, &mut sum).ok()?;
+        Some(sum.0.digest128() == self.checksum)
+    }
+}
+
+/// The files of all tables in a folder, listed or not, in the order of their numbers.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn table_files(dir: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let dir = dir.join(TABLES);
+    let mut found: Vec<(TableId, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(DiskError::at(&dir))? {
+        let path = entry.map_err(DiskError::at(&dir))?.path();
+        found.extend(path.file_name().and_then(|name| name.to_str()?.parse().ok()).map(|id| (id, path.clone())));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+struct Checksum(Xxh3Default);
+
+impl io::Write for Checksum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A section of an archive: its name, and where it is in the file.
+pub(super) type Section = (Vec<u8>, Range<usize>);
+
+/// The sections of an archive, of which `tail` is the end and begins at byte `from` of the file. `None` if their places are
+/// not as they were written, or do not begin within the tail.
+pub(super) fn sections(tail: &[u8], from: usize) -> Option<Vec<Section>> {
+    let end = tail.len().checked_sub(TRAILER_BYTES)?;
+    let trailer = &tail[end..];
+    let sound = trailer.starts_with(b"SFA!") && trailer[4..6] == [1, 0];
+    let begin = usize::try_from(u64_at(trailer, 22)?).ok()?.checked_sub(from)?;
+    let places = tail[..end].get(begin..).filter(|_| sound)?;
+    let length = usize::try_from(u64_at(trailer, 30)?).ok()?;
+    if xxh3_128(places) != u128_at(trailer, 6)? || length != places.len() {
+        return None;
+    }
+    let (count, mut rest) = places.strip_prefix(b"TOC!")?.split_first_chunk::<4>()?;
+    let mut found = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (at, length) = (u64_at(rest, 0)?, u64_at(rest, 8)?);
+        let name_length = usize::from(u16::from_le_bytes(rest.get(16..18)?.try_into().ok()?));
+        let name = rest.get(18..18 + name_length)?.to_vec();
+        rest = &rest[18 + name_length..];
+        let at = usize::try_from(at).ok()?;
+        found.push((name, at..at.checked_add(usize::try_from(length).ok()?)?));
+    }
+    found.iter().all(|(_, at)| at.end <= from + begin).then_some(found)
+}
+
+/// Where the section with this name is.
+pub(super) fn section(all: &[Section], name: &[u8]) -> Option<Range<usize>> {
+    all.iter().find(|(other, _)| other == name).map(|(_, at)| at.clone())
+}
+
+/// Takes the section with the tables apart.
+fn runs(bytes: &[u8]) -> Option<Vec<Vec<Listed>>> {
+    let mut rest = bytes;
+    let mut take = |length: usize| -> Option<&[u8]> {
+        let (taken, left) = rest.split_at_checked(length)?;
+        rest = left;
+        Some(taken)
+    };
+    let mut found = Vec::new();
+    for _ in 0..take(1)?[0] {
+        for _ in 0..take(1)?[0] {
+            let count = u32::from_le_bytes(take(4)?.try_into().ok()?);
+            let mut run = Vec::new();
+            for _ in 0..count {
+                let table = take(33)?;
+                run.push(Listed { id: u64_at(table, 0)?, checksum: u128_at(table, 9)? });
+            }
+            found.push(run);
+        }
+    }
+    Some(found)
+}
+
+/// A file that has to be there.
+fn read_whole(path: &Path) -> Result<Vec<u8>, DiskError> {
+    fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => DiskError::Lacks(path.to_owned()),
+        _ => DiskError::at(path)(error),
+    })
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
+    Some(u128::from_le_bytes(bytes.get(at..at + 16)?.try_into().ok()?))
+}

@@ -1,0 +1,155 @@
+//! A damaged segment of the journal: the whole groups in it, and what stands between them.
+//!
+//! Groups are believed by their checksums, which are seeded with the segment's salt. If the segment's head cannot be read,
+//! the salt is found by trying: as it is there, with each of its bits turned, and as the number of the first group demands.
+//! It is the right one if the first group is whole by it.
+
+use std::ops::Range;
+
+use super::group;
+use super::journal::ADVICE;
+use super::segment::{GROUP_HEAD_BYTES, HEAD_BYTES, Head, group_at};
+
+/// What is left of a segment.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    /// Operations of its whole groups in order.
+    pub(super) groups: Vec<Range<usize>>,
+    /// What cannot be read.
+    pub(super) lost: Vec<Lost>,
+    /// Sequence number of the group behind the last one.
+    pub(super) next: Option<u64>,
+    /// Nothing was ever written in it as a segment of this number.
+    pub(super) unwritten: bool,
+}
+
+/// A part of a segment that cannot be read.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// Where it begins, bytes.
+    pub(super) at: usize,
+    /// How long it is, bytes.
+    pub(super) bytes: usize,
+    /// In words.
+    pub(super) what: String,
+    /// Whom it is about, as far as can be guessed from what is there: partition keys.
+    pub(super) partitions: Vec<Vec<u8>>,
+    /// It may be a group that was being written when the power failed: nothing that was acknowledged is lost then.
+    pub(super) may_be_torn: bool,
+}
+
+/// Takes the segment with this number apart; `expected` is the number of its first group, if that is known.
+pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces {
+    let mut found = Pieces { next: expected, ..Pieces::default() };
+    let head = match Head::decode(bytes) {
+        // Made, and nothing acknowledged in it: its head is on the disk with its first group.
+        None if bytes.iter().take(HEAD_BYTES).all(|byte| *byte == 0) => {
+            found.unwritten = true;
+            return found;
+        }
+        None => match guessed(bytes, expected) {
+            Some((salt, first)) => {
+                found.lose(0, HEAD_BYTES, "the segment's head is not as it was written; no group is lost by it".into());
+                Head { number, salt, first }
+            }
+            None => {
+                found.lose(
+                    0,
+                    bytes.len(),
+                    "the segment's head and its first group are not as they were written".into(),
+                );
+                return found;
+            }
+        },
+        // A file that was to be used again.
+        Some(head) if head.number < number => {
+            found.unwritten = true;
+            return found;
+        }
+        Some(head) if head.number > number => {
+            found.lose(0, bytes.len(), format!("it is segment {}", head.number));
+            return found;
+        }
+        Some(head) => head,
+    };
+    match expected {
+        Some(due) if head.first > due => {
+            let last = head.first - 1;
+            found.lose(0, 0, format!("acknowledged groups {due} to {last} are missing before its first; {ADVICE}"));
+        }
+        Some(due) if head.first < due => {
+            found.lose(0, 0, format!("it begins with group {} instead of {due}; {ADVICE}", head.first));
+        }
+        _ => {}
+    }
+    let (mut at, mut next) = (HEAD_BYTES, head.first);
+    loop {
+        while let Some(group) = group_at(bytes, at, head.salt, next) {
+            at = group.end;
+            next = next.wrapping_add(1);
+            found.groups.push(group);
+        }
+        found.next = Some(next);
+        let later = (at + 1..bytes.len()).find_map(|at| {
+            let sequence = u64_at(bytes, at + 8)? ^ head.salt;
+            // There are no more groups than bytes: nearly every place is passed without a checksum.
+            (1..=bytes.len() as u64).contains(&sequence.wrapping_sub(next)).then_some(())?;
+            group_at(bytes, at, head.salt, sequence).map(|_| (at, sequence))
+        });
+        // A turned bit in its number is damage, too: what the file held before has numbers that are nowhere near.
+        let begun = u64_at(bytes, at + 8).is_some_and(|masked| (masked ^ head.salt ^ next).count_ones() <= 1);
+        let (until, sequence) = match later {
+            Some((until, sequence)) => (until, sequence),
+            None if begun => {
+                let what = "the last group is not whole: it is damaged, or the power failed before it was acknowledged";
+                let end = group_end(bytes, at);
+                found.lose(at, end - at, what.into());
+                found.name(&bytes[at..end]);
+                found.lost.iter_mut().last().expect("just noted").may_be_torn = true;
+                return found;
+            }
+            None => return found,
+        };
+        found.lose(at, until - at, format!("{} groups are not as they were written", sequence.wrapping_sub(next)));
+        found.name(&bytes[at..until]);
+        (at, next) = (until, sequence);
+    }
+}
+
+impl Pieces {
+    fn lose(&mut self, at: usize, bytes: usize, what: String) {
+        self.lost.push(Lost { at, bytes, what, partitions: Vec::new(), may_be_torn: false });
+    }
+
+    /// Guesses whom damaged groups are about.
+    fn name(&mut self, bytes: &[u8]) {
+        let Some(lost) = self.lost.last_mut() else { return };
+        for placed in group::operations(bytes.get(GROUP_HEAD_BYTES..).unwrap_or_default()).map_while(|placed| placed) {
+            let partition = placed.op.partition();
+            if std::str::from_utf8(partition).is_ok() && !lost.partitions.iter().any(|other| other == partition) {
+                lost.partitions.push(partition.to_vec());
+            }
+        }
+    }
+}
+
+/// Where the group that begins at `at` ends, by its head.
+fn group_end(bytes: &[u8], at: usize) -> usize {
+    let length = bytes
+        .get(at + 16..at + 20)
+        .map_or(0, |length| u32::from_le_bytes(length.try_into().expect("four bytes")) as usize);
+    bytes.len().min(at.saturating_add(GROUP_HEAD_BYTES).saturating_add(length))
+}
+
+/// The salt of a segment whose head cannot be read, and the number of its first group.
+fn guessed(bytes: &[u8], expected: Option<u64>) -> Option<(u64, u64)> {
+    let (salt, masked) = (u64_at(bytes, 16)?, u64_at(bytes, HEAD_BYTES + 8)?);
+    let turned = (0..64).map(|bit| salt ^ (1 << bit));
+    let salts = std::iter::once(salt).chain(expected.map(|expected| masked ^ expected)).chain(turned);
+    let first = |salt: u64| masked ^ salt;
+    salts.map(|salt| (salt, first(salt))).find(|&(salt, first)| group_at(bytes, HEAD_BYTES, salt, first).is_some())
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}

@@ -1,0 +1,83 @@
+//! `store salvage`: brings all rows that are whole out of a damaged store into a new one, and says what is lost.
+//!
+//! The source is only read. A row counts as whole if its block's or its group's checksum says so; of rows with one key the
+//! newest that is whole counts. Where a block of a table is lost, rows of other tables between the same keys may be older
+//! than those lost with it (and rows that were removed may be back): they are brought out, and counted.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use throng_engine::store::Batch;
+use throng_engine::store::Table;
+
+use super::blocks::Holes;
+use super::check::name_users;
+use super::finding::of_hole;
+use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder};
+use super::memory::flat;
+use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, Still, Store, copy, folder};
+
+/// What a salvage brought out, and what it did not.
+#[derive(Debug, Default)]
+pub struct Salvaged {
+    /// Rows in the new store.
+    pub rows: u64,
+    /// Of these, rows that may be older than what is lost, or may have been removed.
+    pub doubtful: u64,
+    /// What is damaged, missing or lost.
+    pub lost: Vec<Finding>,
+}
+
+/// Brings what is whole in the store of a folder that is held into the new folder `into`. `progress` gets the rows so far.
+///
+/// # Errors
+/// [`DiskError::NotEmpty`] for a folder that holds something; [`DiskError::NoStore`], another format; the file system's. What
+/// was begun in `into` then is no store.
+pub fn salvage(
+    from: &FolderLock,
+    into: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Salvaged, DiskError> {
+    let still = Still::open_damaged(from)?;
+    let occupied = |error: LockError| match error {
+        LockError::Io(error) => DiskError::at(into)(error),
+        LockError::Unsafe(what) => DiskError::from_io(&what, std::io::ErrorKind::PermissionDenied.into()),
+        LockError::Held(_) => DiskError::NotEmpty(into.to_owned()),
+    };
+    if fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(DiskError::NotEmpty(into.to_owned()));
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(into).map_err(DiskError::at(into))?;
+    let lock = FolderLock::take(into, "salvage").map_err(occupied)?;
+    let mut salvaged = Salvaged { lost: still.findings().to_vec(), ..Salvaged::default() };
+    let store = engine_folder(into);
+    fs::DirBuilder::new().mode(0o700).create(&store).map_err(DiskError::at(&store))?;
+    folder::begin(&store)?;
+    let (holes, mut doubtful, mut lost, mut formatted) = (Holes::default(), 0, Vec::new(), false);
+    let format = flat(Table::Meta, b"", FORMAT_KEY);
+    let rows = still.rows(&[], &holes).inspect(|row| {
+        lost.extend(holes.take().iter().map(of_hole));
+        if let Ok((key, _)) = row {
+            doubtful += u64::from(lost.iter().any(|hole: &Finding| hole.may_hold(key)));
+            formatted |= **key == *format;
+        }
+    });
+    salvaged.rows = copy::write_store(&store, rows, progress)?;
+    lost.extend(holes.take().iter().map(of_hole));
+    (salvaged.doubtful, salvaged.lost) = (doubtful, [salvaged.lost, lost].concat());
+    name_users(&still, &mut salvaged.lost)?;
+    folder::mark(&store)?;
+    let engine = super::lsm::LsmEngine::open(&store, options)?;
+    if !formatted {
+        let mut batch = Batch::new();
+        batch.put(Table::Meta, b"", FORMAT_KEY, &[&FORMAT_VERSION.to_be_bytes()]);
+        engine.commit(&[batch])?;
+        salvaged.rows += 1;
+    }
+    drop(engine);
+    folder::finish(&store)?;
+    Store::open(&lock, options)?.close();
+    Ok(salvaged)
+}
