@@ -1,6 +1,6 @@
 //! Logs: structured lines on standard error, their level changeable while the server runs.
 //!
-//! No thread waits for whoever reads the log: lines go through a bounded queue to a thread of their own ([`writer`]). What it has no
+//! No thread waits for whoever reads the log: lines go through a bounded queue to a thread of their own (`writer`). What it has no
 //! room for is counted, and the log says how much is missing and where. Once the log is set up, everything that a server says on its
 //! standard streams goes this way, so that a reader that stands still stops nobody and no order is lost.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Whoever decides by an account's record reads it first, and much may have been written by the time the answer is there.
 //! What is known of the account in memory is newer then, and is kept as long as an answer is waited for; see
-//! [`Shard::look`]. So who has authenticated against an account gets nothing of the next one of its name: not a session,
+//! `Shard::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
 use crate::id::ConnId;

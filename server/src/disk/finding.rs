@@ -32,7 +32,7 @@ pub struct Finding {
     pub may_be_torn: bool,
     /// Rows that cannot be read lie between these flat keys, as far as is known.
     pub(super) keys: Option<Between>,
-    /// Users (bare JIDs) that it is about, as far as is known, [`USERS_MAX`] at the most.
+    /// Users (bare JIDs) that it is about, as far as is known, `USERS_MAX` at the most.
     pub users: BTreeSet<String>,
     /// Further users that it may be about.
     pub more_users: u64,
