@@ -339,7 +339,7 @@ fn xml_names_6_3_attributes_are_unique_by_expanded_name() {
     assert_eq!(content("<a xmlns:p='u\tv' xmlns:q='u\nv' p:x='' q:x=''/>"), Err(Fault::DuplicateAttribute));
 }
 
-/// The names of all declarations are compared once, not for each pair of attributes: this took minutes.
+/// The names of all declarations are compared once, not for each pair of attributes of each tag.
 #[allow(clippy::disallowed_methods, reason = "a test that tells minutes from a moment")]
 #[test]
 fn equal_names_of_declarations_cost_what_their_bytes_do() {

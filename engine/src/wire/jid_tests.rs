@@ -51,7 +51,7 @@ fn rfc7622_3_5_examples_of_addresses() {
 }
 
 /// RFC 5892 A: characters that are allowed in some context only, however many there are of those whose context is the
-/// whole part. The work for a part of nothing else grew with the square of its length: 3,000 instructions a byte.
+/// whole part. The work for a part of nothing else grew with the square of its length.
 #[test]
 fn rfc5892_a_context_is_asked_for_once() {
     let resource = |text: &str| normalise_resource(text).map(|text| text.into_owned());
