@@ -68,7 +68,10 @@ fn a_refusal_by_a_limit_names_it_rfc6120_8_3_2() {
             "try again with less",
         ),
         (
-            format!("<query xmlns='jabber:iq:private'><{0} xmlns='n'>x</{0}></query>", "n".repeat(1_024)),
+            format!(
+                "<query xmlns='jabber:iq:private'>{}</query>",
+                (0..129).map(|n| format!("<a{n} xmlns='n'/>")).collect::<String>()
+            ),
             "or there are too many elements in one request; try again with less",
         ),
     ];
