@@ -44,6 +44,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Files of tables that no list names. They are left as they are.
     pub unlisted: Vec<PathBuf>,
+    /// Files of the folder.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Number of rows with which something is wrong.
     pub problems: u64,
     /// The first problems, in words.
@@ -77,6 +81,7 @@ pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(
     let still = Still::open_damaged(lock)?;
     let mut report = Report { tables: Table::ALL.map(empty_count).to_vec(), ..Report::default() };
     report.findings = still.findings().to_vec();
+    (report.files, report.bytes) = still.size()?;
     check_files(&still, &mut report);
     check_rows(&still, value, &mut report, progress)?;
     name_users(&still, &mut report.findings)?;

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use throng_engine::store::Batch;
 
-use super::DiskError;
 use super::group;
 use super::segment::{self, GROUP_HEAD_BYTES, HEAD_BYTES, Head};
+use super::{DiskError, Finding};
 use crate::entropy::Entropy;
 use crate::waits::{self, Place};
 
@@ -45,6 +45,29 @@ pub(super) struct InTables {
     pub(super) newest: u64,
     /// Sequence number of the first group behind it. `None` if a program that did not write it down wrote the tables.
     pub(super) next_group: Option<u64>,
+}
+
+/// What stands before a segment that is needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Before {
+    /// Tables, up to the rows of the segment with this number.
+    Tables(u64),
+    /// The segment with this number.
+    Segment(u64),
+}
+
+/// The groups of a segment do not follow what stands before it: the file that is missing or wrong, and what is with it.
+pub(super) fn gap(dir: &Path, before: Before, due: u64, head: Head) -> Option<Finding> {
+    let (Before::Tables(number) | Before::Segment(number)) = before;
+    let groups = || format!("acknowledged groups {due} to {}", head.first - 1);
+    let (number, missing, what) = match before {
+        _ if head.first == due => return None,
+        _ if head.first < due => (head.number, false, format!("it begins with group {} instead of {due}", head.first)),
+        _ if head.number > number + 1 => (number + 1, true, format!("it is missing, with the {}", groups())),
+        Before::Segment(_) => (number, false, format!("it ends before the {}", groups())),
+        Before::Tables(_) => (head.number, false, format!("nothing holds the {} before it", groups())),
+    };
+    Some(Finding { missing, ..Finding::new(path(dir, number), &format!("{what}; {ADVICE}")) })
 }
 
 /// What an operator can do about groups that are not there.
@@ -107,17 +130,10 @@ impl Journal {
                 empty.push(number);
                 continue;
             };
-            match next {
-                Some(due) if segment.head.first > due => {
-                    let before =
-                        format!("groups {due} to {} are missing before {}", segment.head.first - 1, path.display());
-                    return Err(DiskError::Corrupt(format!("acknowledged {before}; {ADVICE}")));
-                }
-                Some(due) if segment.head.first < due => {
-                    let what = format!("it begins with group {} instead of {due}; {ADVICE}", segment.head.first);
-                    return Err(corrupt(0, &what));
-                }
-                _ => {}
+            let before =
+                newest.map_or(Before::Tables(tables.newest), |(head, ..): (Head, _, _)| Before::Segment(head.number));
+            if let Some(gap) = next.and_then(|due| gap(dir, before, due, segment.head)) {
+                return Err(DiskError::Corrupt(gap.to_string()));
             }
             next = Some(segment.next());
             newest = Some((segment.head, segment.end as u64, segment.torn));

@@ -85,6 +85,26 @@ impl Collector {
     }
 }
 
+/// Answers a query of flat keys: `value` finds the row of one, `rows` hands those between two to the collector, in reverse
+/// order if asked to.
+pub(crate) fn answer(
+    query: &Query,
+    value: impl FnOnce(&[u8]) -> Result<Option<Box<[u8]>>, DiskError>,
+    rows: impl FnOnce(&[u8], &[u8], bool, &mut Collector) -> Result<(), DiskError>,
+) -> Result<Found, DiskError> {
+    match query {
+        Query::Get { table, partition, sort } => value(&flat(*table, partition, sort)).map(Found::Value),
+        Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
+            let (from, until) = range_bounds(*table, partition, from, until.as_deref());
+            let mut found = Collector::new(*rows_max, *bytes_max);
+            if from < until {
+                rows(&from, &until, *reverse, &mut found)?;
+            }
+            Ok(found.finish())
+        }
+    }
+}
+
 impl MemoryEngine {
     /// An empty store.
     pub fn new() -> MemoryEngine {
@@ -119,23 +139,17 @@ impl Engine for MemoryEngine {
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
         let all = self.rows.lock().expect("no panic while held");
-        Ok(match query {
-            Query::Get { table, partition, sort } => {
-                Found::Value(all.get(&flat(*table, partition, sort)).map(|value| value.as_slice().into()))
-            }
-            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
-                let (from, until) = range_bounds(*table, partition, from, until.as_deref());
-                let mut found = Collector::new(*rows_max, *bytes_max);
-                if from < until {
-                    let range = all.range(from..until);
-                    let mut take = |(key, value): (&Vec<u8>, &Vec<u8>)| found.take(key, value);
-                    // Stopping early is no error here.
-                    let _: Visit =
-                        if *reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
-                }
-                found.finish()
-            }
-        })
+        answer(
+            query,
+            |key| Ok(all.get(key).map(|value| value.as_slice().into())),
+            |from, until, reverse, found| {
+                let range = all.range(from.to_vec()..until.to_vec());
+                let mut take = |(key, value): (&Vec<u8>, &Vec<u8>)| found.take(key, value);
+                // Stopping early is no error here.
+                let _: Visit = if reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
+                Ok(())
+            },
+        )
     }
 
     fn for_each_partition(

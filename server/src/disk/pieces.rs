@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use super::group;
-use super::journal::ADVICE;
 use super::segment::{GROUP_HEAD_BYTES, HEAD_BYTES, Head, group_at};
 
 /// What is left of a segment.
@@ -17,6 +16,8 @@ pub(super) struct Pieces {
     pub(super) groups: Vec<Range<usize>>,
     /// What cannot be read.
     pub(super) lost: Vec<Lost>,
+    /// Its head, as it is or as it was found to have been.
+    pub(super) head: Option<Head>,
     /// Sequence number of the group behind the last one.
     pub(super) next: Option<u64>,
     /// Nothing was ever written in it as a segment of this number.
@@ -72,16 +73,7 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
         }
         Some(head) => head,
     };
-    match expected {
-        Some(due) if head.first > due => {
-            let last = head.first - 1;
-            found.lose(0, 0, format!("acknowledged groups {due} to {last} are missing before its first; {ADVICE}"));
-        }
-        Some(due) if head.first < due => {
-            found.lose(0, 0, format!("it begins with group {} instead of {due}; {ADVICE}", head.first));
-        }
-        _ => {}
-    }
+    found.head = Some(head);
     let (mut at, mut next) = (HEAD_BYTES, head.first);
     loop {
         while let Some(group) = group_at(bytes, at, head.salt, next) {
@@ -101,8 +93,17 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
         let (until, sequence) = match later {
             Some((until, sequence)) => (until, sequence),
             None if begun => {
-                let what = "the last group is not whole: it is damaged, or the power failed before it was acknowledged";
                 let end = group_end(bytes, at);
+                let what = match end > bytes.len() {
+                    true => {
+                        "the file ends within a group: it is cut, with any groups that followed, or the power failed before this \
+                             one was acknowledged"
+                    }
+                    false => {
+                        "the last group is not whole: it is damaged, or the power failed before it was acknowledged"
+                    }
+                };
+                let end = end.min(bytes.len());
                 found.lose(at, end - at, what.into());
                 found.name(&bytes[at..end]);
                 found.lost.iter_mut().last().expect("just noted").may_be_torn = true;
@@ -138,7 +139,7 @@ fn group_end(bytes: &[u8], at: usize) -> usize {
     let length = bytes
         .get(at + 16..at + 20)
         .map_or(0, |length| u32::from_le_bytes(length.try_into().expect("four bytes")) as usize);
-    bytes.len().min(at.saturating_add(GROUP_HEAD_BYTES).saturating_add(length))
+    at.saturating_add(GROUP_HEAD_BYTES).saturating_add(length)
 }
 
 /// The salt of a segment whose head cannot be read, and the number of its first group.

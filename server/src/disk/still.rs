@@ -16,8 +16,9 @@ use throng_engine::store::{Batch, Found, Query, Table, key};
 use super::blocks::{Hole, Holes, TableFile};
 use super::finding::{Finding, of_hole};
 use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder, is_marked, refuse_unfinished};
+use super::journal::Before;
 use super::listing::{Listing, TABLES, table_files};
-use super::memory::{Collector, flat, partition_end, range_bounds};
+use super::memory::{answer, flat, partition_end};
 use super::memtable::{Memtable, Rows};
 use super::pieces::pieces;
 use super::tables::{NEXT_GROUP_KEY, next_group_of};
@@ -92,6 +93,26 @@ impl Still {
     /// The list of tables, if it can be read.
     pub(super) fn listing(&self) -> Option<&Listing> {
         self.listing.as_ref()
+    }
+
+    /// Files of the store, and their bytes.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn size(&self) -> Result<(u64, u64), DiskError> {
+        let (mut files, mut bytes, mut folders) = (0, 0, vec![self.dir.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).map_err(DiskError::at(&folder))? {
+                let entry = entry.map_err(DiskError::at(&folder))?;
+                let found = entry.metadata().map_err(DiskError::at(&entry.path()))?;
+                if found.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    (files, bytes) = (files + 1, bytes + found.len());
+                }
+            }
+        }
+        Ok((files, bytes))
     }
 
     /// Files of tables that are read.
@@ -176,6 +197,7 @@ impl Still {
         let behind_tables = self.next_group(in_tables);
         // Groups are numbered from 1 on.
         let mut expected = behind_tables.or((in_tables == 0).then_some(1));
+        let mut before = Before::Tables(in_tables);
         let needed: Vec<u64> = journal::numbers(&dir)?.into_iter().filter(|number| *number > in_tables).collect();
         if let (Some(due), true) = (behind_tables, needed.is_empty()) {
             let what = format!("it is missing, with the acknowledged groups from {due} on; {}", journal::ADVICE);
@@ -192,6 +214,11 @@ impl Still {
                 }
             };
             let found = pieces(&bytes, number, expected);
+            let gap = expected.zip(found.head).and_then(|(due, head)| journal::gap(&dir, before, due, head));
+            self.findings.extend(gap);
+            if found.head.is_some() {
+                before = Before::Segment(number);
+            }
             expected = found.next;
             if found.unwritten && behind_tables.is_some() {
                 // Only programs that leave no number in tables named segments before their heads were on the disk.
@@ -304,33 +331,32 @@ impl Engine for Still {
     }
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
-        match query {
-            Query::Get { table, partition, sort } => {
-                let (wanted, mut found) = (flat(*table, partition, sort), None);
-                self.visit(&wanted, &mut |key, value| {
+        answer(
+            query,
+            |wanted| {
+                let mut found = None;
+                self.visit(wanted, &mut |key, value| {
                     found = (key == wanted).then(|| value.into());
                     Visit::Break(())
                 })?;
-                Ok(Found::Value(found))
-            }
-            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
-                let (from, until) = range_bounds(*table, partition, from, until.as_deref());
+                Ok(found)
+            },
+            |from, until, reverse, found| {
                 let mut rows = Vec::new();
-                self.visit(&from, &mut |key, value| {
-                    if key >= until.as_slice() {
+                self.visit(from, &mut |key, value| {
+                    if key >= until {
                         return Visit::Break(());
                     }
                     rows.push((key.to_vec(), value.to_vec()));
                     Visit::Continue(())
                 })?;
-                if *reverse {
+                if reverse {
                     rows.reverse();
                 }
-                let mut found = Collector::new(*rows_max, *bytes_max);
                 let _ = rows.iter().try_for_each(|(key, value)| found.take(key, value));
-                Ok(found.finish())
-            }
-        }
+                Ok(())
+            },
+        )
     }
 
     fn for_each_partition(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::store::{Batch, Found, Query, Row, Table};
 
-use super::{DiskError, Engine, FolderLock, Options, Store, Wake};
+use super::{DiskError, Engine, FolderLock, LockError, Options, Store, Wake};
 
 /// Small buffers, so that tables are written and merged in a short test.
 pub(super) fn small() -> Options {
@@ -22,7 +22,15 @@ pub(super) fn small() -> Options {
 
 /// Opens the store in a folder of the test's own; nobody else comes, so the lock need not be kept.
 pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
-    Store::open(&FolderLock::take(folder, "test").unwrap(), options)
+    Store::open(&taken(folder)?, options)
+}
+
+/// The lock of a folder of the test's own. The file system may refuse it; nobody else holds it.
+pub(super) fn taken(folder: &Path) -> Result<FolderLock, DiskError> {
+    FolderLock::take(folder, "test").map_err(|error| match error {
+        LockError::Io(error) => DiskError::at(folder)(error),
+        other => panic!("{other:?}"),
+    })
 }
 
 /// What a check of a store at rest finds.
