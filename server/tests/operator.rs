@@ -34,7 +34,7 @@ impl Host {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let host = Host { folder: tempfile::tempdir().expect("a folder"), child: None, plain: nowhere, tls: nowhere };
         for account in accounts {
-            host.good(&["user", "add", account, "--password", PASSWORD]);
+            host.good(&["user", "add", account, "--password", PASSWORD, "--domain", "localhost"]);
         }
         host
     }

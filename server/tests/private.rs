@@ -89,7 +89,7 @@ fn what_the_program_makes_is_its_users_alone_whatever_the_umask() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let (data, log) = (at("data"), at("log"));
-    good(&["user", "add", "romeo", "--password", "pencil", "--data", text(&data)]);
+    good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     let serving = Serving::start(&data, &log);
     good(&["user", "add", "juliet", "--password", "pencil", "--data", text(&data)]);
     let records = || fs::read_dir(data.join("recorder")).is_ok_and(|entries| entries.count() > 1);
@@ -114,7 +114,7 @@ fn what_the_program_makes_is_its_users_alone_whatever_the_umask() {
 fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
-    good(&["user", "add", "romeo", "--password", "pencil", "--data", text(&data)]);
+    good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     fs::write(data.join("throng.toml"), "log_level = \"info\"\n").expect("a file");
     let word = "was open to other users (mode 0777): it is 0700 now";
     for serves in [false, true] {
@@ -147,7 +147,7 @@ fn a_folder_that_was_open_to_others_is_not_any_more_and_that_is_said_once() {
 fn a_folder_that_another_user_could_exchange_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, link) = (folder.path().join("data"), folder.path().join("link"));
-    good(&["user", "add", "romeo", "--password", "pencil", "--data", text(&data)]);
+    good(&["user", "add", "romeo@localhost", "--password", "pencil", "--data", text(&data)]);
     symlink(&data, &link).expect("a link");
     good(&["user", "passwd", "romeo", "--password", "pencil", "--data", text(&link)]);
     // Only root may give things away; whoever else runs this has seen the half of it.

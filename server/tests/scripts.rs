@@ -41,7 +41,7 @@ impl Server {
         let data = tempfile::tempdir().expect("a folder");
         let folder = data.path().to_str().expect("a plain path").to_owned();
         for account in accounts {
-            run(&["user", "add", account, "--password", PASSWORD, "--data", &folder]);
+            run(&["user", "add", account, "--password", PASSWORD, "--domain", "localhost", "--data", &folder]);
         }
         // The kernel chooses the port; the welcome names it.
         let log = std::fs::File::create(data.path().join("out")).expect("a file");

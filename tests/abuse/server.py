@@ -25,7 +25,7 @@ class Server:
         self.log = self.folder / "log"
         csv = self.folder / "accounts.csv"
         csv.write_text("".join(f"{name},{PASSWORD}\n" for name in accounts))
-        self.call("user", "import", str(csv), "--data", str(self.data))
+        self.call("user", "import", str(csv), "--domain", "localhost", "--data", str(self.data))
         command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
         command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
         self.command = command

@@ -77,7 +77,7 @@ impl Plan {
         let csv = self.log().with_extension("csv");
         crate::account::write_csv(&csv, names)?;
         let done = Command::new(&self.throng)
-            .args(["user", "import"])
+            .args(["user", "import", "--domain", "localhost"])
             .arg(&csv)
             .arg("--data")
             .arg(&self.data)

@@ -171,7 +171,13 @@ impl World {
             let mut write = Command::new(&self.throng);
             write.args(["load", "--write-accounts"]).arg(&csv).args(group_flags(group, group.count));
             self.finished(&mut write)?;
-            self.finished(Command::new(&self.throng).args(["user", "import"]).arg(&csv).arg("--data").arg(data))?;
+            self.finished(
+                Command::new(&self.throng)
+                    .args(["user", "import", "--domain", "localhost"])
+                    .arg(&csv)
+                    .arg("--data")
+                    .arg(data),
+            )?;
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ fn accounts(options: &Options, data: &Path) -> io::Result<()> {
     let load = &mut Command::new(&options.throng);
     checked("write accounts", load.args(["load", "--sessions", &sessions, "--write-accounts"]).arg(&csv))?;
     let import = &mut Command::new(&options.throng);
-    checked("import accounts", import.args(["user", "import", "--data"]).arg(data).arg(&csv))?;
+    checked("import accounts", import.args(["user", "import", "--domain", "localhost", "--data"]).arg(data).arg(&csv))?;
     fs::remove_file(&csv)?;
     fs::write(mark, sessions)
 }

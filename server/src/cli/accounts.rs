@@ -10,7 +10,7 @@ use throng_engine::limits::PASSWORD_BYTES_MAX;
 use super::{Access, Exit, Failure, Io, Program};
 use crate::admin::Accounts;
 use crate::admin::client::{AskError, Client, Remote};
-use crate::config::{Config, Loaded, Source};
+use crate::config::{Config, Loaded, Source, read_domain};
 use crate::disk::{FolderLock, LockError};
 
 /// Time that a lock's holder without a control socket is waited for: a server that starts, another command.
@@ -35,12 +35,21 @@ impl Opened {
     }
 }
 
-/// Opens the accounts; `doing` is the word for the lock.
+/// Opens the accounts; `doing` is the word for the lock, and `user` who it is about, if it is one: `romeo@example.org` says of
+/// which domain a store is that is made for it, if nothing else does.
 ///
 /// # Errors
-/// `InUse`, `NoServer` (no permission), `Usage` (another domain), and what the store says.
-pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program, io: &mut Io) -> Result<Opened, Failure> {
+/// `InUse`, `NoServer` (no permission), `Usage` (another domain, or none for a new store), and what the store says.
+pub fn open(
+    loaded: &Loaded,
+    doing: &str,
+    user: Option<&str>,
+    program: &dyn Program,
+    io: &mut Io,
+) -> Result<Opened, Failure> {
     let config = &loaded.config;
+    let configured = (*loaded.source("domain") != Source::Default).then(|| config.domain.clone());
+    let of_user = || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain));
     let access = match doing {
         "list" => Access::Read,
         "passwd" | "del" => Access::Change,
@@ -56,7 +65,11 @@ pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program, io: &mut Io) ->
         match taken {
             Ok(lock) => {
                 tell_tightened(&lock, io);
-                break (program.accounts(config, &lock, access)?, Some(lock));
+                let domain = match access {
+                    Access::Make => configured.clone().or_else(of_user),
+                    Access::Read | Access::Change => configured.clone(),
+                };
+                break (program.accounts(config, &lock, access, domain.as_deref())?, Some(lock));
             }
             Err(LockError::Held(who)) => match Client::connect(&config.admin_socket_path()) {
                 Ok(client) => break (Box::new(Remote::new(client)), None),
@@ -68,7 +81,7 @@ pub fn open(loaded: &Loaded, doing: &str, program: &dyn Program, io: &mut Io) ->
         }
     };
     let domain = accounts.domain()?;
-    if *loaded.source("domain") != Source::Default && domain != config.domain {
+    if configured.is_some_and(|configured| configured != domain) {
         let text = format!("the accounts in {} are of {domain}, not of {}", config.data.display(), config.domain);
         return Err(Failure::new(Exit::Usage, text));
     }

@@ -41,8 +41,12 @@ const USER: &str = "\
 Works with the server stopped (on the data folder) and running (through its control socket); the folder's lock tells \
 which. Passwords are turned into SCRAM keys by this command; neither server nor store see them.
 
+A store keeps the accounts of one domain for good. The first `add` or `import` into a new data folder has to say which: \
+by --domain (or the configuration), or by the account's full name.
+
 Examples:
   throng user add romeo                            asks for the password twice
+  throng user add romeo@example.org                makes the store of example.org, if there is none
   printf %s \"$PASSWORD\" | throng user add romeo --password-stdin
   throng user list --json
   throng user import users.csv --data DIR --domain example.org";
@@ -108,6 +112,7 @@ Examples:
   throng store check
   throng store salvage --into ./whole      all that can be read of a damaged store
   throng store backup /backups/today       also while the server runs
+  throng store backup verify /backups/today
   throng store restore /backups/today --data ./new";
 
 /// The whole command line.
@@ -240,7 +245,14 @@ fn store() -> Command {
         .subcommand(
             rows(Command::new("backup"))
                 .about("Copy the store as of one moment; the server may run")
-                .arg(folder("Folder to make; must not be there, or be empty")),
+                .subcommand_negates_reqs(true)
+                .args_conflicts_with_subcommands(true)
+                .arg(folder("Folder to make; must not be there, or be empty"))
+                .subcommand(
+                    Command::new("verify")
+                        .about("Read every byte of a backup and name what is damaged; changes nothing")
+                        .arg(folder("Folder of the backup")),
+                ),
         )
         .subcommand(
             rows(Command::new("restore"))

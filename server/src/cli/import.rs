@@ -133,7 +133,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
     if let Some(header) = &header {
         io.tell(format!("the first line is taken for a header: {header}; --no-header imports it"));
     }
-    let opened = open(loaded, "import", program, io)?;
+    let opened = open(loaded, "import", None, program, io)?;
     let started = Instant::now();
     let mut progress = Progress::start(io.terminal && !io.json, lines.length());
     let (summary, end) = import(lines, &opened, plan, &mut |summary, bytes| {

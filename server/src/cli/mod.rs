@@ -128,6 +128,9 @@ pub enum Access {
     Make,
 }
 
+/// Takes progress, a line each.
+pub type Say<'a> = &'a mut dyn FnMut(&str);
+
 /// What the command line needs of the rest of the program.
 pub trait Program: Sync {
     /// Runs the server until it has stopped. The lock is held until after the store is closed.
@@ -136,48 +139,49 @@ pub trait Program: Sync {
     /// Whatever kept it from starting, or broke it.
     fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure>;
 
-    /// The accounts of a store at rest. The caller holds the lock for as long.
+    /// The accounts of a store at rest, of `domain` if one was given, and otherwise of the store's own. The caller holds the
+    /// lock for as long.
     ///
     /// # Errors
-    /// The store cannot be opened, or belongs to another domain.
-    fn accounts(&self, config: &Config, lock: &FolderLock, access: Access) -> Result<Box<dyn Accounts>, Failure>;
+    /// The store cannot be opened, belongs to another domain, or would be made for none.
+    fn accounts(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        access: Access,
+        domain: Option<&str>,
+    ) -> Result<Box<dyn Accounts>, Failure>;
 
     /// Reads and checks a store at rest; `say` gets progress, a line each.
     ///
     /// # Errors
     /// The store cannot be read at all; what can be read and is wrong is in the report.
-    fn check(&self, config: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+    fn check(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
 
     /// Copies a store at rest to a folder that is not there or empty.
     ///
     /// # Errors
     /// The copy is not complete.
-    fn backup(
-        &self,
-        config: &Config,
-        lock: &FolderLock,
-        to: &Path,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<StoreReport, Failure>;
+    fn backup(&self, config: &Config, lock: &FolderLock, to: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
+
+    /// Reads and checks a backup, and changes nothing.
+    ///
+    /// # Errors
+    /// It is none, or cannot be read at all; what can be read and is wrong is in the report.
+    fn verify(&self, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
     /// Brings what is whole in a store at rest into a new one, in a folder that is not there or empty. What is lost is in the
     /// report.
     ///
     /// # Errors
     /// There is no store, or none can be made.
-    fn salvage(
-        &self,
-        config: &Config,
-        lock: &FolderLock,
-        into: &Path,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<StoreReport, Failure>;
+    fn salvage(&self, config: &Config, lock: &FolderLock, into: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
     /// Makes the store of the folder that is held from a backup.
     ///
     /// # Errors
-    /// There is a store already, or the backup is not one.
-    fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure>;
+    /// There is a store already, or the backup is none, or is damaged.
+    fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
     /// How the TLS certificate of the configuration stands; none if it is made at the first start. Changes nothing.
     ///
@@ -189,7 +193,7 @@ pub trait Program: Sync {
     ///
     /// # Errors
     /// What kept a server from running to the end.
-    fn bench(&self, plan: &crate::bench::Plan, say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure>;
+    fn bench(&self, plan: &crate::bench::Plan, say: Say<'_>) -> Result<serde_json::Value, Failure>;
 }
 
 /// Where a command reads and writes.

@@ -1,4 +1,4 @@
-//! `throng store`: check, salvage, backup, restore.
+//! `throng store`: check, salvage, backup and its verification, restore.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +24,9 @@ pub fn run(
     io: &mut Io,
     program: &dyn Program,
 ) -> Result<(), Failure> {
+    if let Some((_, matches)) = matches.subcommand() {
+        return verify(matches, io, program);
+    }
     let config = &loaded.config;
     let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");
     if name != "restore" && !config.data.exists() {
@@ -63,12 +66,27 @@ pub fn run(
     }
 }
 
+/// `throng store backup verify DIR`, which needs no data folder.
+fn verify(matches: &ArgMatches, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let folder = matches.get_one::<PathBuf>("folder").expect("clap requires it");
+    let report = program.verify(folder, &mut |line| io.tell(line))?;
+    tell("backup verify", &report, io);
+    match report.wrong.len() {
+        0 => Ok(()),
+        wrong => Err(Failure::failed(format!(
+            "{wrong} things are wrong with the backup: make another one with `throng store backup`, or bring out what is \
+             whole with `throng store salvage --data {} --into DIR`",
+            folder.display()
+        ))),
+    }
+}
+
 fn tell(name: &str, report: &StoreReport, io: &mut Io) {
     if io.json {
         let counts = report.counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
         let counts = serde_json::Value::Object(counts);
         let mut told = json!({ "done": name, "counts": counts, "wrong": report.wrong });
-        if matches!(name, "check" | "salvage") {
+        if matches!(name, "check" | "salvage" | "backup verify") {
             told["damage"] = json!(report.damage);
             told["notes"] = json!(report.notes);
         }

@@ -199,34 +199,34 @@ impl Program for Memory {
         Ok(())
     }
 
-    fn accounts(&self, _: &Config, _: &FolderLock, _: Access) -> Result<Box<dyn Accounts>, Failure> {
+    fn accounts(&self, _: &Config, _: &FolderLock, _: Access, _: Option<&str>) -> Result<Box<dyn Accounts>, Failure> {
         self.note("open");
         Ok(Box::new(self.clone()))
     }
 
-    fn check(&self, _: &Config, _: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn check(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         say("reading accounts");
         let (counts, wrong) = (vec![("accounts".into(), 4)], vec!["a row without an owner".into()]);
         Ok(StoreReport { counts, wrong, ..StoreReport::default() })
     }
 
-    fn backup(&self, _: &Config, _: &FolderLock, to: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn backup(&self, _: &Config, _: &FolderLock, to: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
         self.note(format!("copy {}", to.display()));
         Ok(StoreReport::default())
     }
 
-    fn salvage(
-        &self,
-        _: &Config,
-        _: &FolderLock,
-        into: &Path,
-        _: &mut dyn FnMut(&str),
-    ) -> Result<StoreReport, Failure> {
+    fn verify(&self, from: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
+        self.note(format!("verify {}", from.display()));
+        let wrong = if from.ends_with("rotten") { vec!["store/tree/tables/0 at byte 7".into()] } else { Vec::new() };
+        Ok(StoreReport { counts: vec![("files".into(), 5)], wrong, ..StoreReport::default() })
+    }
+
+    fn salvage(&self, _: &Config, _: &FolderLock, into: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
         self.note(format!("salvage {}", into.display()));
         Ok(StoreReport::default())
     }
 
-    fn restore(&self, _: &FolderLock, from: &Path, _: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
+    fn restore(&self, _: &FolderLock, from: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
         self.note(format!("restore {}", from.display()));
         Ok(StoreReport::default())
     }
@@ -235,7 +235,7 @@ impl Program for Memory {
         Ok(None)
     }
 
-    fn bench(&self, _plan: &crate::bench::Plan, _say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
+    fn bench(&self, _plan: &crate::bench::Plan, _say: Say<'_>) -> Result<serde_json::Value, Failure> {
         Err(Failure::failed("there is no server in memory"))
     }
 }
@@ -564,7 +564,20 @@ fn stores_are_checked_copied_and_restored() {
     assert!(went.out.contains("a row without an owner") && went.err.contains("reading accounts"), "{}", went.out);
     assert_eq!(bench.run("store backup /backups/today").exit, Exit::Done);
     assert_eq!(bench.run("store restore /backups/today").exit, Exit::Done);
-    assert_eq!(bench.calls(), ["copy /backups/today", "restore /backups/today"]);
+    let went = bench.run("store backup verify /backups/today");
+    assert!(went.exit == Exit::Done && went.out.ends_with("backup verify: good\n"), "{}{}", went.out, went.err);
+    let went = bench.run("store backup verify /backups/rotten");
+    assert_eq!(went.exit, Exit::Failed);
+    assert!(went.out.contains("wrong: store/tree/tables/0 at byte 7\n"), "{}", went.out);
+    assert!(went.err.contains("store salvage --data /backups/rotten --into DIR"), "{}", went.err);
+    let went = bench.run("store backup verify /backups/rotten --json");
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!((&value["done"], &value["counts"]["files"]), (&"backup verify".into(), &5.into()));
+    assert!(value["wrong"].is_array() && value["damage"].is_array() && value["notes"].is_array(), "{value}");
+    assert_eq!(bench.run("store backup verify").exit, Exit::Usage);
+    assert_eq!(bench.run("store backup").exit, Exit::Usage);
+    let verified = ["verify /backups/today", "verify /backups/rotten", "verify /backups/rotten"];
+    assert_eq!(bench.calls(), [&["copy /backups/today", "restore /backups/today"], &verified[..]].concat());
     let _serving = bench.serve();
     let went = bench.run("store backup /backups/live --json");
     assert_eq!(went.out, "{\"counts\":{\"rows\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);

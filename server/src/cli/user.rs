@@ -26,16 +26,16 @@ pub fn run(
 ) -> Result<(), Failure> {
     match name {
         "import" => return import::run(matches, loaded, io, program),
-        "list" => return list(&open(loaded, "list", program, io)?, io),
+        "list" => return list(&open(loaded, "list", None, program, io)?, io),
         _ => {}
     }
     let given = matches.get_one::<String>("jid").expect("clap requires it");
     if name == "del" {
-        return delete(given, matches.get_flag("yes"), &open(loaded, "del", program, io)?, io);
+        return delete(given, matches.get_flag("yes"), &open(loaded, "del", Some(given), program, io)?, io);
     }
     // The lock is not held while someone thinks about a password.
     let password = read_password(matches, io)?;
-    let opened = open(loaded, name, program, io)?;
+    let opened = open(loaded, name, Some(given), program, io)?;
     let user = named(given, &opened)?;
     let iterations = u32::try_from(loaded.config.scram_iterations).expect("within its range");
     let salt = Entropy::open().and_then(|mut entropy| entropy.fresh::<16>()).map_err(Failure::failed)?;

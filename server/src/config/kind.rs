@@ -253,7 +253,7 @@ impl Field for String {
 
 /// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
 /// hold: labels of more than 63 bytes, names of more than 253 (RFC 1035 2.3.4), counted in A-labels.
-fn read_domain(text: &str) -> Option<String> {
+pub fn read_domain(text: &str) -> Option<String> {
     let domain = normalise_domain(text).ok()?.into_owned();
     (domain.starts_with('[') || domain_to_ascii(&domain).is_some()).then_some(domain)
 }

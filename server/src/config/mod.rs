@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use check::{Problem, Problems, Source};
-pub use kind::Kind;
+pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{

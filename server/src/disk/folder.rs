@@ -93,6 +93,11 @@ impl Store {
         }
     }
 
+    /// Whether there is a store in a folder that is held.
+    pub fn is_there(lock: &FolderLock) -> bool {
+        engine_folder(lock.folder()).exists()
+    }
+
     /// The engine.
     pub fn engine(&self) -> Arc<dyn Engine> {
         self.engine.clone()

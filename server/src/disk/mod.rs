@@ -41,6 +41,7 @@ mod pieces;
 mod private;
 mod ranges;
 pub mod read;
+pub mod restore;
 pub mod salvage;
 pub mod segment;
 pub mod space;

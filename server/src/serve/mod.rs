@@ -37,7 +37,7 @@ use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Access, Failure, Program, StoreReport};
+use crate::cli::{Access, Failure, Program, Say, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::{
     self, Committer, DiskError, Engine, Finding, FolderLock, ReadPort, Readers, Still, Store, Submitter, Wake,
@@ -68,43 +68,51 @@ impl Program for Throng {
         serve(&loaded, &lock, log)
     }
 
-    fn accounts(&self, config: &Config, lock: &FolderLock, access: Access) -> Result<Box<dyn Accounts>, Failure> {
-        let (engine, domain): (Arc<dyn Engine>, _) = match access {
-            Access::Read => {
-                let still = Still::open(lock).map_err(disk_failure)?;
-                let domain = settings::domain(&still)?.unwrap_or_else(|| config.domain.clone());
-                (Arc::new(still), domain)
-            }
-            Access::Change | Access::Make => {
-                let store = match access {
-                    Access::Make => open(config, lock)?,
-                    _ => Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?,
-                };
-                settings::claim_domain(&*store.engine(), &config.domain)?;
-                (store.engine(), config.domain.clone())
-            }
-        };
-        Ok(Box::new(accounts::AtRest::new(engine, &domain)))
-    }
-
-    fn check(&self, _: &Config, lock: &FolderLock, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let mut progress = told(say, "rows read");
-        let report = disk::check::check(lock, &settings::check_value, &mut progress).map_err(disk_failure)?;
-        let counts = report.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
-        let unlisted = |path: &PathBuf| format!("not of the store, and left as it is: {}", path.display());
-        let notes = report.unlisted.iter().map(unlisted).collect();
-        let mut wrong: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
-        wrong.extend(report.first_problems);
-        Ok(StoreReport { counts, wrong, damage: report.findings.iter().map(damage).collect(), notes })
-    }
-
-    fn salvage(
+    fn accounts(
         &self,
         config: &Config,
         lock: &FolderLock,
-        into: &Path,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<StoreReport, Failure> {
+        access: Access,
+        domain: Option<&str>,
+    ) -> Result<Box<dyn Accounts>, Failure> {
+        let engine: Arc<dyn Engine> = match access {
+            Access::Read => Arc::new(Still::open(lock).map_err(disk_failure)?),
+            Access::Change => Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?.engine(),
+            Access::Make if domain.is_none() && !Store::is_there(lock) => return Err(settings::no_domain(lock)),
+            Access::Make => open(config, lock)?.engine(),
+        };
+        let domain = match (access, settings::domain(&*engine)?, domain) {
+            (Access::Read, own, given) => own.or_else(|| given.map(str::to_owned)),
+            (Access::Change | Access::Make, _, Some(given)) => {
+                settings::claim_domain(&*engine, given)?;
+                Some(given.to_owned())
+            }
+            (Access::Make, None, None) => return Err(settings::no_domain(lock)),
+            (_, own, None) => own,
+        };
+        // A store that belongs to no domain yet has no accounts.
+        let domain = domain.unwrap_or_else(|| config.domain.clone());
+        Ok(Box::new(accounts::AtRest::new(engine, &domain)))
+    }
+
+    fn check(&self, _: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
+        let mut progress = told(say, "rows read");
+        disk::check::check(lock, &settings::check_value, &mut progress).map(reported).map_err(disk_failure)
+    }
+
+    fn verify(&self, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
+        let mut progress = told(say, "rows read");
+        let found = disk::restore::verify(from, &settings::check_value, &mut progress).map_err(disk_failure)?;
+        let (files, bytes) = (found.files, found.bytes);
+        let mut report = reported(found);
+        report.counts.extend([("files".into(), files), ("bytes".into(), bytes)]);
+        report.notes.push(
+            "read: every file's and every row's checksum, what each row holds, and the number of rows".to_owned(),
+        );
+        Ok(report)
+    }
+
+    fn salvage(&self, config: &Config, lock: &FolderLock, into: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
         let options = settings::disk_options(config);
         let salvaged =
             disk::salvage::salvage(lock, into, &options, &mut told(say, "rows brought out")).map_err(disk_failure)?;
@@ -118,20 +126,14 @@ impl Program for Throng {
         Ok(StoreReport { counts, wrong, damage: salvaged.lost.iter().map(damage).collect(), notes })
     }
 
-    fn backup(
-        &self,
-        _: &Config,
-        lock: &FolderLock,
-        to: &Path,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<StoreReport, Failure> {
+    fn backup(&self, _: &Config, lock: &FolderLock, to: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
         let still = Still::open(lock).map_err(disk_failure)?;
         let rows = disk::backup::backup(&still, to, &mut told(say, "rows copied")).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("rows".into(), rows)], ..StoreReport::default() })
     }
 
-    fn restore(&self, lock: &FolderLock, from: &Path, say: &mut dyn FnMut(&str)) -> Result<StoreReport, Failure> {
-        let bytes = disk::backup::restore(from, lock, &mut told(say, "bytes copied")).map_err(disk_failure)?;
+    fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
+        let bytes = disk::restore::restore(from, lock, &mut told(say, "bytes copied")).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
     }
 
@@ -139,7 +141,7 @@ impl Program for Throng {
         certificate::look(config)
     }
 
-    fn bench(&self, plan: &bench::Plan, say: &mut dyn FnMut(&str)) -> Result<serde_json::Value, Failure> {
+    fn bench(&self, plan: &bench::Plan, say: Say<'_>) -> Result<serde_json::Value, Failure> {
         bench::run(plan, self, say).map_err(Failure::failed)
     }
 }
@@ -149,7 +151,7 @@ fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
 }
 
 /// Tells once a second to how much something was done.
-fn told(say: &mut dyn FnMut(&str), done: &'static str) -> impl FnMut(u64) {
+fn told(say: Say<'_>, done: &'static str) -> impl FnMut(u64) {
     let mut last = Instant::now();
     move |count| {
         if last.elapsed() > Duration::from_secs(1) {
@@ -157,6 +159,16 @@ fn told(say: &mut dyn FnMut(&str), done: &'static str) -> impl FnMut(u64) {
             say(&format!("{count} {done}"));
         }
     }
+}
+
+/// What a check found, for the operator.
+fn reported(found: disk::check::Report) -> StoreReport {
+    let counts = found.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
+    let unlisted = |path: &PathBuf| format!("not of the store, and left as it is: {}", path.display());
+    let notes = found.unlisted.iter().map(unlisted).collect();
+    let mut wrong: Vec<String> = found.findings.iter().map(Finding::to_string).collect();
+    wrong.extend(found.first_problems);
+    StoreReport { counts, wrong, damage: found.findings.iter().map(damage).collect(), notes }
 }
 
 /// What is damaged, for programs.

@@ -68,6 +68,16 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
     }
 }
 
+/// Why accounts are not made in a new store that is to be of nobody's domain.
+pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
+    let text = format!(
+        "the data folder {} has no store yet, and a store keeps the accounts of one domain for good: say which, as in \
+         `throng user add romeo@example.org`, or with --domain example.org",
+        lock.folder().display()
+    );
+    Failure::new(Exit::Usage, text)
+}
+
 /// The highest archive id that may have been given out before.
 fn id_floor(engine: &Rows) -> Result<u64, Failure> {
     let query = Query::Range {
