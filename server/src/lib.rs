@@ -25,3 +25,4 @@ pub mod thread;
 pub mod tls;
 pub mod top;
 pub mod waits;
+pub mod waking;

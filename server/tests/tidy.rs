@@ -57,6 +57,13 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "waking",
+        &[
+            "admin", "bench", "cli", "config", "disk", "driver", "events", "http", "jobs", "links", "log", "mail",
+            "plant", "profile", "record", "serve", "thread", "tls", "top",
+        ],
+    ),
+    (
         "plant",
         &[
             "admin", "cli", "config", "disk", "driver", "http", "jobs", "links", "mail", "record", "serve", "thread",

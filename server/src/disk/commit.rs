@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ use super::space::{FreeBytes, Reserve, accepting_bytes};
 use super::watch::Shared;
 use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake};
 use crate::waits::{self, Place};
+use crate::waking::Parking;
 
 /// Batches larger than this give their memory back instead of being used again, bytes.
 const SPARE_BYTES_MAX: usize = 256 << 10;
@@ -89,7 +90,7 @@ struct Ticketed {
 #[derive(Debug, Default)]
 struct Tickets {
     taken: AtomicU64,
-    parked: AtomicBool,
+    parking: Parking,
     stopping: AtomicBool,
 }
 
@@ -111,9 +112,7 @@ impl Submitter {
         let ticket = self.tickets.taken.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = self.ring.push(Ticketed { ticket, batch });
         assert!(pushed.is_ok(), "a ring with room takes a batch");
-        // Pairs with the fence in `Worker::sleep`: either this sees the sleeper, or the sleeper sees the batch.
-        fence(Ordering::SeqCst);
-        if self.tickets.parked.load(Ordering::Relaxed) && self.tickets.parked.swap(false, Ordering::AcqRel) {
+        if self.tickets.parking.must_unpark() {
             self.thread.unpark();
         }
         Gate(ticket)
@@ -518,26 +517,24 @@ impl Worker {
     /// Waits for a batch. Idle with space on the device and a rested engine it sleeps without a time limit and costs
     /// nothing.
     fn sleep(&mut self) {
-        self.tickets.parked.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        let nothing = self.lanes.iter().all(|lane| lane.ring.is_empty());
-        if nothing && !self.tickets.stopping.load(Ordering::SeqCst) {
+        let Worker { tickets, shared, lanes, engine, rested, interval, give_back, .. } = self;
+        let empty = || lanes.iter().all(|lane| lane.ring.is_empty()) && !tickets.stopping.load(Ordering::SeqCst);
+        tickets.parking.sleep(empty, || {
             let at = waits::at(Place::Batches);
-            if self.shared.state() == StorageState::Full {
-                thread::park_timeout(self.interval);
-            } else if self.rested {
+            if shared.state() == StorageState::Full {
+                thread::park_timeout(*interval);
+            } else if *rested {
                 thread::park();
             } else {
                 let since = Instant::now();
                 thread::park_timeout(REST_AFTER);
                 drop(at);
                 if since.elapsed() >= REST_AFTER {
-                    self.engine.rest();
-                    (self.give_back)();
-                    self.rested = true;
+                    engine.rest();
+                    give_back();
+                    *rested = true;
                 }
             }
-        }
-        self.tickets.parked.store(false, Ordering::Release);
+        });
     }
 }

@@ -5,7 +5,7 @@
 //! long as the number of reads that a shard may have outstanding; none can overflow.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::counters::us;
 use super::watch::Shared;
 use super::{Committer, DiskError, Engine, Options, ReadCounters, Seen, Wake};
 use crate::waits::{self, Place};
+use crate::waking::Parking;
 
 /// Pause before a read is tried again while the engine waits for space.
 const RETRY: Duration = Duration::from_millis(50);
@@ -87,17 +88,14 @@ impl ReadPort {
 /// How a reading thread is woken; made before the thread, so that the committer can wake it, too.
 #[derive(Debug, Default)]
 pub struct Sleeper {
-    parked: AtomicBool,
+    parking: Parking,
     stopping: AtomicBool,
     thread: std::sync::OnceLock<Thread>,
 }
 
 impl Wake for Sleeper {
     fn wake(&self) {
-        // Pairs with the fence in `Worker::sleep`.
-        fence(Ordering::SeqCst);
-        if self.parked.load(Ordering::Relaxed)
-            && self.parked.swap(false, Ordering::AcqRel)
+        if self.parking.must_unpark()
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();
@@ -161,9 +159,7 @@ impl Readers {
                 sleeper: sleeper.clone(),
                 fatal: fatal.clone(),
                 seen: seen[at].clone(),
-                answers: 0,
-                untidy: false,
-                give_back: options.give_back,
+                tidiness: Tidiness { answers: 0, untidy: false, give_back: options.give_back },
             };
             let thread = waits::spawn(&format!("throng-read-{at}"), move || worker.run())
                 .map_err(|e| DiskError::from_io("a reading thread", e))?;
@@ -206,6 +202,11 @@ struct Worker {
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
     seen: Seen<ReadCounters>,
+    tidiness: Tidiness,
+}
+
+/// When the thread gives memory back.
+struct Tidiness {
     /// Answers since memory was given back.
     answers: u32,
     /// There were answers since memory was given back by a thread at rest.
@@ -265,12 +266,29 @@ impl Worker {
             counters.read_us.add(took_us);
             latencies.note(took_us);
             answered = true;
-            self.answers += 1;
-            self.untidy = true;
+            self.tidiness.answers += 1;
+            self.tidiness.untidy = true;
         }
         Ok(answered)
     }
 
+    fn sleep(&mut self) {
+        let Worker { sleeper, lanes, shared, slot, tidiness, .. } = self;
+        if tidiness.answers >= ANSWERS_A_TIDY {
+            tidiness.answers = 0;
+            (tidiness.give_back)();
+        }
+        let empty = || {
+            // The first that becomes durable: then this thread looks again, and asks for the next.
+            let earliest = lanes.iter().filter_map(|lane| Some(lane.requests.peek().ok()?.after)).min();
+            let ready = earliest.is_some_and(|gate| shared.wake_at(*slot, gate));
+            !ready && !sleeper.stopping.load(Ordering::SeqCst)
+        };
+        sleeper.parking.sleep(empty, || tidiness.rest());
+    }
+}
+
+impl Tidiness {
     /// Sleeps until somebody wakes it.
     fn rest(&mut self) {
         let at = waits::at(Place::Requests);
@@ -284,25 +302,5 @@ impl Worker {
             (self.answers, self.untidy) = (0, false);
             (self.give_back)();
         }
-    }
-
-    fn sleep(&mut self) {
-        self.sleeper.parked.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        let mut earliest = None;
-        for lane in &self.lanes {
-            if let Ok(request) = lane.requests.peek() {
-                earliest = Some(earliest.map_or(request.after, |gate: Gate| gate.min(request.after)));
-            }
-        }
-        if self.answers >= ANSWERS_A_TIDY {
-            self.answers = 0;
-            (self.give_back)();
-        }
-        let ready = earliest.is_some_and(|gate| self.shared.wake_at(self.slot, gate));
-        if !ready && !self.sleeper.stopping.load(Ordering::SeqCst) {
-            self.rest();
-        }
-        self.sleeper.parked.store(false, Ordering::Release);
     }
 }

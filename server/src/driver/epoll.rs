@@ -5,7 +5,7 @@
 //! short pause costs no system call.
 
 use super::alarms::Alarms;
-use super::peer::{Arrivals, Door, take_room};
+use super::peer::{Door, take_room};
 use super::sends::{NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
@@ -20,6 +20,7 @@ use throng_engine::slots::Slots;
 use throng_ring::sys;
 
 use crate::waits::{self, Place};
+use crate::waking::Arrivals;
 
 /// Connections taken from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
@@ -103,7 +104,7 @@ impl Epoll {
         let epoll = sys::epoll_create()?;
         let slots = u64::from(settings.slots.min(settings.descriptors)).min(sys::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
-        let peer = Peer::new(Door::Epoll { room, arrivals: Arrivals::new() })?;
+        let peer = Peer::new(Door::Epoll { room, arrivals: Arrivals::default() })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
         sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
         let mut driver = Epoll {
@@ -240,7 +241,7 @@ impl Epoll {
         events: &mut Vec<libc::epoll_event>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> io::Result<()> {
-        if !self.peer.falls_asleep() {
+        if !self.peer.bell().falls_asleep() {
             return sys::epoll_wait(&self.epoll, events, 0);
         }
         let waited = {
@@ -544,7 +545,7 @@ impl Driver for Epoll {
         } else {
             self.idle(next.into_iter().chain(timeout).min(), &mut events, on_event)
         };
-        let woken = self.peer.wakes_up();
+        let woken = self.peer.bell().wakes_up();
         for event in &events {
             let data = event.u64;
             match data {

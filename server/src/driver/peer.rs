@@ -3,18 +3,18 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use throng_ring::sys;
 
-use crate::waits::{Mutex, Place};
+use crate::waking::{Arrivals, Bell};
 
 /// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
 #[derive(Clone)]
 pub struct Peer(Arc<Inner>);
 
 struct Inner {
-    state: AtomicU8,
+    bell: Bell,
     event: OwnedFd,
     door: Door,
 }
@@ -28,52 +28,15 @@ pub(super) enum Door {
     Epoll { room: AtomicI64, arrivals: Arrivals<OwnedFd> },
 }
 
-/// Sockets that came from other threads, with their keys.
-pub(super) struct Arrivals<T> {
-    queue: Mutex<Vec<(u64, T)>>,
-    /// Whether there are some: each waking looks, and takes no lock for it.
-    some: AtomicBool,
-}
-
-impl<T> Arrivals<T> {
-    pub(super) fn new() -> Arrivals<T> {
-        Arrivals { queue: Mutex::new(Place::LockArrivals, Vec::new()), some: AtomicBool::new(false) }
-    }
-
-    /// Adds one; [`Peer::wake`] follows.
-    pub(super) fn push(&self, key: u64, socket: T) {
-        let mut queue = self.queue.lock();
-        queue.push((key, socket));
-        self.some.store(true, Ordering::Release);
-    }
-
-    /// All that came before the last wake, at least.
-    pub(super) fn take(&self) -> Vec<(u64, T)> {
-        if !self.some.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        let mut queue = self.queue.lock();
-        self.some.store(false, Ordering::Release);
-        std::mem::take(&mut *queue)
-    }
-}
-
-/// At work: it will look before it sleeps, no need for a system call.
-const AWAKE: u8 = 0;
-/// In the kernel: it has to be woken.
-const ASLEEP: u8 = 1;
-/// Told already.
-const NOTIFIED: u8 = 2;
-
 impl Peer {
     pub(super) fn new(door: Door) -> io::Result<Peer> {
-        Ok(Peer(Arc::new(Inner { state: AtomicU8::new(AWAKE), event: sys::eventfd()?, door })))
+        Ok(Peer(Arc::new(Inner { bell: Bell::default(), event: sys::eventfd()?, door })))
     }
 
     /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next time. What was
     /// written before this call is seen after that event. A system call only if the driver sleeps.
     pub fn wake(&self) {
-        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+        if self.0.bell.ring() {
             sys::eventfd_signal(self.0.event.as_fd());
         }
     }
@@ -83,14 +46,9 @@ impl Peer {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The driver is about to wait; false when it was told meanwhile and must not sleep.
-    pub(super) fn falls_asleep(&self) -> bool {
-        self.0.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// The driver has waited; true when it was told since the last time.
-    pub(super) fn wakes_up(&self) -> bool {
-        self.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    /// The driver tells it when it is about to wait, and when it has.
+    pub(super) fn bell(&self) -> &Bell {
+        &self.0.bell
     }
 
     pub(super) fn event(&self) -> BorrowedFd<'_> {

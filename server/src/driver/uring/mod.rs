@@ -23,7 +23,7 @@ mod sim;
 mod tests;
 
 use super::alarms::Alarms;
-use super::peer::{Arrivals, Door};
+use super::peer::Door;
 use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
@@ -41,6 +41,7 @@ use throng_engine::slots::Slots;
 use throng_ring::{Done, Op, Ring, Use, Word, sys};
 
 use crate::waits::{self, Place};
+use crate::waking::Arrivals;
 
 /// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
 /// there may be more.
@@ -104,7 +105,7 @@ impl Uring {
 impl<K: Kernel> Uring<K> {
     /// Over this ring; `tables` are what others send to.
     fn over(ring: K, tables: Vec<OwnedFd>, linger: Duration) -> io::Result<Uring<K>> {
-        let peer = Peer::new(Door::Uring { tables, next: AtomicU32::new(0), arrivals: Arrivals::new() })?;
+        let peer = Peer::new(Door::Uring { tables, next: AtomicU32::new(0), arrivals: Arrivals::default() })?;
         let (used_of, table_slots) = (vec![0; ring.tables() as usize], ring.table_slots());
         let mut driver = Uring {
             ring,
@@ -242,7 +243,7 @@ impl<K: Kernel> Uring<K> {
 
     /// Waits until something happens.
     fn idle(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
-        if !self.peer.falls_asleep() {
+        if !self.peer.bell().falls_asleep() {
             return self.ring.poll();
         }
         let slept = {
@@ -292,7 +293,7 @@ impl<K: Kernel> Driver for Uring<K> {
         } else {
             self.idle(next.into_iter().chain(timeout).min(), on_event)?;
         }
-        let woken = self.peer.wakes_up();
+        let woken = self.peer.bell().wakes_up();
         self.reap(on_event);
         if woken {
             self.arrive(on_event);

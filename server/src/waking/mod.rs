@@ -1,0 +1,25 @@
+//! How threads go to sleep and are woken, without a lock and without a lost wake-up.
+//!
+//! | file | who sleeps | who wakes |
+//! | --- | --- | --- |
+//! | [`Bell`] | a shard's thread, in its driver | other shards, the committer, readers, jobs |
+//! | [`Arrivals`] | the same: sockets that other shards handed over | other shards |
+//! | [`Parking`] | the committer, for batches; a reader, for requests | shards |
+//! | [`Gates`] | a shard or a reader, until a commit is durable | the committer |
+//!
+//! The files name atomics, fences and locks only by [`sync`]. `tests/waking` compiles these same files over the atomics of
+//! a model checker, which plays every order of steps and every value that the memory model lets a load see. Whoever
+//! changes an ordering here learns there what gets lost by it.
+//!
+//! The room knows nothing of what threads sleep in: a system call, [`std::thread::park`], a model's scheduler.
+
+mod arrivals;
+mod bell;
+mod gates;
+mod parking;
+mod sync;
+
+pub use arrivals::Arrivals;
+pub use bell::Bell;
+pub use gates::Gates;
+pub use parking::Parking;

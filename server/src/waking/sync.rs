@@ -1,0 +1,5 @@
+//! What the rest of the room is made of. In its place `tests/waking` puts the model's.
+
+pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+
+pub(super) use crate::waits::{Mutex, Place};
