@@ -26,7 +26,7 @@ use super::journal::{self, InTables, Journal, random};
 use super::memory::{flat, partition_end};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
-use super::pace::{FIRST_LEVEL_MAX, Pace};
+use super::pace::{FIRST_LEVEL_MAX, FIRST_LEVEL_SLOW, Pace};
 use super::partitions::NextPartition;
 use super::space::sync_dir;
 use super::stored::{Flushing, Layers, Stored};
@@ -206,6 +206,7 @@ impl Engine for LsmEngine {
         // Nothing is gained by waiting for merges that do not come.
         let runs = if tables.damages().count() > 0 { 0 } else { tables.first_level_runs() };
         writer.pace.committed(bytes, runs);
+        self.store.space.hurry(runs >= FIRST_LEVEL_SLOW);
         seen.damaged.set(tables.damages().count());
         self.store.resting.store(false, Ordering::Relaxed);
         Ok(())

@@ -36,13 +36,23 @@ pub(super) struct MergeSpace {
     closing: AtomicBool,
     /// The operator wants no merges that are not urgent.
     paused: AtomicBool,
+    /// Commits slow down because merges are behind: these give way to nobody.
+    urgent: AtomicBool,
 }
 
 impl MergeSpace {
     /// Merges in `dir`, where messages are refused with less than `least_bytes` free.
     pub(super) fn new(dir: PathBuf, free_bytes: FreeBytes, least_bytes: u64) -> Arc<MergeSpace> {
-        let [lacking, closing, paused] = [const { AtomicBool::new(false) }; 3];
-        Arc::new(MergeSpace { dir, free_bytes, least_bytes: AtomicU64::new(least_bytes), lacking, closing, paused })
+        let [lacking, closing, paused, urgent] = [const { AtomicBool::new(false) }; 4];
+        Arc::new(MergeSpace {
+            dir,
+            free_bytes,
+            least_bytes: AtomicU64::new(least_bytes),
+            lacking,
+            closing,
+            paused,
+            urgent,
+        })
     }
 
     /// Leaves so much space alone from now on, and merges or not.
@@ -54,6 +64,11 @@ impl MergeSpace {
     /// Whether merges that are not urgent are to wait.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Says whether commits slow down because merges are behind.
+    pub(super) fn hurry(&self, urgent: bool) {
+        self.urgent.store(urgent, Ordering::Relaxed);
     }
 
     /// A merge on its way is given up: the store is being closed.
@@ -131,7 +146,9 @@ impl CompactionFilter for MergeFilter {
             }
         }
         self.rows = self.rows.wrapping_add(1).max(1);
-        give_way(&mut self.turn);
+        if !self.space.urgent.load(Ordering::Relaxed) {
+            give_way(&mut self.turn);
+        }
         Ok(Verdict::Keep)
     }
 }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::DiskError;
 use crate::waits::{self, Condvar, Mutex, MutexGuard, Place};
 
-/// How nice the thread is that merges: the kernel's lowest share, of a core that somebody else wants too. Commits that come
-/// faster than tables are merged slow down (`pace`), which leaves the core to the merge.
-pub(super) const NICE: i32 = 19;
+/// How nice the thread is that merges: a quarter of a core that one other thread wants too. With the kernel's lowest share, a
+/// hundredth, a merge took 35 s beside logins that kept all cores busy, and commits waited for it in the end.
+pub(super) const NICE: i32 = 5;
 
 /// That of the thread that writes tables: commits wait for it when two buffers are full, and in a storm that takes all cores
 /// for long it would get none.
