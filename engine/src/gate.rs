@@ -13,7 +13,15 @@
 use std::collections::VecDeque;
 
 use crate::id::Gate;
-use crate::io::{Effect, Rests};
+use crate::io::{Effect, Input, Rests};
+
+/// An effect that waits: for what, and since which second.
+#[derive(Debug)]
+struct Held {
+    gate: Gate,
+    since_s: u32,
+    effect: Effect,
+}
 
 /// The waiting effects of one shard.
 #[derive(Debug, Default)]
@@ -23,11 +31,13 @@ pub struct GateQueue {
     /// The last commit of this shard's that concerned accounts.
     accounts: Gate,
     /// What waits for nothing, until the host takes it. Bounded as `waiting` is.
-    free: VecDeque<Effect>,
+    free: VecDeque<Held>,
     /// Questions about accounts. Bounded as `waiting` is.
-    questions: VecDeque<(Gate, Effect)>,
+    questions: VecDeque<Held>,
     /// Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
-    waiting: VecDeque<(Gate, Effect)>,
+    waiting: VecDeque<Held>,
+    /// Since when something waits, as the shard was told last.
+    told_s: Option<u32>,
     bytes: usize,
 }
 
@@ -50,33 +60,39 @@ impl GateQueue {
         self.gate
     }
 
-    /// Queues an effect of the turn that has just ended.
-    pub fn push(&mut self, effect: Effect) {
+    /// Queues an effect of the turn that has just ended, in this second of the monotonic clock.
+    pub fn push(&mut self, effect: Effect, since_s: u32) {
         self.bytes += bytes_of(&effect);
-        match effect.rests() {
-            Rests::OnNothing => self.free.push_back(effect),
-            Rests::OnAccounts => self.questions.push_back((self.accounts, effect)),
-            Rests::OnAll => self.waiting.push_back((self.gate, effect)),
-        }
+        let (queue, gate) = match effect.rests() {
+            Rests::OnNothing => (&mut self.free, Gate::default()),
+            Rests::OnAccounts => (&mut self.questions, self.accounts),
+            Rests::OnAll => (&mut self.waiting, self.gate),
+        };
+        queue.push_back(Held { gate, since_s, effect });
     }
 
-    /// Takes the next effect whose gate is durable.
-    pub fn pop(&mut self, durable: Gate) -> Option<Effect> {
-        let open = |queue: &mut VecDeque<(Gate, Effect)>| match queue.front() {
-            Some((gate, _)) if *gate <= durable => queue.pop_front().map(|(_, effect)| effect),
+    /// Takes the next effect whose gate is durable, with the second in which it was queued.
+    pub fn pop(&mut self, durable: Gate) -> Option<(u32, Effect)> {
+        let open = |queue: &mut VecDeque<Held>| match queue.front() {
+            Some(held) if held.gate <= durable => queue.pop_front(),
             _ => None,
         };
-        let free = self.free.pop_front();
-        let effect = free.or_else(|| open(&mut self.questions)).or_else(|| open(&mut self.waiting))?;
-        self.bytes -= bytes_of(&effect);
-        Some(effect)
+        let held = open(&mut self.free).or_else(|| open(&mut self.questions)).or_else(|| open(&mut self.waiting))?;
+        self.bytes -= bytes_of(&held.effect);
+        Some((held.since_s, held.effect))
     }
 
     /// The lowest gate that an effect waits for.
     pub fn front(&self) -> Option<Gate> {
-        let gate = |(gate, _): &(Gate, Effect)| *gate;
-        let free = self.free.front().map(|_| Gate::default());
-        free.into_iter().chain(self.questions.front().map(gate)).chain(self.waiting.front().map(gate)).min()
+        [&self.free, &self.questions, &self.waiting].iter().filter_map(|queue| Some(queue.front()?.gate)).min()
+    }
+
+    /// What the shard is to be told before its turn ends: since when what it sends waits here, if that is not this second and not
+    /// what it was told last.
+    pub fn news(&mut self, now_s: u32) -> Option<Input<'static>> {
+        let since_s = self.waiting.front().map(|held| held.since_s).filter(|since_s| *since_s < now_s);
+        let told = std::mem::replace(&mut self.told_s, since_s);
+        (told != since_s).then_some(Input::Held { since_s })
     }
 
     /// Whether nothing waits.
@@ -122,18 +138,18 @@ mod tests {
         let mut queue = GateQueue::default();
         queue.wrote(Gate(3), true);
         queue.wrote(Gate(5), false);
-        queue.push(send(1, true));
-        queue.push(read(7, Table::Accounts));
-        queue.push(read(8, Table::Roster));
-        queue.push(send(2, false));
+        queue.push(send(1, true), 9);
+        queue.push(read(7, Table::Accounts), 9);
+        queue.push(read(8, Table::Roster), 9);
+        queue.push(send(2, false), 9);
         assert_eq!((queue.front(), queue.len(), queue.bytes()), (Some(Gate(0)), 4, 20));
-        assert!(matches!(queue.pop(Gate(0)), Some(Effect::Send { conn, .. }) if conn.slot == 2));
+        assert!(matches!(queue.pop(Gate(0)), Some((9, Effect::Send { conn, .. })) if conn.slot == 2));
         assert!(queue.pop(Gate(2)).is_none());
         assert_eq!(queue.front(), Some(Gate(3)));
-        assert!(matches!(queue.pop(Gate(3)), Some(Effect::Read { token: 7, .. })));
+        assert!(matches!(queue.pop(Gate(3)), Some((9, Effect::Read { token: 7, .. }))));
         assert!(queue.pop(Gate(4)).is_none());
-        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Send { conn, .. }) if conn.slot == 1));
-        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Read { token: 8, .. })));
+        assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Send { conn, .. })) if conn.slot == 1));
+        assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Read { token: 8, .. }))));
         assert!(queue.is_empty() && queue.bytes() == 0);
     }
 
@@ -141,16 +157,16 @@ mod tests {
     fn effects_wait_for_their_commit_and_keep_their_order() {
         let send = |n| send(n, true);
         let mut queue = GateQueue::default();
-        queue.push(send(1));
+        queue.push(send(1), 9);
         queue.rests_on(Gate(5));
-        queue.push(send(2));
+        queue.push(send(2), 9);
         queue.rests_on(Gate(3));
-        queue.push(send(3));
-        assert!(matches!(queue.pop(Gate(0)), Some(Effect::Send { conn, .. }) if conn.slot == 1));
+        queue.push(send(3), 9);
+        assert!(matches!(queue.pop(Gate(0)), Some((9, Effect::Send { conn, .. })) if conn.slot == 1));
         assert!(queue.pop(Gate(4)).is_none(), "a later turn rests on the earlier one's commit");
         assert_eq!(queue.bytes(), 20);
-        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Send { conn, .. }) if conn.slot == 2));
-        assert!(matches!(queue.pop(Gate(5)), Some(Effect::Send { conn, .. }) if conn.slot == 3));
+        assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Send { conn, .. })) if conn.slot == 2));
+        assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Send { conn, .. })) if conn.slot == 3));
         assert!(queue.is_empty() && queue.bytes() == 0);
     }
 }

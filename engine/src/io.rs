@@ -375,6 +375,18 @@ pub enum Input<'a> {
         /// The connection.
         conn: ConnId,
     },
+    /// The last `Send` goes on: part of it is with the kernel, or it has only now left for the driver because it waited for what it
+    /// rests on.
+    Progressed {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// What was to be sent since this second waits for what it rests on, and no peer can have taken it; `None`: nothing waits for so
+    /// long any more. Told when it changes, before the end of the turn.
+    Held {
+        /// Of the monotonic clock.
+        since_s: Option<u32>,
+    },
     /// The connection is about to end without having been told to: `Closed` follows.
     Lost {
         /// The connection.

@@ -32,7 +32,7 @@ pub struct Outbound {
     sending_ids: Vec<u64>,
     /// Bytes of the send that is under way.
     sending_bytes: usize,
-    /// Second (monotonic) when the send under way was made.
+    /// Second (monotonic) when the send under way was made, or last went on.
     since_s: u32,
     /// Where among `pending` something urgent may go: behind what streams are begun with, and what was urgent before.
     first: usize,
@@ -142,7 +142,12 @@ impl Outbound {
         self.sending_bytes > 0
     }
 
-    /// Second when the send under way was made.
+    /// The send under way goes on, in this second.
+    pub fn progressed(&mut self, now_s: u32) {
+        self.since_s = now_s;
+    }
+
+    /// Second when the send under way was made, or last went on.
     pub fn since_s(&self) -> u32 {
         self.since_s
     }

@@ -164,6 +164,8 @@ pub struct Shard {
     removing: BTreeMap<Box<str>, Vec<account::Remover>>,
     levels: Levels,
     sweeper: sweep::Sweeper,
+    /// What is sent since this second has not left for the network yet; the highest when all has.
+    held_s: u32,
     /// Who ran into limits lately.
     refusals: limits::Refusals,
     /// What an operator looks at; none most of the time.
@@ -214,6 +216,7 @@ impl Shard {
             removing: BTreeMap::new(),
             levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
+            held_s: u32::MAX,
             refusals: limits::Refusals::default(),
             watch: None,
             settings,
@@ -245,6 +248,8 @@ impl Shard {
             Input::Secured { conn, tls } => self.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),
             Input::Sent { conn } => self.sent(conn),
+            Input::Progressed { conn } => self.progressed(conn),
+            Input::Held { since_s } => self.held_s = since_s.unwrap_or(u32::MAX),
             Input::Lost { conn, how } => self.lost(conn, how),
             Input::Worn { conn } => {
                 let text = "the keys of this TLS connection are used up";

@@ -252,13 +252,13 @@ impl Thread {
         }
         let round = self.p.ending.round();
         // At the end clients are not read from anyway, and their connections must be able to go.
-        if self.is_congested() && self.stage == Stage::Serving {
+        let congested = self.is_congested() && self.stage == Stage::Serving;
+        if congested {
             let _at = waits::at(Place::Congested);
             std::thread::sleep(self.p.tuning.sleep_congested);
             self.slept_until(Instant::now());
-        } else {
-            self.network()?;
         }
+        self.network(!congested)?;
         let now = self.p.clock.now();
         for conn in self.links.take_worn() {
             self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
@@ -270,8 +270,11 @@ impl Thread {
         if stage != Stage::Serving {
             self.follow_the_end(stage, now);
         }
+        if let Some(news) = self.gate.news(now.mono_s()) {
+            self.p.shard.handle(now, news, &mut self.out);
+        }
         self.end_turn(now);
-        self.release();
+        self.release(now);
         if stage != Stage::Serving {
             self.report(round);
         }
@@ -383,15 +386,17 @@ impl Thread {
         lately
     }
 
-    fn network(&mut self) -> std::io::Result<()> {
-        let timeout = if self.is_awake() { Duration::ZERO } else { self.patience() };
+    /// Handles what happened in the network; with `receives`, waits for it. Without, clients are not read from, but what was sent
+    /// to them goes on: a peer must not seem to take nothing because its server cannot take more in.
+    fn network(&mut self, receives: bool) -> std::io::Result<()> {
+        let timeout = if !receives || self.is_awake() { Duration::ZERO } else { self.patience() };
         let mut events = Events { orders: std::mem::take(&mut self.orders), ..Events::default() };
         let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
         let Parts { driver, shard, clock, listeners, tls, .. } = p;
         let busy_poll = !p.tuning.busy_poll.is_zero();
         let (mut now, mut awake, mut handled) = (None, None, 0);
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
-        driver.wait(Some(timeout), &mut |event| {
+        let on_event = &mut |event: Event<'_>| {
             match event {
                 // The one time of both: what the sleep was for is handled now.
                 Event::Slept => return awake = Some(Instant::now()),
@@ -417,7 +422,8 @@ impl Thread {
                 now,
             };
             events.handle(hands, event);
-        })?;
+        };
+        if receives { driver.wait(Some(timeout), on_event) } else { driver.finish(on_event) }?;
         shard.counters().events.add(handled);
         if let Some(awake) = awake {
             self.slept_until(awake);
@@ -612,7 +618,7 @@ impl Thread {
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
                 other => {
                     gated += 1;
-                    self.gate.push(other);
+                    self.gate.push(other, now.mono_s());
                 }
             }
         }
@@ -628,12 +634,18 @@ impl Thread {
     }
 
     /// Lets out what is durable.
-    fn release(&mut self) {
+    fn release(&mut self, now: Now) {
         let durable = self.p.submitter.durable();
-        while let Some(effect) = self.gate.pop(durable) {
+        while let Some((since_s, effect)) = self.gate.pop(durable) {
             let driver = &mut *self.p.driver;
             match effect {
-                Effect::Send { conn, bytes, .. } => self.links.send(driver, conn, bytes),
+                Effect::Send { conn, bytes, .. } => {
+                    if since_s != now.mono_s() {
+                        // The peer has time to take it from now on.
+                        self.p.shard.handle(now, Input::Progressed { conn }, &mut self.out);
+                    }
+                    self.links.send(driver, conn, bytes);
+                }
                 Effect::StartTls { conn, last, .. } => match &self.p.tls {
                     Some((starttls, _)) => self.links.start_tls(driver, conn, last, starttls),
                     None => driver.close(conn, Close::Now),
@@ -766,6 +778,7 @@ impl Events {
             }
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
+            Event::Progressed { conn } => h.shard.handle(h.now, Input::Progressed { conn }, h.out),
             Event::Failed { conn, cause: Cause::PeerClosed } => match self.early(h, conn) {
                 // The session that it is of has to be there to be ended.
                 Some(early) => early.ended = true,

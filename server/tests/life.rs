@@ -547,6 +547,32 @@ fn a_disk_that_stands_still_silences_nobody() {
     }
 }
 
+/// Who cannot be sent anything because the disk stands still, or because more waits for it than may, does not look like a peer that
+/// takes nothing (`send_timeout_seconds`): the session goes on when the disk does.
+#[test]
+fn a_disk_that_stands_still_ends_no_session() {
+    for driver in drivers() {
+        for queue in ["8MiB", "64KiB"] {
+            let flags = ["--send-timeout-seconds", "1", "--store-queue-bytes-max", queue];
+            let life = Life::start(driver, "stop-disk=6s@6s", &flags);
+            ["romeo", "juliet"].iter().for_each(|user| life.add(user));
+            let log_in = |user: &str| Client::connect(&life.address()).log_in(user, PASSWORD, "r");
+            let (mut romeo, mut juliet) = (log_in("romeo"), log_in("juliet"));
+            juliet.ask("<presence/>", "<presence");
+            std::thread::sleep(Duration::from_secs(6));
+            let body = "b".repeat(60_000);
+            for number in 0..3 {
+                romeo.send(&format!(
+                    "<message to='juliet@localhost' type='chat' id='m{number}'><body>{body}</body></message>"
+                ));
+            }
+            juliet.send("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>");
+            juliet.hear("id='m2'");
+            romeo.ask("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>", "</iq>");
+        }
+    }
+}
+
 /// The unit that is shipped is one that systemd takes.
 #[test]
 fn the_unit_is_valid() {

@@ -511,6 +511,14 @@ impl Shard {
         }
     }
 
+    /// The peer, which had nothing to take before or has taken part of it, has its time again.
+    pub(super) fn progressed(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        if let Some(outbound) = self.conns.get(id).and_then(|conn| conn.outbound.as_mut()) {
+            outbound.progressed(now_s);
+        }
+    }
+
     pub(super) fn sent(&mut self, id: ConnId) {
         if self.watch.is_some() {
             self.watch_sent(id);

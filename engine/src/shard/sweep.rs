@@ -120,8 +120,11 @@ impl Shard {
         let (preauth, idle, stall) =
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let Some(conn) = self.conns.get(id) else { return };
-        let stalled =
-            conn.outbound.as_ref().is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall);
+        let held_s = self.held_s;
+        let stalled = conn
+            .outbound
+            .as_ref()
+            .is_some_and(|o| o.is_sending() && now_s.saturating_sub(o.since_s()) > stall && o.since_s() < held_s);
         let quiet = now_s.saturating_sub(conn.last_s);
         if let Some(outbound) = conn.outbound.as_ref().filter(|o| o.is_sending()) {
             let age_s = u64::from(now_s.saturating_sub(outbound.since_s()));

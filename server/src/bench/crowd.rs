@@ -213,6 +213,14 @@ impl Driver for Crowd {
         self.inner.close_listeners();
     }
 
+    /// Users take what they are sent at once.
+    fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        for (conn, buffer) in std::mem::take(&mut self.sent) {
+            on_event(Event::Sent { conn, buffer });
+        }
+        self.inner.finish(&mut |_| {})
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let mut idle = true;
         for index in self.begun..self.users.len().min(self.begun + NEWCOMERS) {

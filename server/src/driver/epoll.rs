@@ -6,7 +6,7 @@
 
 use super::alarms::Alarms;
 use super::peer::{Door, take_room};
-use super::sends::{NONE, Sends};
+use super::sends::{Advance, NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
@@ -450,7 +450,12 @@ impl Epoll {
         let (raw, sending) = (slot.raw(), slot.sending);
         match sys::send(raw, self.sends.get(sending).rest()) {
             Ok(taken) => {
-                if self.sends.advance(sending, taken) {
+                let advance = self.sends.advance(sending, taken);
+                if advance == Advance::Step && self.slot(index).state == State::Open {
+                    let conn = self.id(index);
+                    self.notices.push_back(Notice::Progressed(conn));
+                }
+                if advance == Advance::Whole {
                     let bytes = self.sends.remove(sending);
                     let slot = self.slot(index);
                     slot.sending = NONE;
@@ -478,7 +483,7 @@ impl Epoll {
                         continue;
                     }
                 }
-                Notice::DepartureFailed(conn, ..) => {
+                Notice::DepartureFailed(conn, ..) | Notice::Progressed(conn) => {
                     if self.slot(conn.slot).state != State::Open {
                         continue;
                     }
@@ -563,6 +568,25 @@ impl Driver for Epoll {
             self.arrive(on_event);
             on_event(Event::Woken);
         }
+        waited
+    }
+
+    fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        self.expire();
+        let mut events = std::mem::take(&mut self.events);
+        let waited = sys::epoll_wait(&self.epoll, &mut events, 0);
+        for event in &events {
+            let data = event.u64;
+            // What else there is the kernel tells again.
+            if data & LISTENER == 0 && data != WAKER && event.events & libc::EPOLLOUT as u32 != 0 {
+                let conn = ConnId { slot: (data >> 32) as u32, generation: data as u32 };
+                if let Some(index) = self.find(conn).filter(|index| self.slots[*index as usize].sending != NONE) {
+                    self.write(index);
+                }
+            }
+        }
+        self.events = events;
+        self.deliver(on_event);
         waited
     }
 

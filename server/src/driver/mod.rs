@@ -129,6 +129,11 @@ pub enum Event<'a> {
         /// The vector that was sent, emptied, for the next use.
         buffer: Vec<u8>,
     },
+    /// The kernel has taken [`PROGRESS_BYTES`] more of the send in flight, and has not taken all.
+    Progressed {
+        /// To whom.
+        conn: ConnId,
+    },
     /// Nothing more is received; unless it is [`Cause::PeerClosed`], a send in flight is lost and nothing more is sent.
     /// Waits for [`Driver::close`]. At most one `PeerClosed` and one other cause a connection.
     Failed {
@@ -277,6 +282,13 @@ pub trait Driver {
     /// Only when the driver itself is broken; what concerns one connection is an event.
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
 
+    /// [`Driver::wait`] without waiting for anything, and without receiving from anybody or accepting anybody: hands over what
+    /// has become of sends, closes and moves. For a caller that can take nothing more in.
+    ///
+    /// # Errors
+    /// As `wait`.
+    fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
+
     /// Sends all of `bytes`; completes with [`Event::Sent`], or [`Event::Failed`].
     ///
     /// # Panics
@@ -333,12 +345,17 @@ impl Cause {
 /// How long accepting rests after the process ran out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Bytes of a send between two [`Event::Progressed`]: a peer that takes less than these within its time is taken for one that
+/// takes nothing.
+pub const PROGRESS_BYTES: usize = 16 * 1024;
+
 /// Listeners of one driver at most.
 const LISTENERS_MAX: usize = 256;
 
 /// An event made outside `wait`, or one that must wait for its turn.
 enum Notice {
     Sent(ConnId, Vec<u8>),
+    Progressed(ConnId),
     Failed(ConnId, Cause),
     Closed(ConnId),
     Departed(ConnId, u64),
@@ -353,6 +370,7 @@ impl Notice {
                 buffer.clear();
                 Event::Sent { conn, buffer }
             }
+            Notice::Progressed(conn) => Event::Progressed { conn },
             Notice::Failed(conn, cause) => Event::Failed { conn, cause },
             Notice::Closed(conn) => Event::Closed { conn },
             Notice::Departed(conn, key) => Event::Departed { conn, key },

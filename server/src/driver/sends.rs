@@ -1,5 +1,7 @@
 //! The sends in flight of a thread: only connections that are sending have an entry.
 
+use super::PROGRESS_BYTES;
+
 /// No send in flight, in a slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -14,6 +16,17 @@ impl Sending {
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.done..]
     }
+}
+
+/// How far a send has come with what the kernel has just taken of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Advance {
+    /// To its end.
+    Whole,
+    /// Past one more multiple of [`PROGRESS_BYTES`].
+    Step,
+    /// Not so far.
+    Little,
 }
 
 /// A slab of sends with stable indexes.
@@ -49,11 +62,16 @@ impl Sends {
         self.entries[index as usize].as_ref().expect("a send in flight has an entry")
     }
 
-    /// Counts `taken` more bytes as with the kernel; true when that were all.
-    pub(super) fn advance(&mut self, index: u32, taken: usize) -> bool {
+    /// Counts `taken` more bytes as with the kernel.
+    pub(super) fn advance(&mut self, index: u32, taken: usize) -> Advance {
         let sending = self.entries[index as usize].as_mut().expect("a send in flight has an entry");
+        let steps = sending.done / PROGRESS_BYTES;
         sending.done += taken;
-        sending.done >= sending.bytes.len()
+        match () {
+            () if sending.done >= sending.bytes.len() => Advance::Whole,
+            () if sending.done / PROGRESS_BYTES > steps => Advance::Step,
+            () => Advance::Little,
+        }
     }
 
     /// Ends the send and gives its bytes back.

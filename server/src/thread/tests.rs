@@ -101,6 +101,10 @@ impl Driver for Puppet {
         Ok(())
     }
 
+    fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> std::io::Result<()> {
+        self.wait(None, on_event)
+    }
+
     fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
         let mut stage = self.stage.borrow_mut();
         stage.did.push(Did::Send(conn, bytes));

@@ -128,6 +128,9 @@ impl World {
             };
             thread.shard.handle(now, input, &mut out);
         }
+        if let Some(news) = thread.gate.news(now.mono_s()) {
+            thread.shard.handle(now, news, &mut out);
+        }
         thread.shard.handle(now, Input::EndOfTurn, &mut out);
         if !out.writes.is_empty() {
             let accounts = out.writes.concerns(Table::Accounts);
@@ -168,7 +171,10 @@ impl World {
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
             // Here all that arrives is handed over when it arrives.
             Effect::Favour { .. } => {}
-            other => self.threads[shard.index()].gate.push(other),
+            other => {
+                let now_s = self.now().mono_s();
+                self.threads[shard.index()].gate.push(other, now_s);
+            }
         }
     }
 
@@ -216,9 +222,16 @@ impl World {
             self.ask(shard, token, queries);
         }
         let open = if early { Gate(u64::MAX) } else { durable };
-        while let Some(effect) = self.threads[shard.index()].gate.pop(open) {
+        let now_s = self.now().mono_s();
+        while let Some((since_s, effect)) = self.threads[shard.index()].gate.pop(open) {
             match effect {
-                Effect::Send { conn, bytes, .. } => self.send(shard, conn, bytes, true, None),
+                Effect::Send { conn, bytes, .. } => {
+                    if since_s != now_s {
+                        let (now, shard) = (self.now(), &mut self.threads[shard.index()].shard);
+                        shard.handle(now, Input::Progressed { conn }, &mut crate::io::Output::default());
+                    }
+                    self.send(shard, conn, bytes, true, None);
+                }
                 Effect::StartTls { conn, last, .. } => self.send(shard, conn, last, false, Some(Then::Secure)),
                 Effect::Close { conn, abort: true, .. } => {
                     if let Some(index) = self.socket_of(shard, conn) {

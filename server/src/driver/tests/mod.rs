@@ -61,7 +61,7 @@ fn keep(event: Event<'_>) -> Option<Seen> {
         Event::DepartureFailed { conn, key, .. } => Seen::DepartureFailed(conn, key),
         Event::AcceptPaused { cause, .. } => Seen::AcceptPaused(cause),
         Event::Woken => Seen::Woken,
-        Event::Slept => return None,
+        Event::Slept | Event::Progressed { .. } => return None,
     };
     Some(seen)
 }

@@ -2,7 +2,7 @@
 
 use super::Uring;
 use super::kernel::Kernel;
-use crate::driver::sends::NONE;
+use crate::driver::sends::{Advance, NONE};
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice, Peer};
 use std::io::{self, ErrorKind};
 use throng_ring::{Done, Op, Word};
@@ -303,8 +303,12 @@ impl<K: Kernel> Uring<K> {
         let conn = self.id(index);
         let sending = self.slot(index).sending;
         let result = done.result;
-        let whole = result < 0 || self.sends.advance(sending, result as usize);
-        if !whole && self.slot(index).state != State::Closing {
+        let advance = if result < 0 { Advance::Whole } else { self.sends.advance(sending, result as usize) };
+        let state = self.slot(index).state;
+        if advance != Advance::Whole && state != State::Closing {
+            if advance == Advance::Step && state == State::Open {
+                on_event(Event::Progressed { conn });
+            }
             return self.submit_send(index);
         }
         let buffer = self.sends.remove(sending);

@@ -312,6 +312,15 @@ impl<K: Kernel> Driver for Uring<K> {
         Ok(())
     }
 
+    fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
+        self.expire();
+        self.ring.poll()?;
+        // Those of which there is something to receive stay in their lists.
+        self.reap(on_event);
+        self.deliver(on_event);
+        Ok(())
+    }
+
     fn send(&mut self, conn: ConnId, bytes: Vec<u8>) {
         let Some(index) = self.open(conn) else { return };
         let slot = &self.slots[index as usize];

@@ -468,6 +468,7 @@ impl Play {
                     assert!(known.closed.is_none());
                     assert_eq!(known.departs.take(), Some(told));
                 }
+                Event::Progressed { conn } => assert!(conns[&key(conn)].sending, "{conn:?} sends nothing"),
                 Event::AcceptPaused { .. } | Event::Woken | Event::Slept => {}
             }
         };
