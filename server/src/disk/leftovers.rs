@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use lsm_tree::TableId;
 
 use super::DiskError;
-use super::blocks::TableFile;
-use super::listing::{Listing, TABLES, table_files};
+use super::listing::{Listing, table_files};
 
 /// Name of the note.
 const NOTE: &str = "opened";
@@ -45,7 +44,7 @@ impl Leftovers {
     /// [`DiskError::Lacks`] and [`DiskError::Corrupt`] if what the list names is not there; the file system's.
     pub(super) fn find(dir: &Path) -> Result<Leftovers, DiskError> {
         let mut found = Leftovers { dir: dir.to_owned(), listed: Vec::new() };
-        if !dir.join("current").try_exists().map_err(DiskError::at(dir))? {
+        if !Listing::is_there(dir)? {
             // New; or it is not, and then tables stand there.
             return match table_files(dir).is_ok_and(|files| !files.is_empty()) {
                 true => Err(DiskError::Lacks(dir.join("current"))),
@@ -69,21 +68,6 @@ impl Leftovers {
             }
         }
         Ok(found)
-    }
-
-    /// Makes sure that each table of the list can be opened: what `lsm_tree` reads of it then must be as it was written.
-    ///
-    /// # Errors
-    /// [`DiskError::Corrupt`] with the file; the file system's.
-    pub(super) fn look_at_tables(&self) -> Result<(), DiskError> {
-        for id in &self.listed {
-            let path = self.dir.join(TABLES).join(id.to_string());
-            let table = TableFile::open(&path).map_err(DiskError::at(&path))?;
-            if let Some(disorder) = table.disorder() {
-                return Err(DiskError::Corrupt(format!("{}: {disorder}", path.display())));
-            }
-        }
-        Ok(())
     }
 
     fn move_aside(&self, path: &Path) -> Result<(), DiskError> {

@@ -40,6 +40,18 @@ pub(super) struct Listed {
     pub(super) id: TableId,
     /// Of the whole file.
     checksum: u128,
+    /// Where it stands in its section of the list.
+    at: usize,
+}
+
+/// A table in whose place another file with the same rows stands from now on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replaced {
+    pub(super) table: TableId,
+    /// The other one's number.
+    pub(super) by: TableId,
+    /// Of the other file.
+    pub(super) checksum: u128,
 }
 
 impl Listing {
@@ -68,6 +80,51 @@ impl Listing {
         let runs = sections(&bytes, 0).and_then(|all| runs(bytes.get(section(&all, b"tables")?)?));
         let runs = runs.ok_or_else(|| corrupt(&path, "the list of tables cannot be read"))?;
         Ok(Listing { number, runs, dir: dir.to_owned() })
+    }
+
+    /// Whether there is a list in a folder.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn is_there(dir: &Path) -> Result<bool, DiskError> {
+        let current = dir.join(CURRENT);
+        current.try_exists().map_err(DiskError::at(&current))
+    }
+
+    /// Makes a list count that is this one but for some tables; durable on return. The tables that it names must be.
+    ///
+    /// # Errors
+    /// The file system's: this list counts then, or the other one does.
+    pub(super) fn replace(&self, tables: &[Replaced]) -> Result<(), DiskError> {
+        let old = self.dir.join(format!("v{}", self.number));
+        let mut bytes = read_whole(&old)?;
+        let section = sections(&bytes, 0).and_then(|all| section(&all, b"tables"));
+        let begin = section.ok_or_else(|| DiskError::Corrupt(format!("{} has changed", old.display())))?.start;
+        for replaced in tables {
+            let listed = self.tables().find(|table| table.id == replaced.table).expect("it is one of the list");
+            // Number, kind of checksum, checksum. The list has no checksum of its own.
+            let at = begin + listed.at;
+            bytes[at..at + 8].copy_from_slice(&replaced.by.to_le_bytes());
+            bytes[at + 9..at + 25].copy_from_slice(&replaced.checksum.to_le_bytes());
+        }
+        let number = self.number + 1;
+        let named = [&number.to_le_bytes()[..], &xxh3_128(&bytes).to_le_bytes(), &[0]].concat();
+        let write = |path: &Path, bytes: &[u8]| -> io::Result<()> {
+            let mut file = File::create(path)?;
+            io::Write::write_all(&mut file, bytes)?;
+            file.sync_all()
+        };
+        let sync = |dir: &Path| File::open(dir).and_then(|dir| dir.sync_all());
+        let change = || -> io::Result<()> {
+            sync(&self.dir.join(TABLES))?;
+            write(&self.dir.join(format!("v{number}")), &bytes)?;
+            sync(&self.dir)?;
+            let unfinished = self.dir.join("current.unfinished");
+            write(&unfinished, &named)?;
+            fs::rename(&unfinished, self.dir.join(CURRENT))?;
+            sync(&self.dir)
+        };
+        change().map_err(DiskError::at(&self.dir))
     }
 
     /// The newest list that can be read, where it cannot be known which one counts.
@@ -201,19 +258,20 @@ pub(super) fn section(all: &[Section], name: &[u8]) -> Option<Range<usize>> {
 /// Takes the section with the tables apart.
 fn runs(bytes: &[u8]) -> Option<Vec<Vec<Listed>>> {
     let mut rest = bytes;
-    let mut take = |length: usize| -> Option<&[u8]> {
+    let mut take = |length: usize| -> Option<(usize, &[u8])> {
+        let at = bytes.len() - rest.len();
         let (taken, left) = rest.split_at_checked(length)?;
         rest = left;
-        Some(taken)
+        Some((at, taken))
     };
     let mut found = Vec::new();
-    for _ in 0..take(1)?[0] {
-        for _ in 0..take(1)?[0] {
-            let count = u32::from_le_bytes(take(4)?.try_into().ok()?);
+    for _ in 0..take(1)?.1[0] {
+        for _ in 0..take(1)?.1[0] {
+            let count = u32::from_le_bytes(take(4)?.1.try_into().ok()?);
             let mut run = Vec::new();
             for _ in 0..count {
-                let table = take(33)?;
-                run.push(Listed { id: u64_at(table, 0)?, checksum: u128_at(table, 9)? });
+                let (at, table) = take(33)?;
+                run.push(Listed { id: u64_at(table, 0)?, checksum: u128_at(table, 9)?, at });
             }
             found.push(run);
         }

@@ -34,6 +34,7 @@ mod lock;
 pub mod lsm;
 pub mod memory;
 mod memtable;
+mod mend;
 mod merge;
 mod pace;
 mod partitions;

@@ -29,6 +29,7 @@ use super::DiskError;
 use super::damage::Damages;
 use super::filters::{Filters, Partitions};
 use super::leftovers::Leftovers;
+use super::mend::{BLOCK_BYTES, FILTER_BITS, mend};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
 use crate::waits::{Mutex, Place, RwLock};
@@ -43,9 +44,6 @@ const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
 
 /// Tables that a merge between the levels below may write, about: the few that one overlaps.
 const DEEPER_TABLES: u64 = 4;
-
-/// Bytes of a block of rows.
-const BLOCK_BYTES: u32 = 8 << 10;
 
 /// Descriptors kept open.
 const FILES_MAX: usize = 256;
@@ -90,7 +88,8 @@ pub(super) struct Tables {
 pub(super) type TableRow = (Slice, Slice);
 
 impl Tables {
-    /// Opens the tables in a folder of their own, or makes it. Merges keep to `space`.
+    /// Opens the tables in a folder of their own, or makes it. Merges keep to `space`. A table that cannot be opened is written
+    /// anew if none of its rows is lost.
     ///
     /// # Errors
     /// The file system's; [`DiskError::Corrupt`].
@@ -100,10 +99,10 @@ impl Tables {
         table_bytes: u64,
         space: &Arc<MergeSpace>,
     ) -> Result<Tables, DiskError> {
+        mend(dir)?;
         let leftovers = Leftovers::find(dir)?;
-        leftovers.look_at_tables()?;
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
-        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(8.0));
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
         let tree = Config::new(dir, Default::default(), Default::default())
             .use_cache(cache.clone())
             .use_descriptor_table(Some(Arc::new(DescriptorTable::new(FILES_MAX))))
