@@ -413,6 +413,11 @@ fn join(text: &mut String, local: Option<&str>, domain: &str, resource: Option<&
 }
 
 fn local_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
+    // Of ASCII the profile does nothing but map letter case.
+    let graphic = |byte: u8| byte.is_ascii_graphic() && !is_excluded(byte);
+    if (1..=JID_PART_BYTES_MAX).contains(&input.len()) && input.bytes().all(graphic) {
+        return Ok(Cow::Owned(input.to_ascii_lowercase()));
+    }
     let local = enforce(input, Part::Local, username)?;
     // After the profile, because width mapping turns U+FF20 into `@`.
     if local.bytes().any(is_excluded) { Err(JidError::Forbidden(Part::Local)) } else { Ok(local) }
@@ -425,10 +430,25 @@ fn resource_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
 /// The UsernameCaseMapped profile (RFC 8265 3.3).
 fn username(text: &str) -> Option<Cow<'_, str>> {
     let profile = UsernameCaseMapped::new();
-    let text = profile.width_mapping_rule(text).ok()?;
+    // Rules that look each character up in a table are asked only where there are characters that they are about.
+    let mut text = Cow::Borrowed(text);
+    if text.contains(has_width) {
+        text = profile.width_mapping_rule(text).ok()?;
+    }
     IdentifierClass::default().allows(asked_of_context(&text)?).ok()?;
-    let text = profile.case_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
-    profile.directionality_rule(text).ok().filter(|text| !text.is_empty())
+    text = profile.case_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
+    if text.contains(|c| c >= FIRST_FROM_THE_RIGHT) {
+        text = profile.directionality_rule(text).ok()?;
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The first character that is written from right to left (Unicode 3.5: Hebrew is the first such block).
+const FIRST_FROM_THE_RIGHT: char = '\u{590}';
+
+/// Whether a character may have another one of another width (Unicode, "wide" and "narrow" decompositions).
+fn has_width(c: char) -> bool {
+    matches!(c, '\u{3000}' | '\u{ff00}'..='\u{ffef}')
 }
 
 /// What the rules of context (RFC 5892 A) are asked about in place of a text, with the same answer; none if there is too
@@ -465,21 +485,31 @@ fn asked_of_context(text: &str) -> Option<Cow<'_, str>> {
 /// The OpaqueString profile (RFC 8265 4.2). The registry that its classes are generated from stands at Unicode 6.3;
 /// letters and pictographs that were assigned since count here as what they are, or nicknames of today are refused.
 fn opaque_string(text: &str) -> Option<Cow<'_, str>> {
-    let mut asked = asked_of_context(text)?;
-    if asked.chars().any(is_newly_assigned) {
-        // Whether the rest is allowed, and in its context, is asked with an older pictograph in the place of each.
-        asked = asked.chars().map(|c| if is_newly_assigned(c) { '\u{2603}' } else { c }).collect();
+    let class = FreeformClass::default();
+    let (mut in_context, mut asked) = (false, String::with_capacity(text.len()));
+    for c in text.chars() {
+        asked.push(match class.get_value_from_char(c) {
+            DerivedPropertyValue::PValid | DerivedPropertyValue::SpecClassPval => c,
+            // The library is asked with an older pictograph in the place of each new one.
+            DerivedPropertyValue::Unassigned if is_new(c) => '\u{2603}',
+            DerivedPropertyValue::ContextJ | DerivedPropertyValue::ContextO => {
+                in_context = true;
+                c
+            }
+            _ => return None,
+        });
     }
-    OpaqueString::prepare(asked).ok()?;
+    if in_context {
+        OpaqueString::prepare(asked_of_context(&asked)?).ok()?;
+    }
     let profile = OpaqueString::new();
     let text = profile.additional_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
     (!text.is_empty()).then_some(text)
 }
 
-/// A letter, digit or pictograph that Unicode has assigned after version 6.3.
-fn is_newly_assigned(c: char) -> bool {
-    (c.is_alphanumeric() || matches!(c, '\u{1f000}'..='\u{1faff}'))
-        && FreeformClass::default().get_value_from_char(c) == DerivedPropertyValue::Unassigned
+/// A letter, digit or pictograph of today's Unicode: where the registry does not know it, it was assigned after version 6.3.
+fn is_new(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '\u{1f000}'..='\u{1faff}')
 }
 
 /// Runs a profile until its output stands still (RFC 8264 7) and keeps the length within bounds.
@@ -495,6 +525,8 @@ fn enforce<'a>(
         if *next == *text {
             return check_length(&text, part).map(|()| text);
         }
+        // Only the first round can make a text longer.
+        check_length(&next, part)?;
         text = Cow::Owned(next.into_owned());
     }
     Err(JidError::Forbidden(part))
@@ -504,6 +536,10 @@ fn domain_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
     check_length(input, Part::Domain)?;
     if let Some(rest) = input.strip_prefix('[') {
         return ipv6_literal(rest).map(|text| if text == input { Cow::Borrowed(input) } else { Cow::Owned(text) });
+    }
+    // They stand for sentences with spaces, which are refused, but only when eighteen letters have been made of each.
+    if input.contains(['\u{fdfa}', '\u{fdfb}']) {
+        return Err(JidError::Forbidden(Part::Domain));
     }
     // The deny list leaves letters, digits, hyphens and dots of ASCII, after mapping: U+2100 does not smuggle in a
     // slash. Hyphens in third and fourth place are let through: such names stand in the DNS.

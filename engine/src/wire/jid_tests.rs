@@ -2,6 +2,32 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// RFC 8265 3.3.2: the short ways for text to which some rules do not apply lead where all rules lead.
+#[test]
+fn rfc8265_3_3_2_short_ways_and_the_profile_agree() {
+    let all_rules = |text: &str| {
+        let profile = UsernameCaseMapped::new();
+        let text = profile.width_mapping_rule(text.to_owned()).ok()?;
+        IdentifierClass::default().allows(&*text).ok()?;
+        let text = profile.case_mapping_rule(text).and_then(|text| profile.normalization_rule(text)).ok()?;
+        profile.directionality_rule(text).ok().filter(|text| !text.is_empty() && !text.bytes().any(is_excluded))
+    };
+    for c in (0..0x3_0000).filter_map(char::from_u32) {
+        // Each character before a letter, so that rules on how a text begins are asked, too.
+        let text = format!("{c}a");
+        let short = normalise_local(&text).ok();
+        let Some(short) = short else {
+            // What does not stand still, or needs its context, is refused for that.
+            continue;
+        };
+        assert_eq!(Some(&short), all_rules(&text).as_ref(), "U+{:04X}", u32::from(c));
+    }
+    for c in (0u8..0x80).map(char::from) {
+        let text = format!("{c}A");
+        assert_eq!(normalise_local(&text).ok(), all_rules(&text), "U+{:02X}", u32::from(c));
+    }
+}
+
 /// RFC 7622 3.5, table 1: "is a JID". Input, localpart, domainpart, resourcepart.
 #[test]
 fn rfc7622_3_5_examples_of_addresses() {

@@ -33,6 +33,14 @@ impl NamespaceRef {
             NamespaceRef::Xml => ns::XML,
         }
     }
+
+    /// The same as bytes, for comparing: what was declared is not looked at as text again.
+    pub(super) fn raw<'a>(self, scope: &'a StreamScope, decoded: &'a str, bytes: &'a [u8]) -> &'a [u8] {
+        match self {
+            NamespaceRef::Declared { at, length } => &bytes[at as usize..][..length as usize],
+            _ => self.resolve(scope, decoded, bytes).as_bytes(),
+        }
+    }
 }
 
 /// An element's place in the item: offsets from the item's first byte.

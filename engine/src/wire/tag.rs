@@ -241,19 +241,19 @@ impl Scanner {
     /// It is the place of the first declaration in scope with that name, the stream's before the item's. Those before a
     /// declaration stay in scope for as long as it does, so its number is found once and kept.
     fn number(&mut self, scope: &StreamScope, bytes: &[u8], binding: Binding) -> u8 {
-        let first_in_stream = |name: &str| scope.names().position(|other| other == name).map(|at| at as u8);
+        let first_in_stream = |name: &[u8]| scope.names().position(|other| other.as_bytes() == name).map(|at| at as u8);
         match binding {
             // Nothing else is bound to that name: see `declare`.
             Binding::Xml => XML_NUMBER,
-            Binding::Stream(index) => first_in_stream(scope.declared(index).1).unwrap_or(index),
+            Binding::Stream(index) => first_in_stream(scope.declared(index).1.as_bytes()).unwrap_or(index),
             Binding::Item(index) => {
                 let declared = self.declarations[index];
                 if declared.number != NO_NUMBER {
                     return declared.number;
                 }
                 let decoded = &self.layout.decoded;
-                let name = declared.namespace.resolve(scope, decoded, bytes);
-                let same = |other: &Declaration| other.namespace.resolve(scope, decoded, bytes) == name;
+                let name = declared.namespace.raw(scope, decoded, bytes);
+                let same = |other: &Declaration| other.namespace.raw(scope, decoded, bytes) == name;
                 let number = first_in_stream(name).unwrap_or_else(|| {
                     let first = self.declarations[..index].iter().position(same).unwrap_or(index);
                     MAX_DECLARATIONS as u8 + first as u8
