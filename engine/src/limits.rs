@@ -59,6 +59,12 @@ pub const EARLY_REQUESTS_MAX: u8 = 20;
 /// Resources that a client may ask for in vain after the first one that was refused (RFC 6120 7.7.3: 5 to 10).
 pub const BIND_RETRIES_MAX: u8 = 10;
 
+/// Changes of password of an account in a row, each of which costs a derivation of keys for the bytes of one stanza.
+pub const PASSWORD_CHANGES_MAX: u32 = 5;
+
+/// Milliseconds until an account may change its password once more.
+pub const PASSWORD_CHANGE_MS: u32 = 10_000;
+
 /// Pairs of address and account with a login that succeeded lately, of a shard; 12 bytes each as far as they are needed.
 pub const KNOWN_PAIRS_MAX: usize = 1 << 17;
 
@@ -96,6 +102,15 @@ pub mod wire {
     const _: () = assert!(MAX_NAME_BYTES < u16::MAX as usize && MAX_STANZA_BYTES_DEFAULT >= 10_000);
     const _: () = assert!(MAX_DECLARATION_BYTES < MAX_HEADER_BYTES);
 }
+
+// Requests that are read into a tree (`feature::xml`).
+
+/// Elements that a request to the server may have whatever its length.
+pub const PAYLOAD_ELEMENTS_SPARE: usize = 64;
+
+/// Bytes of a request for each further element. An element costs a hundred times as much in a tree as its four bytes do
+/// on the way of a message; clients' requests have some thirty bytes for each.
+pub const PAYLOAD_ELEMENT_BYTES: usize = 16;
 
 // Roster (RFC 6121 2).
 

@@ -190,8 +190,8 @@ pub struct ConnRef {
 /// What a shard may ask of an account's home, or of the shard that counts for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Whether a login from this address may go on, after those that have failed. If it may, the account's home is asked for
-    /// [`Question::Credentials`] and answers the connection; if not, [`Answer::Held`] comes.
+    /// Whether a login from this address may go on, after those that have failed. The account's home is asked for
+    /// [`Question::Credentials`] and answers the connection: [`Answer::Held`] if the address is held and not known to it.
     MayLogIn {
         /// The peer of the connection.
         peer: Peer,
@@ -209,6 +209,8 @@ pub enum Question {
         peer: Peer,
         /// Whether it shows a password, so that it helps to know the one that was shown before.
         plain: bool,
+        /// The address is held: only if a login from it to this account has succeeded lately does it go on.
+        held: Option<Held>,
     },
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
@@ -250,6 +252,8 @@ pub struct MailBatch {
     pub from: ShardId,
     /// What the sender's state of this turn rests on; nothing that follows from the batch leaves the process before it.
     pub after: Gate,
+    /// Its place among those from this sender to this receiver, which count from 1: what comes again is not read again.
+    pub number: u64,
     text: Vec<u8>,
     names: String,
     letters: Vec<Letter>,
@@ -273,14 +277,15 @@ impl MailBatch {
         MailBatch { from, ..MailBatch::default() }
     }
 
-    /// Takes the letters out; what stays expects as much again.
+    /// Takes the letters out under the next number; what stays expects as much again.
     pub fn take(&mut self) -> MailBatch {
+        self.number += 1;
         let expects = Expects {
             text: self.text.len().min(EXPECTS_MAX.text),
             names: self.names.len().min(EXPECTS_MAX.names),
             letters: self.letters.len().min(EXPECTS_MAX.letters),
         };
-        std::mem::replace(self, MailBatch { expects, ..MailBatch::new(self.from) })
+        std::mem::replace(self, MailBatch { expects, number: self.number, ..MailBatch::new(self.from) })
     }
 
     /// Whether it says nothing.

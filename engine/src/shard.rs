@@ -138,6 +138,8 @@ pub struct Shard {
     registrations: AddressThrottle,
     /// Letters of this turn, by destination; the own entry is mail to itself.
     mail: Vec<MailBatch>,
+    /// The number of the last batch that was read from each shard.
+    mail_read: Vec<u64>,
     writes: Batch,
     effects: Vec<Effect>,
     /// Memory for one stanza at a time.
@@ -200,6 +202,7 @@ impl Shard {
                 &settings.process_key,
             ),
             mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
+            mail_read: vec![0; usize::from(settings.shards)],
             writes: Batch::new(),
             effects: Vec::new(),
             scratch: Vec::new(),
@@ -338,7 +341,14 @@ impl Shard {
         c.reads_pending.set((self.pending.len() - self.levels.jobs) as u64);
     }
 
+    /// Reads mail once: what comes again could make an account again that has been removed meanwhile, or give back a charge
+    /// twice. Mail of one shard comes in order, so what is not newer than the last has been read.
     fn read_mail(&mut self, batch: &MailBatch) {
+        let last = &mut self.mail_read[batch.from.index()];
+        if batch.number <= *last {
+            return;
+        }
+        *last = batch.number;
         for letter in batch.letters() {
             self.read_letter(batch, letter);
         }

@@ -57,6 +57,34 @@ fn a_full_mailbox_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
     assert!(!full.contains("<text") && !nobody.contains("<text"), "{full} {nobody}");
 }
 
+/// A change of password costs the derivation of keys for some 150 bytes: an account gets five in a row, and then one every
+/// ten seconds. Without a limit one account could have as many as the server can derive.
+#[test]
+fn an_account_changes_its_password_five_times_in_a_row_and_is_told_when_it_may_again() {
+    let mut stage = stage(|s| s.scram_iterations = 4_096);
+    let mut change = |stage: &mut Stage, n: u32| {
+        let query = format!("<username>romeo</username><password>secret{n}</password>");
+        said(
+            stage,
+            &format!("<iq type='set' id='c{n}'><query xmlns='jabber:iq:register'>{query}</query></iq>"),
+            &format!("id='c{n}'"),
+        )
+    };
+    for n in 0..5 {
+        let answer = change(&mut stage, n);
+        assert!(answer.contains("type='result'"), "{answer}");
+    }
+    for n in 5..8 {
+        let answer = change(&mut stage, n);
+        let told = answer.contains("<resource-constraint")
+            && answer.contains("the password was changed too often; try again in");
+        assert!(told, "{answer}");
+    }
+    stage.pass(11_000);
+    let answer = change(&mut stage, 8);
+    assert!(answer.contains("type='result'"), "{answer}");
+}
+
 /// RFC 6120 8.3.2: what is too much of the sender's own is named, with what to do about it.
 #[test]
 fn a_refusal_by_a_limit_names_it_rfc6120_8_3_2() {
@@ -75,6 +103,11 @@ fn a_refusal_by_a_limit_names_it_rfc6120_8_3_2() {
             "or there are too many elements in one request; try again with less",
         ),
     ];
+    let elements = "<a/>".repeat(200);
+    let cases = cases.into_iter().chain([(
+        format!("<query xmlns='jabber:iq:private'><x xmlns='n'>{elements}</x></query>"),
+        "the request has too many elements for its length; try again with fewer",
+    )]);
     for (payload, text) in cases {
         let answer = said(&mut stage, &format!("<iq type='set' id='q'>{payload}</iq>"), "</iq>");
         assert!(answer.contains("<not-acceptable") && answer.contains(text), "{answer}");

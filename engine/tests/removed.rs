@@ -350,6 +350,8 @@ fn life(seed: u64) {
     // Lines that have authenticated, each with the number of removals before.
     let mut ghosts: Vec<(usize, u32)> = Vec::new();
     for turn in 0..14 {
+        // An account changes its password once in ten seconds.
+        talk.pass(10_000_000);
         let fresh = format!("password {turn}");
         let by = if random.chance(500) { By::Itself } else { By::Operator };
         match (random.below(7), there.clone()) {

@@ -73,8 +73,12 @@ fn an_address_has_its_failures_once_however_many_shards_there_are() {
             assert_eq!(log_in(&mut stage, number, users[number as usize % 4], "wrong"), "wrong", "{shards} shards");
         }
         for number in 10..20 {
-            assert_eq!(log_in(&mut stage, number, users[number as usize % 4], "wrong"), "not tried", "{shards} shards");
-            assert_eq!(log_in(&mut stage, 10 + number, "romeo", PASSWORD), "not tried", "{shards} shards");
+            assert_eq!(
+                log_in(&mut stage, number, ["juliet", "nobody"][number as usize % 2], "wrong"),
+                "not tried",
+                "{shards} shards"
+            );
+            assert_eq!(log_in(&mut stage, 10 + number, "juliet", PASSWORD), "not tried", "{shards} shards");
         }
         // Time gives attempts back; what was refused meanwhile has cost no more than the bucket holds.
         stage.pass(u64::from(FAILURES_MAX) * 100_000);
@@ -269,6 +273,30 @@ fn half_open_logins_of_one_address_do_not_lock_an_account_out() {
         assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "not tried", "the address has had its attempts");
         stage.world.peer = Some([192, 0, 2, 1].into());
         assert_eq!(log_in(&mut stage, 1, "romeo", PASSWORD), "in", "{shards} shards");
+    }
+}
+
+/// RFC 6120 13.9.2: many users may be behind one address. Whoever guesses there holds the address, and with it those who have
+/// never logged in from it, but not its other users; and gets no more attempts at their accounts than at others.
+#[test]
+fn who_exhausts_a_shared_address_does_not_hold_its_other_users() {
+    for shards in [1, 2, 7] {
+        let mut stage = stage(shards, |s| {
+            s.throttle.address_burst = FAILURES_MAX;
+            s.throttle.address_refill_ms = 100_000;
+            s.throttle.pair_burst = 3;
+            s.throttle.pair_refill_ms = 1_000_000;
+        });
+        assert_eq!(log_in(&mut stage, 0, "romeo", PASSWORD), "in");
+        for number in 1..=FAILURES_MAX {
+            log_in(&mut stage, number, &format!("guess{number}"), "wrong");
+        }
+        assert_eq!(log_in(&mut stage, 10, "juliet", PASSWORD), "not tried", "{shards} shards");
+        for number in 11..16 {
+            assert_eq!(log_in(&mut stage, number, "romeo", PASSWORD), "in", "{shards} shards");
+        }
+        let outcomes: Vec<_> = (20..26).map(|number| log_in(&mut stage, number, "romeo", "wrong")).collect();
+        assert_eq!(outcomes, ["wrong", "wrong", "wrong", "not tried", "not tried", "not tried"], "{shards} shards");
     }
 }
 

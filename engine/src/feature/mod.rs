@@ -61,6 +61,7 @@ pub fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     }
     match (feature.verbs, request.set) {
         (Verbs::Get, true) | (Verbs::Set, false) => Step::Error(Condition::BadRequest.into()),
+        _ if xml::is_dense(request.payload) => Step::Error(Limit::Elements.into()),
         _ => (feature.handle)(context, request),
     }
 }

@@ -35,6 +35,9 @@ pub fn before_authentication(
     set: bool,
     payload: &[u8],
 ) -> Option<Step> {
+    if xml::is_dense(payload) {
+        return Some(Step::Error(Limit::Elements.into()));
+    }
     let query = xml::parse(payload).filter(|element| element.is("query", NS))?;
     Some(if !server.registration {
         Step::Error(Condition::ServiceUnavailable.into())

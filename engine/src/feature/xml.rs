@@ -1,13 +1,45 @@
 //! Reading a payload into a tree and writing text into XML, for everything that is off the way of a message.
 
+use crate::limits::{PAYLOAD_ELEMENT_BYTES, PAYLOAD_ELEMENTS_SPARE};
 use minidom::Element;
+use std::io::{self, BufRead, Read};
 
 pub use crate::wire::text::{escape_into as escape, write_attribute as attribute};
+
+/// Whether a payload has more elements than its length allows: what a tree costs by the byte is bounded by that.
+pub fn is_dense(payload: &[u8]) -> bool {
+    let begins = |&at: &usize| payload.get(at + 1) != Some(&b'/');
+    let elements = memchr::memchr_iter(b'<', payload).filter(begins).count();
+    elements > PAYLOAD_ELEMENTS_SPARE + payload.len() / PAYLOAD_ELEMENT_BYTES
+}
 
 /// Reads one element: the complete XML of a stanza's child. Its default namespace is `jabber:client` where it declares
 /// none, as in the stream that it came from (RFC 6120 4.8.3). `None` if it is not one well-formed element.
 pub fn parse(payload: &[u8]) -> Option<Element> {
-    Element::from_reader_with_prefixes(payload, "jabber:client".to_owned()).ok()
+    Element::from_reader_with_prefixes(Pieces(payload), "jabber:client".to_owned()).ok()
+}
+
+/// Bytes that the library is given at once. It takes long text in parts, and for each it looks for the end of the text in
+/// all that it was given.
+const PIECE: usize = 4_096;
+
+/// What is left of a payload, read in pieces.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl BufRead for Pieces<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(&self.0[..self.0.len().min(PIECE)])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume(bytes);
+    }
 }
 
 /// Appends `<name>text</name>`.

@@ -62,11 +62,13 @@ impl Shard {
     pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
             Question::MayLogIn { peer, plain } => {
-                if let Err(refused) = self.failed_logins.allows(self.now.mono_ms, peer) {
+                let refused = self.failed_logins.allows(self.now.mono_ms, peer).err();
+                if let Some(refused) = refused {
                     self.note_held(refused, "", peer);
-                    return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.ask_home(conn, &local, Question::Credentials { peer, plain });
+                // Behind one address there may be many: who logged in from it lately does not wait for what others did.
+                let held = refused.map(|refused| refused.held);
+                self.ask_home(conn, &local, Question::Credentials { peer, plain, held });
             }
             Question::MayRegister { peer } => {
                 if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
@@ -76,7 +78,12 @@ impl Shard {
                 self.registrations.charge(self.now.mono_ms, peer);
                 self.reply_to(conn, Answer::May);
             }
-            Question::Credentials { peer, plain } => {
+            Question::Credentials { peer, held: Some(held), .. }
+                if !self.logins.knows(self.now.mono_ms, peer, &local) =>
+            {
+                self.reply_to(conn, Answer::Held(held));
+            }
+            Question::Credentials { peer, plain, .. } => {
                 if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &local) {
                     self.note_held(refused, &local, peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
@@ -193,6 +200,13 @@ impl Shard {
 
     /// A session wants another password, whose keys this job derives.
     pub(super) fn change_password(&mut self, asker: Asker, local: &str, job: Job) {
+        if let Err(refused) = self.logins.change_password(self.now.mono_ms, local) {
+            if refused.begins {
+                let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
+                self.note_change(Happened::Held { limit, left_ms }, local, &asker);
+            }
+            return self.answer(asker, Err(refused.held.into()));
+        }
         self.read_account(local.into(), Why::ChangePassword { asker, job });
     }
 

@@ -106,7 +106,7 @@ impl Shard {
 /// Who it is, with accounts as JIDs.
 fn named(limit: Limit, who: &str, domain: &str) -> String {
     match limit {
-        Limit::PairLogins | Limit::AccountLogins => format!("{who}@{domain}"),
+        Limit::PairLogins | Limit::AccountLogins | Limit::PasswordChanges => format!("{who}@{domain}"),
         _ => who.to_owned(),
     }
 }

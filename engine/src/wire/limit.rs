@@ -65,6 +65,9 @@ limits! {
     /// Stanzas that wait until a receiver is looked up.
     Waiting = "waiting-stanzas", ResourceConstraint,
         "too many stanzas wait for this receiver", "try again in a few seconds";
+    /// Changes of an account's password.
+    PasswordChanges = "password-changes", ResourceConstraint,
+        "the password was changed too often", "try again later";
     /// Passwords that wait to be hashed.
     Passwords = "waiting-passwords", ResourceConstraint,
         "too many passwords wait to be hashed", "try again in a minute";
@@ -80,6 +83,9 @@ limits! {
     /// One request's private XML.
     PrivateElement = "private-element", NotAcceptable,
         "the element's name is too long, or there are too many elements in one request", "try again with less";
+    /// Elements of a request to the server, for its length.
+    Elements = "request-elements", NotAcceptable,
+        "the request has too many elements for its length", "try again with fewer";
     /// A presence's payload, and all those of a shard.
     Presence = "presence", PolicyViolation,
         "the presence is too large", "try again with less";

@@ -17,7 +17,8 @@ Examples:
   throng ctl knob set registrations_hourly_max 1000     a raised limit lets go as well";
 
 const LIST: &str = "\
-LIMIT    address-logins, pair-logins, account-logins, registrations: counted over time, and let go at UNTIL.
+LIMIT    address-logins, pair-logins, account-logins, password-changes, registrations:
+         counted over time, and let go at UNTIL.
          The others hold while something is full; they are listed for ten minutes after the last refusal.
 WHO      an address (IPv6: its /64), a JID, or an address and the account that it tried
 SINCE    the first refusal

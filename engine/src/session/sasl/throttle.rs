@@ -3,12 +3,16 @@
 //! Three limits, each a table of token buckets:
 //!
 //! - An **address** is charged when a login fails or is broken off, because thousands of honest clients behind one may log
-//!   in at once. It is an IPv4 address or an IPv6 /64, which is what one customer of a provider has.
+//!   in at once. It is an IPv4 address or an IPv6 /64, which is what one customer of a provider has. Accounts to which a
+//!   login from it has succeeded lately ([`super::known`]) are open to it all the same, within the pair's limit.
 //! - A **pair** of address and account is charged when a login begins and gets its token back when it succeeds: many
 //!   attempts at once do not slip through before the first has failed, and who begins logins and never ends them uses up
 //!   the own tokens only.
 //! - An **account** is charged likewise, and with a higher bound, by addresses from which no login to it has succeeded
 //!   lately ([`super::known`]). Many addresses that guess one password are held by this; those who own the account are not.
+//!
+//! Changes of password are counted here as well, by account: each costs as much as a login by PLAIN, and whoever asks has
+//! logged in.
 //!
 //! All shards of a host count together: pairs and accounts at the account's home, addresses at the shard that their keyed
 //! hash names. Whatever happens at the bounds of the tables is described in [`super::buckets`] and [`super::known`].
@@ -18,7 +22,7 @@ use std::net::IpAddr;
 use super::buckets::{Buckets, Holding, Key};
 use super::known::KnownPairs;
 use crate::id::Peer;
-use crate::limits::KNOWN_PAIRS_MAX;
+use crate::limits::{KNOWN_PAIRS_MAX, PASSWORD_CHANGE_MS, PASSWORD_CHANGES_MAX};
 use crate::store::hash::SecretKey;
 use crate::wire::limit::{Held, Limit};
 
@@ -151,6 +155,7 @@ pub struct AccountThrottle {
     key: SecretKey,
     pairs: Buckets,
     accounts: Buckets,
+    passwords: Buckets,
     known: KnownPairs,
 }
 
@@ -161,6 +166,7 @@ impl AccountThrottle {
             key: SecretKey::new(key),
             pairs: Buckets::new(params.pair_burst, params.pair_refill_ms, params.rows_max),
             accounts: Buckets::new(params.account_burst, params.account_refill_ms, params.rows_max),
+            passwords: Buckets::new(PASSWORD_CHANGES_MAX, PASSWORD_CHANGE_MS, params.rows_max),
             known: KnownPairs::new(KNOWN_PAIRS_MAX),
         }
     }
@@ -169,6 +175,12 @@ impl AccountThrottle {
     pub fn turn(&mut self, now_ms: u64, params: &ThrottleParams) {
         self.pairs.turn(now_ms, params.pair_burst, params.pair_refill_ms, params.rows_max);
         self.accounts.turn(now_ms, params.account_burst, params.account_refill_ms, params.rows_max);
+        self.passwords.turn(now_ms, PASSWORD_CHANGES_MAX, PASSWORD_CHANGE_MS, params.rows_max);
+    }
+
+    /// Whether a login from the address to the account has succeeded lately.
+    pub fn knows(&self, now_ms: u64, peer: Peer, localpart: &str) -> bool {
+        self.knows_pair(now_ms, self.keys(peer, localpart).0)
     }
 
     /// A login begins: ask once the name is known and before anything is spent on it. Charges the pair, and the account
@@ -178,7 +190,7 @@ impl AccountThrottle {
     /// The pair or the account is held. Names without an account are held as others are.
     pub fn begin(&mut self, now_ms: u64, peer: Peer, localpart: &str) -> Result<(), Refused> {
         let (pair, account) = self.keys(peer, localpart);
-        let known = self.knows(now_ms, pair);
+        let known = self.knows_pair(now_ms, pair);
         let who = || [&*network(peer.address), " ", localpart].concat();
         refuse(&mut self.pairs, Limit::PairLogins, now_ms, pair, who)?;
         if !known {
@@ -194,10 +206,21 @@ impl AccountThrottle {
     pub fn succeeded(&mut self, now_ms: u64, peer: Peer, localpart: &str) {
         let (pair, account) = self.keys(peer, localpart);
         self.pairs.refund(now_ms, pair);
-        if !self.knows(now_ms, pair) {
+        if !self.knows_pair(now_ms, pair) {
             self.accounts.refund(now_ms, account);
         }
         self.known.remember(seconds(now_ms), pair.account, pair.address);
+    }
+
+    /// A session wants another password for its account: ask before keys are derived from it. Charges the account if it may.
+    ///
+    /// # Errors
+    /// The account is held.
+    pub fn change_password(&mut self, now_ms: u64, localpart: &str) -> Result<(), Refused> {
+        let account = Key { address: 0, account: self.account_key(localpart) };
+        refuse(&mut self.passwords, Limit::PasswordChanges, now_ms, account, || localpart.to_owned())?;
+        self.passwords.charge(now_ms, account);
+        Ok(())
     }
 
     /// The account is removed: whoever has its name next begins with strangers only.
@@ -212,17 +235,25 @@ impl AccountThrottle {
             Freed::Account(localpart) => {
                 let account = self.account_key(localpart);
                 let own = |key: Key| key.account == account;
-                self.pairs.release(now_ms, own) + self.accounts.release(now_ms, own)
+                let logins = self.pairs.release(now_ms, own) + self.accounts.release(now_ms, own);
+                logins + self.passwords.release(now_ms, own)
             }
-            Freed::All => self.pairs.release_all(now_ms) + self.accounts.release_all(now_ms),
+            Freed::All => {
+                let logins = self.pairs.release_all(now_ms) + self.accounts.release_all(now_ms);
+                logins + self.passwords.release_all(now_ms)
+            }
         }
     }
 
     /// Who is held.
     pub fn holdings(&mut self, now_ms: u64) -> impl Iterator<Item = (Limit, Holding)> {
-        let (pairs, accounts) = (self.pairs.holdings(now_ms), self.accounts.holdings(now_ms));
-        let pairs = pairs.into_iter().map(|holding| (Limit::PairLogins, holding));
-        pairs.chain(accounts.into_iter().map(|holding| (Limit::AccountLogins, holding)))
+        let tables = [
+            (Limit::PairLogins, &mut self.pairs),
+            (Limit::AccountLogins, &mut self.accounts),
+            (Limit::PasswordChanges, &mut self.passwords),
+        ];
+        let held = tables.map(|(limit, table)| table.holdings(now_ms).into_iter().map(move |holding| (limit, holding)));
+        held.into_iter().flatten()
     }
 
     /// Rows in use: pairs, accounts.
@@ -230,7 +261,7 @@ impl AccountThrottle {
         (self.pairs.len(), self.accounts.len())
     }
 
-    fn knows(&self, now_ms: u64, pair: Key) -> bool {
+    fn knows_pair(&self, now_ms: u64, pair: Key) -> bool {
         self.known.knows(seconds(now_ms), pair.account, pair.address)
     }
 

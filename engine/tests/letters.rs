@@ -1,0 +1,218 @@
+//! Letters about accounts that are lost between shards, or come twice: nobody gets an account by it that was removed, and who
+//! was left without an answer can try again (XEP-0077 3.1, 3.2).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use throng_engine::counters::Counters;
+use throng_engine::id::{ConnId, Now, ShardId, home};
+use throng_engine::io::{Effect, Input, ListenerKind, Output};
+use throng_engine::mail::MailBatch;
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+use throng_engine::store::{Found, Query, Table};
+use throng_engine::testing::disk::Disk;
+
+const SHARDS: u16 = 3;
+const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+const BIND: &str = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
+const REGISTER: &str = "<iq type='set' id='r'><query xmlns='jabber:iq:register'><username>mallory</username><password>secret</password></query></iq>";
+const CHANGE: &str = "<iq type='set' id='c'><query xmlns='jabber:iq:register'><username>mallory</username><password>secret</password></query></iq>";
+const REMOVE: &str = "<iq type='set' id='d'><query xmlns='jabber:iq:register'><remove/></query></iq>";
+
+/// What happens to a batch of mail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Lost,
+    /// It comes a second time at once.
+    Twice,
+    /// It comes a second time when all is over.
+    Late,
+}
+
+struct World {
+    shards: Vec<Shard>,
+    disk: Disk,
+    now: Now,
+    /// Batches so far, and what happens to one of them.
+    batches: usize,
+    fate: Option<(usize, Fate)>,
+    late: Option<(ShardId, MailBatch)>,
+    /// The one connection: where it is, and what it was told since it was last asked.
+    at: Option<(ShardId, ConnId)>,
+    slots: u32,
+    heard: String,
+}
+
+impl World {
+    fn new(fate: Option<(usize, Fate)>) -> World {
+        let mut settings =
+            Settings { scram_iterations: 4_096, preauth_s_max: 60, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
+        settings.facts.account_changes = true;
+        let settings = Arc::new(settings);
+        let shard = |n| Shard::new(ShardId(n), settings.clone(), Arc::new(Counters::default()), [n as u8; 32]);
+        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let (shards, disk) = ((0..SHARDS).map(shard).collect(), Disk::default());
+        World { shards, disk, now, batches: 0, fate, late: None, at: None, slots: 0, heard: String::new() }
+    }
+
+    fn connect(&mut self) {
+        // Of the shards that are not the user's home, so that all letters go from one to another.
+        let away = ShardId((home("mallory@localhost", SHARDS).0 + 1) % SHARDS);
+        let conn = self.conn();
+        self.at = Some((away, conn));
+        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: true };
+        self.handle(away, Input::Accepted { conn, listener, peer: [192, 0, 2, 1].into() });
+        self.settle();
+        self.say(HEADER);
+    }
+
+    fn conn(&mut self) -> ConnId {
+        self.slots += 1;
+        ConnId { slot: self.slots, generation: 1 }
+    }
+
+    fn handle(&mut self, shard: ShardId, input: Input<'_>) {
+        self.shards[shard.index()].handle(self.now, input, &mut Output::default());
+    }
+
+    /// What the connection is told to this; nothing if it is gone.
+    fn say(&mut self, text: &str) -> String {
+        self.heard.clear();
+        if let Some((shard, conn)) = self.at {
+            self.handle(shard, Input::Received { conn, bytes: text.as_bytes() });
+            self.settle();
+        }
+        std::mem::take(&mut self.heard)
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now.wall_us += 1_000_000;
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        let mut mail: VecDeque<(ShardId, MailBatch)> = VecDeque::new();
+        loop {
+            let mut busy = !mail.is_empty();
+            self.now.wall_us += 100;
+            self.now.mono_ms = self.now.wall_us / 1_000;
+            for (to, batch) in mail.drain(..) {
+                self.shards[to.index()].handle(self.now, Input::Mail(&batch), &mut Output::default());
+            }
+            for index in 0..self.shards.len() {
+                let mut out = Output::default();
+                self.shards[index].handle(self.now, Input::EndOfTurn, &mut out);
+                self.disk.submit(out.writes);
+                self.disk.commit(1);
+                busy |= self.shards[index].has_own_mail();
+                for effect in out.effects {
+                    busy = true;
+                    self.effect(ShardId(index as u16), effect, &mut mail);
+                }
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    fn effect(&mut self, shard: ShardId, effect: Effect, mail: &mut VecDeque<(ShardId, MailBatch)>) {
+        match effect {
+            Effect::Send { conn, bytes, .. } => {
+                self.hear(shard, conn, &bytes);
+                self.handle(shard, Input::Sent { conn });
+            }
+            Effect::Close { conn, last, .. } => {
+                self.hear(shard, conn, &last);
+                self.at = self.at.filter(|at| *at != (shard, conn));
+                self.handle(shard, Input::Closed { conn });
+            }
+            Effect::Depart { conn, last, to, moved } => {
+                self.hear(shard, conn, &last);
+                self.handle(shard, Input::Closed { conn });
+                let there = self.conn();
+                self.at = Some((to, there));
+                self.handle(to, Input::Arrived { conn: there, moved });
+            }
+            Effect::Read { token, queries } => {
+                let found: Vec<Found> = queries.iter().map(|query| self.disk.read(query)).collect();
+                self.handle(shard, Input::Found { token, found });
+            }
+            Effect::Job { token, job } => self.handle(shard, Input::Done { token, done: job.run() }),
+            Effect::Mail { to, batch } => {
+                let fate = self.fate.filter(|(at, _)| *at == self.batches).map(|(_, fate)| fate);
+                self.batches += 1;
+                match fate {
+                    Some(Fate::Lost) => return,
+                    Some(Fate::Twice) => mail.push_back((to, batch.clone())),
+                    Some(Fate::Late) => self.late = Some((to, batch.clone())),
+                    None => {}
+                }
+                mail.push_back((to, batch));
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, shard: ShardId, conn: ConnId, bytes: &[u8]) {
+        if self.at == Some((shard, conn)) {
+            self.heard += &String::from_utf8_lossy(bytes);
+        }
+    }
+
+    /// An account is made, used, changed and removed, by one connection, as far as it gets.
+    fn life(&mut self) -> String {
+        let plain = base64::engine::general_purpose::STANDARD.encode("\0mallory\0secret");
+        let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
+        self.connect();
+        [REGISTER, &auth, HEADER, BIND, CHANGE, REMOVE].map(|text| self.say(text)).concat()
+    }
+
+    fn has_account(&self) -> bool {
+        let query = Query::Get { table: Table::Accounts, partition: (*b"mallory@localhost").into(), sort: [].into() };
+        !matches!(self.disk.read(&query), Found::Value(None))
+    }
+}
+
+/// A repeated request to make an account made it again after its removal, with the password that its owner had given up.
+#[test]
+fn what_is_repeated_between_shards_makes_no_account_again() {
+    let mut plain = World::new(None);
+    let told = plain.life();
+    assert!(["id='r'", "<success", "<jid>", "id='c'", "id='d'"].iter().all(|sign| told.contains(sign)), "{told}");
+    assert!(!plain.has_account() && plain.batches > 4, "{} batches", plain.batches);
+    for at in 0..plain.batches {
+        for fate in [Fate::Twice, Fate::Late] {
+            let mut world = World::new(Some((at, fate)));
+            assert_eq!(world.life().matches("type='error'").count(), 0, "{fate:?} {at}");
+            if let Some((to, batch)) = world.late.take() {
+                world.handle(to, Input::Mail(&batch));
+                world.settle();
+            }
+            assert!(!world.has_account(), "batch {at} {fate:?}: the account is there again");
+            let again = world.life();
+            assert!(again.contains("id='d'") && !world.has_account(), "batch {at} {fate:?}: {again}");
+        }
+    }
+}
+
+/// Whoever is left without an answer is not kept for ever, gets nothing for it, and can begin again.
+#[test]
+fn what_is_lost_between_shards_keeps_nobody_from_trying_again() {
+    let mut plain = World::new(None);
+    plain.life();
+    for at in 0..plain.batches {
+        let mut world = World::new(Some((at, Fate::Lost)));
+        world.life();
+        let removed_or_never_made = !world.has_account();
+        world.pass(70);
+        assert!(removed_or_never_made || world.at.is_none(), "batch {at} lost: a connection without an answer is kept");
+        let again = world.life();
+        assert!(again.contains("<jid>") && again.contains("id='d'"), "batch {at} lost: {again}");
+        assert!(!world.has_account(), "batch {at} lost: the account is there again");
+    }
+}
