@@ -9,13 +9,15 @@
 
 #[path = "requests/crowd.rs"]
 mod crowd;
+#[path = "requests/memory.rs"]
+mod memory;
 #[path = "requests/walk.rs"]
 mod walk;
 
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-use crowd::{Cost, Crowd, FRIENDS};
+use crowd::{Cost, Crowd, FRIENDS, LATER_S};
 use walk::{REQUESTS, Request};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
@@ -30,25 +32,31 @@ fn costs() -> impl Iterator<Item = (&'static Request, &'static Cost)> {
 }
 
 fn cost(request: &Request) -> Cost {
-    let mut crowd = Crowd::new();
-    for before in (request.before)() {
-        crowd.say(&before);
-    }
-    crowd.say(&(request.text)())
+    // What time alone changes is seen in a crowd that is asked nothing.
+    let [mut crowd, mut idle] = [(); 2].map(|()| {
+        let mut crowd = Crowd::new();
+        for before in (request.before)() {
+            crowd.say(&before);
+        }
+        crowd
+    });
+    let cost = crowd.say(&(request.text)());
+    Cost { kept_later: cost.kept + crowd.rest() - idle.rest(), ..cost }
 }
 
 fn table() -> String {
     let mut out = format!(
         "Each figure is for one request of a user with {FRIENDS} mutual contacts, of whom each is online once, and with a \
-         second session of their own.\n\n\
+         second session of their own. Memory is what the shards hold for it when all is answered, and {LATER_S} seconds later; \
+         what is negative they have given back.\n\n\
          | request | bytes sent | answer, bytes | reads | bytes read | rows written | bytes written | letters | others reached \
-         | bytes to them | jobs | what bounds it |\n\
-         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n"
+         | bytes to them | jobs | memory | later | what bounds it |\n\
+         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n"
     );
     for (request, c) in costs() {
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             request.name,
             c.sent,
             c.answer,
@@ -60,6 +68,8 @@ fn table() -> String {
             c.others,
             c.others_bytes,
             c.jobs,
+            c.kept,
+            c.kept_later,
             request.bound
         );
     }
@@ -79,6 +89,21 @@ fn the_table_in_the_documents_is_what_requests_cost() {
         panic!(
             "the walk of requests has changed; if it should have, write the table anew (see this file's head):\n{changed}"
         );
+    }
+}
+
+/// Memory that a request of whatever length leaves behind at most, beside [`STAYS_A_BYTE`] for each of its bytes.
+const STAYS: isize = 2_048;
+/// Bytes of memory for a byte that was sent.
+const STAYS_A_BYTE: isize = 4;
+
+#[test]
+fn what_a_request_leaves_in_memory_is_bounded_by_what_was_sent() {
+    for (request, cost) in costs() {
+        let most = STAYS + STAYS_A_BYTE * cost.sent as isize;
+        for (kept, when) in [(cost.kept, "at once"), (cost.kept_later, "later")] {
+            assert!(kept <= most, "{}: {kept} bytes {when}, {most} are allowed: {cost:?}", request.name);
+        }
     }
 }
 

@@ -15,9 +15,13 @@ use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Found, OpView, Table};
 use throng_engine::testing::disk::Disk;
 
+use super::memory::{live, uncounted};
+
 /// Contacts of the user, each with a session.
 pub(super) const FRIENDS: usize = 100;
 const SHARDS: u16 = 4;
+/// When it is looked at what stays, seconds: what is remembered for a while only is gone by then.
+pub(super) const LATER_S: u64 = 300;
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
 /// What a request has led to, until nothing more followed.
@@ -38,6 +42,10 @@ pub(super) struct Cost {
     pub(super) others_bytes: usize,
     /// Derivations of keys.
     pub(super) jobs: usize,
+    /// Bytes of memory that the shards have taken and not given back when all is answered.
+    pub(super) kept: isize,
+    /// And [`LATER_S`] seconds later.
+    pub(super) kept_later: isize,
 }
 
 impl Cost {
@@ -93,6 +101,9 @@ impl Crowd {
             crowd.hear(&session, "<presence type='subscribe' to='mallory@localhost'/>");
             crowd.hear(ASKER, &format!("<presence type='subscribed' to='{friend}@localhost'/>"));
         }
+        // Once to everybody, so that memory that shards keep for the next broadcast is there.
+        crowd.hear(ASKER, &format!("<presence><status>{}</status></presence>", "s".repeat(1_000)));
+        crowd.hear(ASKER, "<presence/>");
         crowd
     }
 
@@ -121,9 +132,21 @@ impl Crowd {
         };
         let before = letters(&self.counters);
         self.cost = Cost { sent: text.len(), ..Cost::default() };
-        self.reached.clear();
+        uncounted(|| self.reached.clear());
+        let held = live();
         self.hear(ASKER, text);
-        Cost { letters: letters(&self.counters) - before, others: self.reached.len(), ..self.cost.clone() }
+        let kept = live() - held;
+        Cost { letters: letters(&self.counters) - before, others: self.reached.len(), kept, ..self.cost.clone() }
+    }
+
+    /// Lets time pass; how much memory is held more than before.
+    pub(super) fn rest(&mut self) -> isize {
+        let held = live();
+        for _ in 0..LATER_S {
+            self.now.wall_us += 1_000_000;
+            self.settle();
+        }
+        live() - held
     }
 
     fn hear(&mut self, who: &str, text: &str) {
@@ -154,8 +177,12 @@ impl Crowd {
                         self.cost.row_bytes += partition.len() + sort.len() + value.len();
                     }
                 }
-                self.disk.submit(out.writes);
-                self.disk.commit(1);
+                let writes = uncounted(|| out.writes.clone());
+                drop(out.writes);
+                uncounted(|| {
+                    self.disk.submit(writes);
+                    self.disk.commit(1);
+                });
                 busy |= self.shards[index].has_own_mail();
                 for effect in out.effects {
                     let input = match effect {
@@ -199,7 +226,7 @@ impl Crowd {
             self.cost.answer += bytes;
         } else {
             self.cost.others_bytes += bytes;
-            self.reached.insert((to.0.0, to.1.slot));
+            uncounted(|| self.reached.insert((to.0.0, to.1.slot)));
         }
     }
 }
