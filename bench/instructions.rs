@@ -85,6 +85,8 @@ impl Scene {
                         answers.push((token, queries.iter().map(|query| self.disk.read(query)).collect()));
                     }
                     Effect::Favour { .. } => {}
+                    // While a login waits for its account.
+                    Effect::Pause { .. } | Effect::Resume { .. } if !measure => {}
                     other => panic!("{other:?} is not expected of plain messages"),
                 }
             }

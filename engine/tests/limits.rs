@@ -62,7 +62,7 @@ fn a_full_mailbox_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
 #[test]
 fn an_account_changes_its_password_five_times_in_a_row_and_is_told_when_it_may_again() {
     let mut stage = stage(|s| s.scram_iterations = 4_096);
-    let mut change = |stage: &mut Stage, n: u32| {
+    let change = |stage: &mut Stage, n: u32| {
         let query = format!("<username>romeo</username><password>secret{n}</password>");
         said(
             stage,
