@@ -145,6 +145,13 @@ impl Listing {
         self.runs.iter().flatten().copied()
     }
 
+    /// Whether no table stands in it twice.
+    pub(super) fn names_each_once(&self) -> bool {
+        let mut numbers: Vec<TableId> = self.tables().map(|table| table.id).collect();
+        numbers.sort_unstable();
+        numbers.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
     /// The file of a table.
     pub(super) fn path(&self, id: TableId) -> PathBuf {
         self.dir.join(TABLES).join(id.to_string())

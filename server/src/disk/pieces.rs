@@ -9,6 +9,9 @@ use std::ops::Range;
 use super::group;
 use super::segment::{GROUP_HEAD_BYTES, HEAD_BYTES, Head, group_at};
 
+/// Of the users that are named for a damaged group.
+pub(super) const GUESSED: &str = "users are named as far as they can still be read in it, and there may be others";
+
 /// What is left of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
@@ -104,14 +107,15 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
                     }
                 };
                 let end = end.min(bytes.len());
-                found.lose(at, end - at, what.into());
+                found.lose(at, end - at, format!("{what}; {GUESSED}"));
                 found.name(&bytes[at..end]);
                 found.lost.iter_mut().last().expect("just noted").may_be_torn = true;
                 return found;
             }
             None => return found,
         };
-        found.lose(at, until - at, format!("{} groups are not as they were written", sequence.wrapping_sub(next)));
+        let groups = sequence.wrapping_sub(next);
+        found.lose(at, until - at, format!("{groups} groups are not as they were written; {GUESSED}"));
         found.name(&bytes[at..until]);
         (at, next) = (until, sequence);
     }

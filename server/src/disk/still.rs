@@ -141,6 +141,16 @@ impl Still {
             }
             Err(other) => return Err(other),
         };
+        // A list that cannot be verified is believed only where it names all that is there and nothing else.
+        let verified = self.findings.is_empty();
+        let believed = |listing: &Listing| -> Result<bool, DiskError> {
+            Ok(verified
+                || (listing.missing()?.is_empty() && listing.orphans()?.is_empty() && listing.names_each_once()))
+        };
+        let listing = match listing {
+            Some(listing) if believed(&listing)? => Some(listing),
+            _ => None,
+        };
         if let Some(listing) = listing {
             self.runs =
                 listing.runs.iter().map(|run| run.iter().map(|table| listing.path(table.id)).collect()).collect();

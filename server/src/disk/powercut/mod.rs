@@ -389,7 +389,8 @@ fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
             // Abruptly, as the server ends.
             std::process::exit(74);
         }
-        return;
+        // The harness has nothing to say: its calls may fail as well.
+        std::process::exit(0);
     }
     let made = scratch();
     let name = "a_call_that_fails_costs_nothing_that_was_acknowledged";
