@@ -1,17 +1,26 @@
 //! Threads for work that is long on purpose (PBKDF2), so that it never stands in a shard's turn.
 //!
-//! Logins wait here, not messages: a plain queue with a lock does.
+//! Logins wait here, not messages: a plain queue with a lock does. There are two lanes, so that whoever changes passwords or makes
+//! accounts as often as it goes holds up no login.
 
-use std::sync::mpsc::{Receiver, RecvError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use throng_engine::io::{Job, JobDone};
 
 use crate::disk::Wake;
 use crate::waits::{self, Place};
 
-/// Jobs that may wait for a thread; shards keep what is beyond.
-const QUEUE_JOBS_MAX: usize = 1024;
+/// Jobs that may wait in a lane for a thread; shards keep what is beyond.
+const LANE_JOBS_MAX: usize = 512;
+
+/// Of so many jobs one comes from the other lane than that of logins, if logins wait as well.
+const TURNS: u32 = 8;
+
+/// How nice the threads are: messages go first on a host that has no core to spare, and keys are derived on at least a quarter of a
+/// core that one shard wants, too.
+const NICE: i32 = 5;
 
 struct Order {
     shard: usize,
@@ -19,13 +28,69 @@ struct Order {
     job: Job,
 }
 
+/// Which lane a job waits in.
+fn lane(job: &Job) -> usize {
+    match job {
+        Job::CheckPassword(_) => LOGINS,
+        Job::DeriveKeys { .. } => CHANGES,
+    }
+}
+
+/// Passwords to compare.
+const LOGINS: usize = 0;
+/// Keys of new passwords and accounts.
+const CHANGES: usize = 1;
+
+#[derive(Default)]
+struct Lanes {
+    /// Bounded each by [`LANE_JOBS_MAX`].
+    waiting: [VecDeque<Order>; 2],
+    taken: u32,
+    /// Ports there are; without one the threads end.
+    ports: usize,
+}
+
+impl Lanes {
+    fn take(&mut self) -> Option<Order> {
+        self.taken = self.taken.wrapping_add(1);
+        let first = if self.taken.is_multiple_of(TURNS) { CHANGES } else { LOGINS };
+        self.waiting[first].pop_front().or_else(|| self.waiting[1 - first].pop_front())
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    lanes: Mutex<Lanes>,
+    came: Condvar,
+}
+
+impl Queue {
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job: all threads rest here. `None` when nobody is left to hand one in.
+    fn next(&self) -> Option<Order> {
+        let _at = waits::at(Place::Jobs);
+        let mut lanes = self.lanes();
+        loop {
+            match lanes.take() {
+                None if lanes.ports > 0 => {
+                    lanes = self.came.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+                }
+                order => return order,
+            }
+        }
+    }
+}
+
 /// A shard's end.
 pub struct JobPort {
     shard: usize,
-    orders: SyncSender<Order>,
+    queue: Arc<Queue>,
     done: Receiver<(u64, JobDone)>,
-    /// Jobs that the queue had no room for: at most one a connection.
-    kept: std::collections::VecDeque<(u64, Job)>,
+    /// Jobs that their lane had no room for: at most one a connection.
+    kept: [VecDeque<Order>; 2],
     /// Jobs handed out and not back yet: most turns have none, and look into no queue.
     under_way: usize,
 }
@@ -33,21 +98,21 @@ pub struct JobPort {
 impl JobPort {
     /// Hands a job out.
     pub fn submit(&mut self, token: u64, job: Job) {
-        self.kept.push_back((token, job));
+        self.kept[lane(&job)].push_back(Order { shard: self.shard, token, job });
         self.push_on();
     }
 
     /// Tries again to hand out what was kept.
     pub fn push_on(&mut self) {
-        while let Some((token, job)) = self.kept.pop_front() {
-            let order = Order { shard: self.shard, token, job };
-            match self.orders.try_send(order) {
-                Ok(()) => self.under_way += 1,
-                Err(TrySendError::Full(order) | TrySendError::Disconnected(order)) => {
-                    self.kept.push_front((order.token, order.job));
-                    return;
-                }
-            }
+        if self.kept() == 0 {
+            return;
+        }
+        let mut lanes = self.queue.lanes();
+        for (waiting, kept) in lanes.waiting.iter_mut().zip(&mut self.kept) {
+            let room = LANE_JOBS_MAX.saturating_sub(waiting.len()).min(kept.len());
+            waiting.extend(kept.drain(..room));
+            self.under_way += room;
+            (0..room).for_each(|_| self.queue.came.notify_one());
         }
     }
 
@@ -63,14 +128,15 @@ impl JobPort {
 
     /// Jobs that wait here for room in the queue.
     pub fn kept(&self) -> usize {
-        self.kept.len()
+        self.kept.iter().map(VecDeque::len).sum()
     }
 }
 
-/// Waits for a job, behind the threads that waited before: all of them rest.
-fn next(queue: &Mutex<Receiver<Order>>) -> Result<Order, RecvError> {
-    let _at = waits::at(Place::Jobs);
-    queue.lock().unwrap_or_else(PoisonError::into_inner).recv()
+impl Drop for JobPort {
+    fn drop(&mut self) {
+        self.queue.lanes().ports -= 1;
+        self.queue.came.notify_all();
+    }
 }
 
 /// Starts `threads` threads; they end when the last port is dropped.
@@ -78,27 +144,21 @@ fn next(queue: &Mutex<Receiver<Order>>) -> Result<Order, RecvError> {
 /// # Errors
 /// The system's when there can be no thread.
 pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<JobPort>> {
-    let (orders, queue) = sync_channel::<Order>(QUEUE_JOBS_MAX);
-    let queue = Arc::new(Mutex::new(queue));
-    let mut ports = Vec::new();
-    let mut answers = Vec::new();
+    let queue = Arc::new(Queue::default());
+    queue.lanes().ports = wakes.len();
+    let (mut ports, mut answers): (Vec<JobPort>, Vec<SyncSender<_>>) = Default::default();
     for shard in 0..wakes.len() {
         // As many as may be in the queue and at work can be done before a shard looks.
-        let (done_in, done) = sync_channel(QUEUE_JOBS_MAX + threads);
+        let (done_in, done) = sync_channel(2 * LANE_JOBS_MAX + threads);
         answers.push(done_in);
-        ports.push(JobPort {
-            shard,
-            orders: orders.clone(),
-            done,
-            kept: std::collections::VecDeque::new(),
-            under_way: 0,
-        });
+        ports.push(JobPort { shard, queue: queue.clone(), done, kept: Default::default(), under_way: 0 });
     }
     for _ in 0..threads.max(1) {
         let (queue, answers, wakes) = (queue.clone(), answers.clone(), wakes.to_vec());
         waits::spawn("throng-job", move || {
-            loop {
-                let Ok(Order { shard, token, job }) = next(&queue) else { return };
+            // Of this thread only. Where it is refused, the thread works as the others do.
+            let _ = rustix::process::setpriority_process(None, NICE);
+            while let Some(Order { shard, token, job }) = queue.next() {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("throng-job");
                 let done = job.run();
@@ -109,4 +169,56 @@ pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<Job
         })?;
     }
     Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    /// As many changes of passwords as there is room for are before a login: it is done long before they are.
+    #[test]
+    fn changes_hold_up_no_login() {
+        let mut lanes = Lanes::default();
+        let order = |lane: usize| {
+            let job = Job::DeriveKeys { password: "p".into(), salt: [1].into(), iterations: 1, created_us: 0 };
+            Order { shard: 0, token: lane as u64, job }
+        };
+        for (lane, jobs) in [(CHANGES, 100), (LOGINS, 14)] {
+            lanes.waiting[lane].extend((0..jobs).map(|_| order(lane)));
+        }
+        let first: Vec<u64> = (0..16).filter_map(|_| lanes.take()).map(|order| order.token).collect();
+        assert_eq!(first.iter().filter(|lane| **lane == LOGINS as u64).count(), 14, "{first:?}");
+        assert_eq!(std::iter::from_fn(|| lanes.take()).count(), 98, "and the others come, too");
+    }
+
+    /// What a lane has no room for is kept, and all of it is done; the threads end with the ports.
+    #[test]
+    fn more_jobs_than_fit_are_all_done() {
+        let wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(Nobody)];
+        let mut port = start(2, &wakes).expect("threads").remove(0);
+        let jobs = LANE_JOBS_MAX as u64 * 3;
+        for token in 0..jobs {
+            let job = Job::DeriveKeys { password: "p".into(), salt: [1].into(), iterations: 1, created_us: 0 };
+            port.submit(token, job);
+        }
+        let mut done = Vec::new();
+        while done.len() < jobs as usize {
+            port.push_on();
+            done.extend(std::iter::from_fn(|| port.poll()).map(|(token, _)| token));
+            std::thread::yield_now();
+        }
+        done.sort_unstable();
+        assert!(done.into_iter().eq(0..jobs) && port.kept() == 0);
+        let queue = Arc::downgrade(&port.queue);
+        drop(port);
+        while queue.strong_count() > 0 {
+            std::thread::yield_now();
+        }
+    }
 }
