@@ -115,7 +115,7 @@ impl Settings {
             outbound_bytes_soft: 64 << 10,
             unacked_max: 500,
             in_flight_max: 256,
-            in_flight_bytes_max: 512 << 10,
+            in_flight_bytes_max: 64 << 10,
             archive: true,
             retention_s: 0,
             mailbox_messages_max: 10_000,

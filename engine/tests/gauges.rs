@@ -73,24 +73,31 @@ juliet ignores what comes
 
 #[test]
 fn who_sends_more_than_is_durable_is_not_read_from_until_it_is_rfc6120_13_12() {
-    for (seed, shards) in [(1, 1), (2, 3)] {
+    for (seed, shards, contacts) in [(1, 1, false), (2, 3, false), (3, 1, true), (4, 3, true)] {
         let script = Script::parse(FLOOD).unwrap();
         let mut settings = Settings::new("localhost", shards, [0; 32], 0);
         settings.in_flight_bytes_max = 20_000;
         let mut stage = Stage::new(seed, settings, Pace { read_bytes: 1_000, ..Pace::default() }, &script);
         script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        // So that the roster is there.
+        stage.send("romeo", b"<iq type='get' id='g'><query xmlns='jabber:iq:roster'/></iq>").unwrap();
         stage.pass(1_000);
         let before = sum(&stage, "bytes_in");
         stage.world.stop_commits(true);
-        let body = "d".repeat(900);
-        let message = format!("<message to='juliet@localhost' type='chat'><body>{body}</body></message>");
-        stage.send("romeo", message.repeat(100).as_bytes()).unwrap();
+        let text = "d".repeat(900);
+        let message = format!("<message to='juliet@localhost' type='chat'><body>{text}</body></message>");
+        // A contact is written at the sender's own home.
+        let groups: String = (0..4).map(|group| format!("<group>{group}{}</group>", "d".repeat(220))).collect();
+        let item = format!("<item jid='nurse@localhost'>{groups}</item>");
+        let contact = format!("<iq type='set' id='r'><query xmlns='jabber:iq:roster'>{item}</query></iq>");
+        let stanza = if contacts { contact } else { message };
+        stage.send("romeo", stanza.repeat(100).as_bytes()).unwrap();
         stage.pass(1_000);
         let came = sum(&stage, "bytes_in") - before;
         assert!((18_000..24_000).contains(&came), "{came} bytes were read while nothing became durable");
         assert_eq!(sum(&stage, "paused"), 0, "to the shard it goes on: what holds it is the gate");
         stage.world.stop_commits(false);
         stage.pass(5_000);
-        assert_eq!(sum(&stage, "bytes_in") - before, 100 * message.len() as u64);
+        assert_eq!(sum(&stage, "bytes_in") - before, 100 * stanza.len() as u64);
     }
 }

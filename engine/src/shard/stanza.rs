@@ -42,7 +42,7 @@ pub(super) fn write_error(
 }
 
 /// The three kinds (RFC 6120 8.2).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stanza {
     Message,
     Presence,
@@ -113,10 +113,15 @@ impl Shard {
         if self.watch.is_some() {
             self.watch_came(session, element);
         }
+        let written = self.writes.bytes();
         match stanza {
             Stanza::Message => self.from_session_message(session, seq, &full, element),
             Stanza::Presence => self.from_session_presence(session, seq, &full, element),
             Stanza::Iq => self.from_session_iq(session, seq, &full, element),
+        }
+        // What a message writes counts where it is sent off.
+        if stanza != Stanza::Message && self.writes.bytes() > written {
+            self.wrote(session, element.bytes().len().max(self.writes.bytes() - written));
         }
         if self.watch.is_some() {
             self.watch_taken(session, seq, in_flight);
@@ -177,6 +182,25 @@ impl Shard {
             self.effects.push(Effect::Pause { conn: id });
         }
         Some(Origin { shard: self.id, session, seq })
+    }
+
+    /// A stanza has led to writes at the session's own home: who has made many of them is not read from until they are durable, as
+    /// [`Shard::sent_off`] does for those elsewhere.
+    fn wrote(&mut self, session: SessionId, bytes: usize) {
+        let most_bytes = self.settings.in_flight_bytes_max;
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        state.unsettle(bytes);
+        let Some(id) = state.conn.filter(|_| state.is_unsettled(most_bytes)) else { return };
+        if !self.conns.set_paused(id, true) {
+            return;
+        }
+        self.effects.push(Effect::Pause { conn: id });
+        // With stanzas under way, the last of them that is confirmed lets it go on.
+        if state.in_flight == 0 {
+            state.settle();
+            self.conns.set_paused(id, false);
+            self.effects.push(Effect::Resume { conn: id, durable: true });
+        }
     }
 
     /// A stanza that was under way is confirmed. One who has sent much is read from again only when all of it is

@@ -450,7 +450,7 @@ options! {
     Streams Detail Reload in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
         "Stanzas of one session under way to other users before its socket is no longer read.",
         "";
-    Streams Detail Reload in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "512KiB",
+    Streams Detail Reload in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "64KiB",
         "Bytes of one session's stanzas not yet delivered and durable before its socket is no longer read.",
         "Who sends faster than the disk takes it waits, and others do not wait behind more than this.";
     Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
