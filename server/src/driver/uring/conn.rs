@@ -29,6 +29,12 @@ pub(super) const UNWANTED: u16 = 1 << 9;
 /// What is broken is not the connection: there may be somebody to reset.
 pub(super) const ALIVE: u16 = 1 << 10;
 
+/// How often the kernel has had no memory to make the close a reset, counted in the bits from here on.
+const REFUSED: u16 = 1 << 11;
+/// So often it is tried, once a turn; the next one is a plain close. Who cannot be reset must not keep slot and thread busy.
+const RESETS_MAX: u16 = 15;
+const _: () = assert!(ALIVE < REFUSED && u16::MAX / REFUSED >= RESETS_MAX, "the count has bits of its own");
+
 /// Of what a poll tells: an end or an error, and nothing that is worth going ahead of others.
 const ENDS: i32 = (libc::POLLHUP | libc::POLLERR) as i32;
 
@@ -434,7 +440,13 @@ impl<K: Kernel> Uring<K> {
         };
         if done.result == -libc::ECANCELED {
             // It is to be a reset, and the kernel had no memory to make it one.
-            self.slot(index).state = State::Closing;
+            let slot = self.slot(index);
+            slot.state = State::Closing;
+            if slot.flags / REFUSED < RESETS_MAX {
+                slot.flags += REFUSED;
+            } else {
+                slot.flags &= !ABORT;
+            }
             return self.settle(index);
         }
         self.release(index, on_event);

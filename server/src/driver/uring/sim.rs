@@ -20,7 +20,7 @@ enum Pending {
     Accept(Word, *mut NameRoom),
     Poll(Word),
     Receive(Word, *mut u8, u32),
-    Send(Word, usize),
+    Send(Word, *const u8, usize),
     Shutdown(Word),
     Close(Word, bool),
     Depart(Word, Word),
@@ -34,7 +34,7 @@ impl Pending {
             Pending::Accept(word, _)
             | Pending::Poll(word)
             | Pending::Receive(word, ..)
-            | Pending::Send(word, _)
+            | Pending::Send(word, ..)
             | Pending::Shutdown(word)
             | Pending::Close(word, _)
             | Pending::Depart(word, _)
@@ -65,6 +65,8 @@ struct World {
     tables: u32,
     /// All goes well from here on.
     calm: bool,
+    /// No close can be made a reset.
+    irresettable: bool,
     sockets: BTreeMap<u32, Socket>,
     slots: u32,
     sockets_made: u64,
@@ -149,11 +151,11 @@ impl World {
             Pending::Accept(word, room) => self.accept(word, room),
             Pending::Poll(word) => self.fire(word),
             Pending::Receive(word, buffer, length) => self.receive(word, buffer, length as usize),
-            Pending::Send(word, length) => self.send(word, length),
+            Pending::Send(word, _, length) => self.send(word, length),
             Pending::Shutdown(word) => self.tell(word, 0, false),
             Pending::Close(word, abort) => {
                 // No memory for the option: what is linked to it does not happen.
-                if abort && self.fails(30) {
+                if abort && (self.irresettable || self.fails(30)) {
                     return self.tell(word, -libc::ECANCELED, false);
                 }
                 self.give_up(word.slot(), if abort { Fate::Reset } else { Fate::Closed });
@@ -263,7 +265,7 @@ impl World {
         }
         let Some(at) = self.pending.iter().position(|pending| pending.word() == word) else { return };
         match self.pending.swap_remove(at) {
-            Pending::Send(word, length) if length > 0 && self.draw(2) == 0 => {
+            Pending::Send(word, _, length) if length > 0 && self.draw(2) == 0 => {
                 let part = self.draw(length) as i32;
                 self.tell(word, if part > 0 { part } else { -libc::ECANCELED }, false);
             }
@@ -363,7 +365,7 @@ impl Kernel for Sim {
     unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
-        world.pending.push(Pending::Send(word, bytes.len()));
+        world.pending.push(Pending::Send(word, bytes.as_ptr(), bytes.len()));
     }
 }
 
@@ -399,6 +401,7 @@ impl Play {
             random: seed,
             tables,
             calm: false,
+            irresettable: false,
             sockets: BTreeMap::new(),
             slots: 12,
             sockets_made: 0,
@@ -581,4 +584,67 @@ fn each_connection_has_one_end_and_leaves_nothing_whatever_the_kernel_does() {
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+/// A connection that was sent here, of a play in which nothing goes wrong by itself.
+fn arrived() -> (Play, ConnId) {
+    let mut play = Play::new(0);
+    play.sim.0.borrow_mut().calm = true;
+    let slot = play.sim.0.borrow_mut().make(0).expect("a slot");
+    play.driver.peer().has_got(1, 0, slot);
+    let mut conn = None;
+    while conn.is_none() {
+        let mut note = |event: Event<'_>| {
+            if let Event::Arrived { conn: arrived, .. } = event {
+                conn = Some(arrived);
+            }
+        };
+        play.driver.wait(Some(Duration::from_millis(1)), &mut note).expect("the driver itself does not break");
+    }
+    (play, conn.expect("just seen"))
+}
+
+/// The option that makes a close a reset needs memory of the kernel's, which may never come: the slot must not be tried
+/// again in each turn for ever.
+#[test]
+fn a_reset_that_can_never_be_made_becomes_a_close() {
+    let (mut play, conn) = arrived();
+    play.sim.0.borrow_mut().irresettable = true;
+    play.driver.close(conn, Close::Now);
+    let (mut closed, mut waits) = (0, 0);
+    while closed == 0 {
+        let mut note = |event: Event<'_>| closed += u32::from(matches!(event, Event::Closed { .. }));
+        play.driver.wait(Some(Duration::from_millis(1)), &mut note).expect("the driver itself does not break");
+        waits += 1;
+        assert!(waits < 100, "it is tried for ever");
+    }
+    assert_eq!((closed, play.driver.used), (1, 0));
+    assert!(play.sim.0.borrow().fates.values().eq([&Fate::Closed]));
+}
+
+/// A worker of the kernel may still copy a send, and write to the room of an accept, when the driver has gone: their memory
+/// must be nobody else's as long as the process lives.
+#[test]
+fn what_the_kernel_may_still_use_outlives_the_driver() {
+    const BYTES: usize = 100_000;
+    let (mut play, conn) = arrived();
+    play.driver.send(conn, vec![1; BYTES]);
+    let Play { sim, driver, .. } = play;
+    drop(driver);
+    let world = sim.0.borrow();
+    let send = world.pending.iter().find_map(|pending| match pending {
+        Pending::Send(_, bytes, length) => Some((*bytes, *length)),
+        _ => None,
+    });
+    let room = world.pending.iter().find_map(|pending| match pending {
+        Pending::Accept(_, room) => Some(*room),
+        _ => None,
+    });
+    let ((bytes, length), room) = (send.expect("a send is under way"), room.expect("an accept is under way"));
+    assert_eq!(length, BYTES);
+    // Memory that was given back is most likely had again by who asks for as much.
+    let sends: Vec<Vec<u8>> = (0..64).map(|_| vec![2; BYTES]).collect();
+    assert!(sends.iter().all(|other| other.as_ptr() != bytes), "the memory of the send was given back");
+    let rooms: Vec<Box<NameRoom>> = (0..1024).map(|_| Box::default()).collect();
+    assert!(rooms.iter().all(|other| !std::ptr::eq(&raw const **other, room)), "the accept's room was given back");
 }

@@ -167,6 +167,29 @@ fn a_sleeping_thread_hears_all_tables() {
     clients.clear();
 }
 
+/// Completions that were taken with the answers to other questions are held for the next turn, which must not sleep until
+/// others come.
+#[test]
+fn no_sleep_on_completions_that_are_held() {
+    use std::io::Write;
+    for (slots, table_slots) in [(16, 16), (32, 8)] {
+        let (mut driver, address) = with_tables(slots, table_slots);
+        let mut clients: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+        until(&mut driver, 4);
+        let open = driver.slots.iter().enumerate().filter(|(_, slot)| slot.state == State::Open);
+        let conns: Vec<ConnId> = open.map(|(slot, _)| slot as u32).map(|slot| driver.id(slot)).collect();
+        // What is left of accepting is not what the sleep is to be about.
+        driver.wait(Some(Duration::from_millis(10)), &mut |_| {}).unwrap();
+        clients[0].write_all(b"x").unwrap();
+        assert!(driver.peer_addresses(&conns).iter().all(Option::is_some));
+        let (start, mut got) = (std::time::Instant::now(), 0);
+        let mut note = |event: Event<'_>| got += usize::from(matches!(event, Event::Received { .. }));
+        driver.wait(Some(Duration::from_secs(30)), &mut note).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(15), "it slept, with {table_slots} slots a table");
+        assert_eq!(got, 1);
+    }
+}
+
 /// Of what there is at once, bytes of favoured connections come first; of all others, an end of a favoured one among them,
 /// a `wait` takes only some.
 #[test]
