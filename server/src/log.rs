@@ -130,6 +130,11 @@ impl io::Write for Standard {
     }
 }
 
+/// Lines of the log that were lost since the start: they came faster than they were read, or could not be written.
+pub fn lost_lines() -> u64 {
+    LINES.get().map_or(0, |lines| lines.lost())
+}
+
 /// Waits until all is written that was said so far, but no longer than that. False if some of it is not.
 pub fn flush(patience: Duration) -> bool {
     LINES.get().is_none_or(|lines| lines.flush(patience))

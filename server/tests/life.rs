@@ -224,7 +224,13 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
 #[test]
 fn a_panic_that_concerns_one_asker_ends_only_that() {
     for (place, fails) in [
-        ("recorder", (|_: &Life| true) as fn(&Life) -> bool),
+        (
+            "recorder",
+            (|life: &Life| {
+                until("/ready tells of it", || life.get("/ready").contains("the activity recorder has failed"));
+                life.get("/metrics").contains("throng_recorder_failed 1")
+            }) as fn(&Life) -> bool,
+        ),
         ("watch", |_| true),
         ("http request", |life| life.get("/health").starts_with("HTTP/1.1 500")),
         ("http work", |life| life.get("/api/schema").contains("the log says why")),

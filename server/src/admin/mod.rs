@@ -141,6 +141,12 @@ pub struct Status {
     /// Files of the store that have been found damaged since the start, a line each.
     #[serde(default)]
     pub damaged: Vec<String>,
+    /// Why nothing is recorded any more: the recorder has failed.
+    #[serde(default)]
+    pub unrecorded: Option<String>,
+    /// Lines of the log that were lost since the start: they came faster than they were read, or could not be written.
+    #[serde(default)]
+    pub log_lines_lost: u64,
     /// The server is on its way out.
     pub stopping: bool,
     /// Counters by name since start, summed over the shards.

@@ -135,6 +135,12 @@ fn status_text(status: &Status, io: &Io) -> String {
     for line in &status.damaged {
         text += &format!("\n{}     {line}", io.paint("31", "damaged"));
     }
+    if let Some(why) = &status.unrecorded {
+        text += &format!("\n{}  nothing any more: {why}", io.paint("31", "records"));
+    }
+    if status.log_lines_lost > 0 {
+        text += &format!("\n{}    {} lines of the log", io.paint("33", "lost"), status.log_lines_lost);
+    }
     for knob in &status.knobs_set {
         text += &format!("\nset         {}", super::knob::line(knob));
     }

@@ -54,10 +54,18 @@ impl Collector for All {
             ("sessions_resumable", "Sessions that wait to be resumed (XEP-0198)", status.resumable),
             ("storage_full", "1 while new messages are refused because the disk is full", status.storage_full.into()),
             ("stopping", "1 while the server is on its way out", status.stopping.into()),
+            (
+                "recorder_failed",
+                "1 once the activity recorder has failed: nothing is recorded until the server is started again",
+                status.unrecorded.is_some().into(),
+            ),
         ] {
             let gauge = ConstGauge::new(signed(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        let help = "Lines of the log that were lost: they came faster than they were read, or could not be written";
+        let lost = ConstCounter::new(status.log_lines_lost);
+        lost.encode(encoder.encode_descriptor("log_lines_lost", help, None, lost.metric_type())?)?;
         if let Some(certificate) = &status.certificate {
             let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left";
             let gauge = ConstGauge::new(certificate.expires_s);

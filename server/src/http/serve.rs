@@ -327,7 +327,9 @@ async fn ready(State(seen): State<Seen>) -> Response {
     let certificate = status.certificate.unwrap_or_default();
     let warnings: Vec<_> = certificate.faults.iter().chain(&certificate.soon).collect();
     // And everybody whose rows are whole is served: no reason to take the server out of its service.
-    let degraded = status.damaged;
+    // Why is told to those who have the token.
+    let unrecorded = status.unrecorded.map(|_| "the activity recorder has failed: nothing is recorded any more".into());
+    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).collect();
     let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });
     (code, Json(told)).into_response()
 }

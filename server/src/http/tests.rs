@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use throng_recorder::recorder::{Recorder, Sampler};
+
 use super::health::{STUCK_AFTER, Turns};
-use super::{Guard, HttpServer, Number, Numbers, Watched};
+use super::{Guard, History, HttpServer, Number, Numbers, Watched};
 use crate::admin::{Busiest, BusySession, Fault, Status};
 use crate::record::owners::Owed;
 
@@ -15,6 +17,8 @@ use crate::record::owners::Owed;
 struct Told {
     turns: AtomicU64,
     full: AtomicBool,
+    unrecorded: AtomicBool,
+    lost: AtomicU64,
 }
 
 impl Watched for Told {
@@ -24,6 +28,8 @@ impl Watched for Told {
             driver: "epoll".into(),
             shards: 2,
             storage_full: self.full.load(Ordering::Relaxed),
+            unrecorded: self.unrecorded.load(Ordering::Relaxed).then(|| "a panic: of a test".into()),
+            log_lines_lost: self.lost.load(Ordering::Relaxed),
             ..Status::default()
         }
     }
@@ -66,9 +72,13 @@ impl Watched for Told {
 }
 
 fn serve(guard: Guard) -> (Arc<Told>, HttpServer) {
+    serve_with(guard, None)
+}
+
+fn serve_with(guard: Guard, history: Option<History>) -> (Arc<Told>, HttpServer) {
     let told = Arc::new(Told::default());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let server = HttpServer::start(vec![(listener, guard)], told.clone(), None).expect("it starts");
+    let server = HttpServer::start(vec![(listener, guard)], told.clone(), history).expect("it starts");
     (told, server)
 }
 
@@ -174,6 +184,28 @@ fn who_has_the_token_may_ask_and_anybody_whether_it_lives() {
     assert_eq!((ask(to, "/health", "Host: x\r\n").0, ask(to, "/ready", "Host: x\r\n").0), (200, 200));
 }
 
+/// A question about months of seconds takes a core for long; what is wrong now has to be told meanwhile.
+#[test]
+fn a_long_look_into_what_was_recorded_does_not_hold_up_what_is_wrong_now() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("0000000001-20261122T020335Z.rec");
+    // Who opens it waits until somebody writes: a question that lasts as long as the test likes.
+    let fifo = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(fifo.is_ok_and(|status| status.success()));
+    let recent = Recorder::new(Sampler::new(Default::default(), Vec::new()), 1 << 16, None).handle();
+    let history = History { recent, folder: folder.path().into() };
+    let (_told, server) = serve_with(local(), Some(history));
+    let to = server.addresses()[0];
+    let long = std::thread::spawn(move || ask(to, "/api/recording/1", &known()).0);
+    // Opens once the question has: it is under way, and stays so.
+    let writer = std::fs::OpenOptions::new().write(true).open(&file).expect("a reader");
+    let (status, _, body) = ask(to, "/api/now", &known());
+    assert!(status == 200 && body.contains("\"wrong\""), "{body}");
+    assert!(!long.is_finished(), "the long question is not answered before its file ends");
+    drop(writer);
+    long.join().expect("an answer, if only that this is no recording");
+}
+
 #[test]
 fn a_full_disk_takes_no_clients() {
     let (told, server) = serve(local());
@@ -183,6 +215,28 @@ fn a_full_disk_takes_no_clients() {
     let (status, _, body) = ask(to, "/ready", "Host: localhost\r\n");
     assert!(status == 503 && body.contains("disk is full"), "{body}");
     assert_eq!(ask(to, "/health", "Host: localhost\r\n").0, 200, "it lives nevertheless");
+}
+
+/// Neither is a reason to send clients elsewhere, and both are told where somebody looks who does not read the log.
+#[test]
+fn a_failed_recorder_and_lost_lines_are_told_outside_of_the_log() {
+    let (told, server) = serve(local());
+    let to = server.addresses()[0];
+    let metrics = || ask(to, "/metrics", "Host: localhost\r\n").2;
+    let has = |text: &str, line: &str| text.lines().any(|told| told == line);
+    let before = metrics();
+    assert!(has(&before, "throng_recorder_failed 0") && has(&before, "throng_log_lines_lost_total 0"), "{before}");
+    assert!(ask(to, "/api/now", &known()).2.contains("\"wrong\":[]"));
+    told.unrecorded.store(true, Ordering::Relaxed);
+    told.lost.store(7, Ordering::Relaxed);
+    let after = metrics();
+    assert!(has(&after, "throng_recorder_failed 1") && has(&after, "throng_log_lines_lost_total 7"), "{after}");
+    let (status, _, ready) = ask(to, "/ready", "Host: localhost\r\n");
+    assert!(status == 200 && ready.contains("\"degraded\":[\"the activity recorder has failed"));
+    let (_, _, now) = ask(to, "/api/now", &known());
+    for says in ["has failed (a panic: of a test)", "has lost 7 lines", "\"log_lines_lost\":7"] {
+        assert!(now.contains(says), "{now}");
+    }
 }
 
 #[test]

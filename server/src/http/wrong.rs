@@ -104,6 +104,21 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         );
         found.push(wrong(Bad, "store", text));
     }
+    if let Some(why) = &status.unrecorded {
+        let text = format!(
+            "has failed ({why}): nothing is recorded, and most of what could be wrong is not told here, until the server is \
+             started again"
+        );
+        found.push(wrong(Bad, "recorder", text));
+    }
+    if status.log_lines_lost > 0 {
+        let text = format!(
+            "has lost {} lines since the start: they came faster than they were read, or could not be written; look at what \
+             reads standard error",
+            status.log_lines_lost
+        );
+        found.push(wrong(Watch, "log", text));
+    }
     for (field, what, many, helps) in QUEUES {
         for (row, numbers) in seen(series, "shard", field) {
             let (now, grows) = (numbers[numbers.len() - 1], growth(&numbers));

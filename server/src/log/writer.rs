@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,11 +46,13 @@ pub(super) struct Lines {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     format: LogFormat,
+    /// Lines of the log that nobody will read: there was no room, or standard error did not take them.
+    lost: AtomicU64,
 }
 
 impl Lines {
     fn new(format: LogFormat) -> Lines {
-        Lines { waiting: Mutex::default(), changed: Condvar::new(), format }
+        Lines { waiting: Mutex::default(), changed: Condvar::new(), format, lost: AtomicU64::new(0) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -61,11 +64,17 @@ impl Lines {
         let mut waiting = self.waiting();
         if waiting.lost > 0 || waiting.bytes + line.len() > WAITING_BYTES_MAX {
             waiting.lost += 1;
+            self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
         waiting.take(stream, line);
         drop(waiting);
         self.changed.notify_all();
+    }
+
+    /// Lines lost so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Waits until all is written that was taken before.
@@ -205,7 +214,10 @@ impl Written {
             self.refused += 1;
         } else if let Err((error, begun)) = write(to, line) {
             (self.refused, self.why, self.broken) = (1, error.to_string(), begun);
+        } else {
+            return;
         }
+        lines.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Standard output takes nothing from a server but its welcome, which is missed by nobody.
@@ -268,6 +280,7 @@ mod tests {
         assert_eq!((batch.len(), lost), (10, 6), "a short line does not go past those that were lost");
         put(&lines, "later");
         assert_eq!(lines.next().1, 0);
+        assert_eq!(lines.lost(), 6, "counted for who does not read the log");
     }
 
     #[test]
@@ -285,6 +298,7 @@ mod tests {
         reader.read_to_string(&mut text).expect("text");
         assert!(text.contains("3 lines of the log are missing here: No space left"), "{text}");
         assert!(text.ends_with("heard\n") && text.lines().count() == 2, "{text}");
+        assert_eq!(lines.lost(), 3, "counted for who does not read the log");
     }
 
     #[test]

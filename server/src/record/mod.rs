@@ -33,6 +33,15 @@ const WINDOW_BYTES_MAX: usize = 2 << 20;
 
 pub use queues::Lane;
 
+/// Why nothing is recorded any more, once that is so.
+static ENDED: OnceLock<String> = OnceLock::new();
+
+/// Why nothing is recorded any more although it should be: the recorder has failed, and the server goes on without. None while it
+/// records, and where it is not to.
+pub fn failure() -> Option<&'static str> {
+    ENDED.get().map(String::as_str)
+}
+
 /// What only the server knows, as the recorder gets it.
 pub struct Inside {
     /// The shards' counters, in their order.
@@ -91,6 +100,7 @@ impl Recording {
             });
             if let Err(said) = recorded {
                 tracing::error!("nothing is recorded any more until the server is started again: {said}");
+                let _ = ENDED.set(said);
             }
         };
         let thread = waits::spawn("recorder", record)?;

@@ -325,6 +325,8 @@ impl Control for Running {
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
             damaged: self.links.engine.damage(),
+            unrecorded: crate::record::failure().map(str::to_owned),
+            log_lines_lost: crate::log::lost_lines(),
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
             knobs_set: self
