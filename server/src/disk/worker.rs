@@ -121,10 +121,11 @@ impl Worker {
         self.shared.state().starved
     }
 
-    /// Why the thread has ended, for whoever asks first.
+    /// Why the thread has ended; in full for whoever asks first.
     pub(super) fn failure(&self) -> Option<DiskError> {
         let failed = self.shared.has_failed.load(Ordering::Acquire);
-        if failed { self.shared.state().failed.take() } else { None }
+        let again = || DiskError::from_io("the store", std::io::Error::other("one of its threads has failed before"));
+        failed.then(|| self.shared.state().failed.take().unwrap_or_else(again))
     }
 
     /// Asks the thread to end.
