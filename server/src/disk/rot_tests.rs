@@ -263,15 +263,15 @@ fn one_case(sound: &Sound, seed: u64, opened: bool) {
     let lost = lost_of(&brought);
     for key in &lost {
         let user = key::decode(key).map(|(_, user, _)| String::from_utf8_lossy(user).into_owned()).unwrap();
-        let named = salvaged.lost.iter().any(|found| {
-            unseen
-                || found.missing
-                || (found.may_be_torn && matches!(rot, Rot::Cut(_)))
-                || found.users.contains(&user)
-                || (in_journal && found.what.ends_with(pieces::GUESSED))
-                || found.may_hold(key)
-                || (user.is_empty() && found.at.is_some())
-        });
+        let named = unseen
+            || salvaged.lost.iter().any(|found| {
+                found.missing
+                    || (found.may_be_torn && matches!(rot, Rot::Cut(_)))
+                    || found.users.contains(&user)
+                    || (in_journal && found.what.ends_with(pieces::GUESSED))
+                    || found.may_hold(key)
+                    || (user.is_empty() && found.at.is_some())
+            });
         assert!(named, "{case}: a row of {user} is lost, and not named: {:?}", salvaged.lost);
     }
     if !lost.is_empty() && !unseen {

@@ -51,7 +51,10 @@ impl Server {
         let csv = csv.to_str().expect("a plain path");
         let folder = folder.to_str().expect("a plain path");
         good(&throng(&["load", "--write-accounts", csv, "--sessions", "50"]));
-        good(&throng(&["user", "import", csv, "--domain", "localhost", "--data", folder]));
+        // A configuration that is there names the domain.
+        let domain: &[&str] =
+            if data.path().join("data/throng.toml").exists() { &[] } else { &["--domain", "localhost"] };
+        good(&throng(&[&["user", "import", csv, "--data", folder], domain].concat()));
         let log = std::fs::File::create(data.path().join("out")).expect("a file");
         let child = Command::new(THRONG)
             .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
