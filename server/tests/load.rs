@@ -134,7 +134,8 @@ fn a_signal_ends_a_run_cleanly_and_its_result_is_written() {
         .stderr(Stdio::null())
         .spawn()
         .expect("throng runs");
-    std::thread::sleep(Duration::from_secs(2));
+    // Long enough for all to have logged in.
+    std::thread::sleep(Duration::from_secs(6));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
     let end = Instant::now() + LONG;
