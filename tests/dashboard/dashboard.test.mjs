@@ -56,7 +56,7 @@ before(async () => {
   [http, c2s] = [await freePort(), await freePort()];
   const users = join(folder, "users.csv");
   writeFileSync(users, Array.from({ length: 200 }, (_, n) => `user${n},password\n`).join(""));
-  await done(run("user", "import", users, "--data", join(folder, "data")));
+  await done(run("user", "import", users, "--domain", "localhost", "--data", join(folder, "data")));
   const server = run("serve", "--data", join(folder, "data"), "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth", "--admin-http", `127.0.0.1:${http}`, "--shards", "2");
   await until("the server listens", () => server.log.includes("Next:"));
   address = await dashboard();
