@@ -7,7 +7,7 @@
 //! | [`Parking`] | the committer, for batches; a reader, for requests | shards |
 //! | [`Gates`] | a shard or a reader, until a commit is durable | the committer |
 //!
-//! The files name atomics, fences and locks only by [`sync`]. `tests/waking` compiles these same files over the atomics of
+//! The files name atomics, fences and locks only by `sync`. `tests/waking` compiles these same files over the atomics of
 //! a model checker, which plays every order of steps and every value that the memory model lets a load see. Whoever
 //! changes an ordering here learns there what gets lost by it.
 //!
