@@ -17,6 +17,7 @@ mod recorder;
 mod report;
 mod server;
 mod swarm;
+mod tails;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Command {
     Recorder(recorder::Options),
     /// Weigh idle sessions.
     Memory(memory::Options),
+    /// Measure cost and latency of durable messages at part load.
+    Tails(tails::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Cpu(options) => cpu::run(&cli.throng, options),
         Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),
+        Command::Tails(options) => tails::run(&cli.throng, options),
     };
     match outcome.and_then(|outcome| outcome.tell(cli.out.as_deref())) {
         Ok(true) => ExitCode::SUCCESS,

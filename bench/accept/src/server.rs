@@ -164,6 +164,11 @@ impl Server {
         self.child.wait().map(drop)
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether the process still runs.
     pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
