@@ -25,6 +25,7 @@ use throng_engine::id::Gate;
 use throng_engine::store::Batch;
 
 use super::counters::us;
+use super::gather::{ENOUGH, Gathering};
 use super::space::{FreeBytes, Reserve, accepting_bytes};
 use super::watch::Shared;
 use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake};
@@ -219,6 +220,8 @@ impl Committer {
             next: 1,
             group: Vec::new(),
             owners: Vec::new(),
+            gathering: Gathering::start(),
+            committed: None,
             interval: options.space_interval,
             free_bytes: options.free_bytes,
             looked: None,
@@ -322,6 +325,10 @@ struct Worker {
     next: u64,
     group: Vec<Batch>,
     owners: Vec<usize>,
+    /// How long groups gather.
+    gathering: Gathering,
+    /// When the last group was durable.
+    committed: Option<Instant>,
     interval: Duration,
     free_bytes: FreeBytes,
     looked: Option<Instant>,
@@ -358,6 +365,7 @@ impl Worker {
     fn work(&mut self) -> Result<(), DiskError> {
         loop {
             self.drain();
+            self.wait_for_more();
             self.gather();
             let now = Instant::now();
             #[cfg(debug_assertions)]
@@ -389,6 +397,21 @@ impl Worker {
                 }
                 self.window[at] = Some((shard, batch));
             }
+        }
+    }
+
+    /// Lets batches come that can share a sync with those that are here. Nobody has to wake this thread meanwhile.
+    fn wait_for_more(&mut self) {
+        let (mut began, mut before) = (None, 0);
+        while !self.tickets.stopping.load(Ordering::SeqCst) {
+            let gathered = began.map_or(Duration::ZERO, |began: Instant| began.elapsed());
+            let rows = self.window.iter().flatten().map(|(_, batch)| batch.len()).take(ENOUGH).sum();
+            let Some(pause) = self.gathering.pause(rows, gathered, rows > before) else { return };
+            began.get_or_insert_with(Instant::now);
+            before = rows;
+            let _at = waits::at(Place::Gathering);
+            thread::sleep(pause);
+            self.drain();
         }
     }
 
@@ -439,7 +462,10 @@ impl Worker {
         }
         self.shared.publish(self.next - 1);
         let ended = Instant::now();
-        self.count(ended.duration_since(began), batches, rows);
+        let took = ended.duration_since(began);
+        let after = self.committed.replace(ended).map_or(Duration::MAX, |before| ended.duration_since(before));
+        self.gathering.committed(usize::try_from(batches).unwrap_or(usize::MAX), after, took);
+        self.count(took, batches, rows);
         Ok(ended)
     }
 

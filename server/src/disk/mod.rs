@@ -26,6 +26,7 @@ mod error;
 mod filters;
 mod finding;
 pub mod folder;
+mod gather;
 pub mod group;
 mod journal;
 mod leftovers;

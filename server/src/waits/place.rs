@@ -99,6 +99,7 @@ places! {
 
     // The store.
     Batches, "batches", Rest, EVER, "for writes to commit";
+    Gathering, "gathering", Sleep, 1_000, "for more writes that share a sync with those it has";
     JournalWrite, "journal write", Write, 1_000, "until the journal's file has taken a group of writes";
     JournalSync, "journal sync", Sync, 1_000, "until the device has a group of writes: nothing of these turns is answered before";
     SegmentSync, "segment sync", Sync, 1_000, "until a segment of the journal has begun or ended";
