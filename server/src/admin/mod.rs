@@ -138,7 +138,7 @@ pub struct Status {
     pub resumable: u64,
     /// New messages are refused because the disk is full.
     pub storage_full: bool,
-    /// Files of the store that have been found damaged since the start, a line each.
+    /// Files of the store that were found damaged since the start, or of which rows are lost, a line each.
     #[serde(default)]
     pub damaged: Vec<String>,
     /// Why nothing is recorded any more: the recorder has failed.

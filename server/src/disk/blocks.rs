@@ -124,6 +124,11 @@ impl TableFile {
         facts.point_read(name, SeqNo::MAX).map(|fact| fact.value)
     }
 
+    /// The first of its keys, if the facts about it can be read.
+    pub(super) fn first_key(&self) -> Option<Slice> {
+        self.fact(b"key#min")
+    }
+
     /// The last of its keys, if the facts about it can be read.
     pub(super) fn last_key(&self) -> Option<Slice> {
         self.fact(b"key#max")

@@ -23,7 +23,7 @@ counter_table! {
     merges Count "Merges of tables.";
     merge_us Count "Time that they took.";
     merging Gauge "1 while tables are being merged.";
-    damaged Gauge "Files of tables that have been found damaged since the start.";
+    damaged Gauge "Files of tables that were found damaged since the start, or of which rows are lost.";
 }
 
 counter_table! {

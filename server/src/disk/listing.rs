@@ -21,6 +21,9 @@ const CURRENT: &str = "current";
 /// Folder of the tables, beside the list.
 pub(super) const TABLES: &str = "tables";
 
+/// Bytes of a table's entry in the list: number, kind of checksum, checksum, offset of its sequence numbers.
+const ENTRY_BYTES: usize = 8 + 1 + 16 + 8;
+
 /// Bytes at the end of an archive: mark, version, kind of checksum, checksum and place of the sections' places.
 const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
 
@@ -31,6 +34,8 @@ pub(super) struct Listing {
     pub(super) number: u64,
     /// Runs of tables whose keys do not overlap, level after level.
     pub(super) runs: Vec<Vec<Listed>>,
+    /// Runs of each level.
+    levels: Vec<usize>,
     dir: PathBuf,
 }
 
@@ -44,14 +49,19 @@ pub(super) struct Listed {
     at: usize,
 }
 
-/// A table in whose place another file with the same rows stands from now on.
+/// A file of a table that no list names yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct New {
+    pub(super) id: TableId,
+    /// Of the whole file.
+    pub(super) checksum: u128,
+}
+
+/// A table in whose place another file with the same rows stands from now on; or none, if no row is left of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replaced {
     pub(super) table: TableId,
-    /// The other one's number.
-    pub(super) by: TableId,
-    /// Of the other file.
-    pub(super) checksum: u128,
+    pub(super) by: Option<New>,
 }
 
 impl Listing {
@@ -77,9 +87,9 @@ impl Listing {
         if xxh3_128(&bytes) != checksum {
             return Err(corrupt(&path, "the list of tables is not as it was written"));
         }
-        let runs = sections(&bytes, 0).and_then(|all| runs(bytes.get(section(&all, b"tables")?)?));
-        let runs = runs.ok_or_else(|| corrupt(&path, "the list of tables cannot be read"))?;
-        Ok(Listing { number, runs, dir: dir.to_owned() })
+        let found = sections(&bytes, 0).and_then(|all| runs(bytes.get(section(&all, b"tables")?)?));
+        let (levels, runs) = found.ok_or_else(|| corrupt(&path, "the list of tables cannot be read"))?;
+        Ok(Listing { number, runs, levels, dir: dir.to_owned() })
     }
 
     /// Whether there is a list in a folder.
@@ -91,22 +101,15 @@ impl Listing {
         current.try_exists().map_err(DiskError::at(&current))
     }
 
-    /// Makes a list count that is this one but for some tables; durable on return. The tables that it names must be.
+    /// Makes a list count that is this one but for some tables, and that has `added`, if there is one, before all others;
+    /// durable on return. The tables that it names must be.
     ///
     /// # Errors
     /// The file system's: this list counts then, or the other one does.
-    pub(super) fn replace(&self, tables: &[Replaced]) -> Result<(), DiskError> {
+    pub(super) fn replace(&self, tables: &[Replaced], added: Option<New>) -> Result<(), DiskError> {
         let old = self.dir.join(format!("v{}", self.number));
-        let mut bytes = read_whole(&old)?;
-        let section = sections(&bytes, 0).and_then(|all| section(&all, b"tables"));
-        let begin = section.ok_or_else(|| DiskError::Corrupt(format!("{} has changed", old.display())))?.start;
-        for replaced in tables {
-            let listed = self.tables().find(|table| table.id == replaced.table).expect("it is one of the list");
-            // Number, kind of checksum, checksum. The list has no checksum of its own.
-            let at = begin + listed.at;
-            bytes[at..at + 8].copy_from_slice(&replaced.by.to_le_bytes());
-            bytes[at + 9..at + 25].copy_from_slice(&replaced.checksum.to_le_bytes());
-        }
+        let bytes = self.changed(&read_whole(&old)?, tables, added);
+        let bytes = bytes.ok_or_else(|| DiskError::Corrupt(format!("{} has changed", old.display())))?;
         let number = self.number + 1;
         let named = [&number.to_le_bytes()[..], &xxh3_128(&bytes).to_le_bytes(), &[0]].concat();
         let write = |path: &Path, bytes: &[u8]| -> io::Result<()> {
@@ -127,6 +130,38 @@ impl Listing {
         change().map_err(DiskError::at(&self.dir))
     }
 
+    /// The bytes of such a list; `None` if `bytes` are not those of this one.
+    fn changed(&self, bytes: &[u8], tables: &[Replaced], added: Option<New>) -> Option<Vec<u8>> {
+        let all = sections(bytes, 0)?;
+        let old = bytes.get(section(&all, b"tables")?)?;
+        // Number, kind of checksum, checksum, and what an ingestion adds to sequence numbers: nothing here.
+        let encoded =
+            |new: New, tail: &[u8]| [&new.id.to_le_bytes(), &[0][..], &new.checksum.to_le_bytes(), tail].concat();
+        let mut runs = self.runs.iter();
+        let mut section = vec![u8::try_from(self.levels.len()).ok()?];
+        for (level, count) in self.levels.iter().enumerate() {
+            let mut level_runs = Vec::new();
+            level_runs.extend(added.filter(|_| level == 0).map(|new| vec![encoded(new, &[0; 8])]));
+            for run in runs.by_ref().take(*count) {
+                let mut kept = Vec::new();
+                for table in run {
+                    let entry = old.get(table.at..table.at + ENTRY_BYTES)?;
+                    match tables.iter().find(|replaced| replaced.table == table.id) {
+                        None => kept.push(entry.to_vec()),
+                        Some(replaced) => kept.extend(replaced.by.map(|new| encoded(new, &entry[ENTRY_BYTES - 8..]))),
+                    }
+                }
+                level_runs.extend((!kept.is_empty()).then_some(kept));
+            }
+            section.push(u8::try_from(level_runs.len()).ok()?);
+            for run in level_runs {
+                section.extend(u32::try_from(run.len()).ok()?.to_le_bytes());
+                section.extend(run.concat());
+            }
+        }
+        with_section(bytes, b"tables", &section)
+    }
+
     /// The newest list that can be read, where it cannot be known which one counts.
     pub(super) fn newest_readable(dir: &Path) -> Option<Listing> {
         let files = fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -135,14 +170,20 @@ impl Listing {
         numbers.into_iter().find_map(|number| {
             let bytes = fs::read(dir.join(format!("v{number}"))).ok()?;
             let all = sections(&bytes, 0)?;
-            let runs = runs(bytes.get(section(&all, b"tables")?)?)?;
-            Some(Listing { number, runs, dir: dir.to_owned() })
+            let (levels, runs) = runs(bytes.get(section(&all, b"tables")?)?)?;
+            Some(Listing { number, runs, levels, dir: dir.to_owned() })
         })
     }
 
     /// All tables.
     pub(super) fn tables(&self) -> impl Iterator<Item = Listed> {
         self.runs.iter().flatten().copied()
+    }
+
+    /// Runs of the first level.
+    #[cfg(test)]
+    pub(super) fn first_level_runs(&self) -> usize {
+        self.levels.first().copied().unwrap_or(0)
     }
 
     /// Whether no table stands in it twice.
@@ -262,8 +303,39 @@ pub(super) fn section(all: &[Section], name: &[u8]) -> Option<Range<usize>> {
     all.iter().find(|(other, _)| other == name).map(|(_, at)| at.clone())
 }
 
-/// Takes the section with the tables apart.
-fn runs(bytes: &[u8]) -> Option<Vec<Vec<Listed>>> {
+/// The archive with another content of one section; `None` if `bytes` are no archive with such a section.
+fn with_section(bytes: &[u8], name: &[u8], content: &[u8]) -> Option<Vec<u8>> {
+    let mut all = sections(bytes, 0)?;
+    let old = section(&all, name)?;
+    let end = bytes.len().checked_sub(TRAILER_BYTES)?;
+    let places = usize::try_from(u64_at(&bytes[end..], 22)?).ok()?;
+    let moved = |at: usize| if at >= old.end { at - old.len() + content.len() } else { at };
+    let mut changed = [&bytes[..old.start], content, bytes.get(old.end..places)?].concat();
+    for (other, at) in &mut all {
+        *at = if other.as_slice() == name {
+            old.start..old.start + content.len()
+        } else {
+            moved(at.start)..moved(at.end)
+        };
+    }
+    let mut toc = [b"TOC!", &u32::try_from(all.len()).ok()?.to_le_bytes()[..]].concat();
+    for (name, at) in &all {
+        toc.extend((at.start as u64).to_le_bytes());
+        toc.extend((at.len() as u64).to_le_bytes());
+        toc.extend(u16::try_from(name.len()).ok()?.to_le_bytes());
+        toc.extend_from_slice(name);
+    }
+    let begin = changed.len() as u64;
+    changed.extend_from_slice(&toc);
+    changed.extend_from_slice(&bytes[end..end + 6]);
+    changed.extend(xxh3_128(&toc).to_le_bytes());
+    changed.extend(begin.to_le_bytes());
+    changed.extend((toc.len() as u64).to_le_bytes());
+    Some(changed)
+}
+
+/// Takes the section with the tables apart: runs of each level, and the runs.
+fn runs(bytes: &[u8]) -> Option<(Vec<usize>, Vec<Vec<Listed>>)> {
     let mut rest = bytes;
     let mut take = |length: usize| -> Option<(usize, &[u8])> {
         let at = bytes.len() - rest.len();
@@ -271,19 +343,21 @@ fn runs(bytes: &[u8]) -> Option<Vec<Vec<Listed>>> {
         rest = left;
         Some((at, taken))
     };
-    let mut found = Vec::new();
+    let (mut levels, mut found) = (Vec::new(), Vec::new());
     for _ in 0..take(1)?.1[0] {
-        for _ in 0..take(1)?.1[0] {
+        let count = take(1)?.1[0];
+        levels.push(usize::from(count));
+        for _ in 0..count {
             let count = u32::from_le_bytes(take(4)?.1.try_into().ok()?);
             let mut run = Vec::new();
             for _ in 0..count {
-                let (at, table) = take(33)?;
+                let (at, table) = take(ENTRY_BYTES)?;
                 run.push(Listed { id: u64_at(table, 0)?, checksum: u128_at(table, 9)?, at });
             }
             found.push(run);
         }
     }
-    Some(found)
+    Some((levels, found))
 }
 
 /// A file that has to be there.

@@ -20,6 +20,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use throng_engine::store::{Batch, Found, Query, Table, key};
 
+use super::apart::put_apart;
 use super::copy;
 use super::counters::add_us;
 use super::journal::{self, InTables, Journal, random};
@@ -103,6 +104,7 @@ impl LsmEngine {
             give_back: options.give_back,
             seen: Seen::default(),
         });
+        store.seen.counters.damaged.set(store.tables.damages().count());
         let own = store.clone();
         let merger = Arc::new(Worker::start("throng-merge", NICE, move || own.merge())?);
         let (own, wakes) = (store.clone(), merger.clone());
@@ -112,6 +114,21 @@ impl LsmEngine {
         flusher.wake();
         let writer = Mutex::new(Place::LockLsm, Writer { journal, pace: Pace::start() });
         Ok(LsmEngine { flusher, merger, store, writer, buffer_bytes })
+    }
+
+    fn find(&self, query: &Query) -> Result<Found, DiskError> {
+        match query {
+            Query::Get { table, partition, sort } => self.store.get(*table, partition, sort),
+            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => self.store.range(&Asked {
+                table: *table,
+                partition,
+                from,
+                until: until.as_deref(),
+                reverse: *reverse,
+                rows_max: *rows_max,
+                bytes_max: *bytes_max,
+            }),
+        }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -138,10 +155,11 @@ impl LsmEngine {
             // A merge that waits for space waits until somebody makes some. Until then new messages are refused, and what
             // is committed all the same stands in tables that are not merged.
             let runs = self.store.tables.first_level_runs();
-            let damaged = self.store.tables.damages().count() > 0;
+            let damaged = self.store.tables.damages().pending() > 0;
             if damaged && runs >= RUNS_MAX {
                 return Err(DiskError::OutOfSpace(
-                    "tables are not merged because some are damaged, and are too many now".into(),
+                    "tables are not merged because some are damaged and could not be put apart, and are too many now"
+                        .into(),
                 ));
             }
             let merged = runs < FIRST_LEVEL_MAX || self.merger.is_starved() || damaged;
@@ -204,7 +222,7 @@ impl Engine for LsmEngine {
         assert!(applied, "a group reads as it was written");
         let (tables, seen) = (&self.store.tables, &self.store.seen.counters);
         // Nothing is gained by waiting for merges that do not come.
-        let runs = if tables.damages().count() > 0 { 0 } else { tables.first_level_runs() };
+        let runs = if tables.damages().pending() > 0 { 0 } else { tables.first_level_runs() };
         writer.pace.committed(bytes, runs);
         self.store.space.hurry(runs >= FIRST_LEVEL_SLOW);
         seen.damaged.set(tables.damages().count());
@@ -213,18 +231,17 @@ impl Engine for LsmEngine {
     }
 
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
-        match query {
-            Query::Get { table, partition, sort } => self.store.get(*table, partition, sort),
-            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => self.store.range(&Asked {
-                table: *table,
-                partition,
-                from,
-                until: until.as_deref(),
-                reverse: *reverse,
-                rows_max: *rows_max,
-                bytes_max: *bytes_max,
-            }),
+        let tables = &self.store.tables;
+        let asked = tables.opened();
+        let found = self.find(query);
+        let Err(DiskError::Unreadable(_)) = &found else { return found };
+        if tables.damages().take_fresh() {
+            self.merger.wake();
         }
+        let replaced = !Arc::ptr_eq(&asked, &tables.opened());
+        drop(asked);
+        // It may have gone from under this read when a table was put apart.
+        if replaced { self.find(query) } else { found }
     }
 
     fn for_each_partition(
@@ -243,6 +260,8 @@ impl Engine for LsmEngine {
         in_memory.sort_unstable();
         in_memory.dedup();
         let mut in_memory = in_memory.into_iter().peekable();
+        let begin = from.clone();
+        let none_lost = |until: &[u8]| self.store.tables.none_lost(&begin, until);
         let mut in_tables = NextPartition::new(&self.store.tables, table);
         loop {
             let stored = in_tables.from(&from)?;
@@ -251,17 +270,22 @@ impl Engine for LsmEngine {
                 (Some(stored), Some(memory)) => stored.min(memory.clone()),
                 (Some(next), None) => next,
                 (None, Some(next)) => next.clone(),
-                (None, None) => return Ok(()),
+                (None, None) => return none_lost(&[table as u8 + 1]),
             };
             let Some((_, partition, _)) = key::decode(&next) else {
                 return Err(DiskError::Corrupt("a key is none of a table".into()));
             };
             let first = Asked { table, partition, from: b"", until: None, reverse: false, rows_max: 1, bytes_max: 1 };
-            let found = self.store.range(&first)?;
-            if matches!(found, Found::Rows { rows, .. } if !rows.is_empty()) && visit(partition).is_break() {
-                return Ok(());
-            }
+            let found = match self.store.range(&first) {
+                Ok(found) => matches!(found, Found::Rows { rows, .. } if !rows.is_empty()),
+                // Some of it is there.
+                Err(DiskError::Unreadable(_)) => true,
+                Err(error) => return Err(error),
+            };
             from = partition_end(table, partition);
+            if found && visit(partition).is_break() {
+                return none_lost(&from);
+            }
         }
     }
 
@@ -344,7 +368,19 @@ impl Engine for LsmEngine {
             let _at = waits::at(Place::TableRoom);
             std::thread::sleep(PAUSE);
         }
-        self.store.tables.merge_all()
+        let tables = &self.store.tables;
+        loop {
+            // Not held: who puts tables apart waits for those who do.
+            let tried = Arc::downgrade(&tables.opened());
+            let Err(error) = tables.merge_all() else { return Ok(()) };
+            // What it failed by is put apart, here or by the thread that merges, and all else is merged.
+            if tables.look_for_damage() {
+                put_apart(tables)?;
+            }
+            if tried.as_ptr() == Arc::as_ptr(&tables.opened()) {
+                return Err(error);
+            }
+        }
     }
 }
 

@@ -76,6 +76,11 @@ impl MergeSpace {
         self.closing.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the store is being closed.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
     /// Whether a merge that writes so many bytes may begin. Messages are accepted as before when it has.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let least = self.least_bytes.load(Ordering::Relaxed);
@@ -141,7 +146,7 @@ impl CompactionFilter for MergeFilter {
             if !self.space.may_go_on() {
                 return Err(io::Error::from(io::ErrorKind::StorageFull).into());
             }
-            if self.space.closing.load(Ordering::Relaxed) {
+            if self.space.is_closing() {
                 return Err(io::Error::from(io::ErrorKind::Interrupted).into());
             }
         }

@@ -14,6 +14,7 @@
 //!
 //! This room never knows what a row means, who is connected, or what a stanza is.
 
+mod apart;
 pub mod backup;
 mod blocks;
 pub mod bulk;
@@ -32,6 +33,7 @@ mod journal;
 mod leftovers;
 mod listing;
 mod lock;
+mod lost;
 pub mod lsm;
 pub mod memory;
 mod memtable;
@@ -95,7 +97,7 @@ pub trait Engine: Send + Sync {
     /// Visits the partition keys of a table in order, beginning with the first one after `after`.
     ///
     /// # Errors
-    /// As [`Engine::read`].
+    /// As [`Engine::read`]. [`DiskError::Unreadable`] comes after the visits: there may be further ones between those.
     fn for_each_partition(
         &self,
         table: Table,

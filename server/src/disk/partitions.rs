@@ -1,4 +1,4 @@
-//! The partitions of a table that stand in tables, one after the other.
+//! The partitions of a table that stand in tables, one after the other, past those of which all rows are lost.
 
 use throng_engine::store::{Table, key};
 
@@ -34,7 +34,7 @@ impl<'a> NextPartition<'a> {
             }
         }
         if self.rows.is_none() {
-            let mut rows = self.tables.range(from, &self.until);
+            let mut rows = self.tables.whole_range(from, &self.until);
             let Some(first) = rows.next() else { return Ok(None) };
             self.rows = Some((first?.0.to_vec(), Box::new(rows)));
         }

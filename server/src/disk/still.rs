@@ -18,8 +18,10 @@ use super::finding::{Finding, of_hole};
 use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder, is_marked, refuse_unfinished};
 use super::journal::Before;
 use super::listing::{Listing, TABLES, table_files};
+use super::lost::{LOST_END, LOST_PREFIX, Lost, OWN};
 use super::memory::{answer, flat, partition_end};
 use super::memtable::{Memtable, Rows};
+use super::mend::apart_folder;
 use super::pieces::pieces;
 use super::tables::{NEXT_GROUP_KEY, next_group_of};
 use super::{DiskError, Engine, Figures, FolderLock, Memory, Seen, StoreCounters, Visit, copy, journal, view};
@@ -34,6 +36,8 @@ pub struct Still {
     /// What the journal holds beyond tables, newest first, each with its order.
     layers: Vec<(Rows, Vec<u32>)>,
     findings: Vec<Finding>,
+    /// What was lost with tables that have been put apart, in order.
+    lost: Vec<Lost>,
     seen: Seen<StoreCounters>,
 }
 
@@ -62,7 +66,7 @@ impl Still {
             return Err(DiskError::NoStore(lock.folder().to_owned()));
         }
         let (runs, layers, seen) = (Vec::new(), Vec::new(), Seen::default());
-        let mut still = Still { dir, listing: None, runs, layers, findings: Vec::new(), seen };
+        let mut still = Still { dir, listing: None, runs, layers, findings: Vec::new(), lost: Vec::new(), seen };
         let mut other_format = None;
         match is_marked(&still.dir) {
             Ok(true) => {}
@@ -74,6 +78,7 @@ impl Still {
             Err(other) => return Err(other),
         }
         let found = still.find_tables().and_then(|()| still.read_journal());
+        still.lost = still.read_lost();
         match other_format {
             None => found?,
             // The mark may be what is damaged.
@@ -186,6 +191,15 @@ impl Still {
         self.table_files().find_map(word)
     }
 
+    /// The store's own record of what is lost, as far as it can be read.
+    fn read_lost(&self) -> Vec<Lost> {
+        let rows = self.in_tables(LOST_PREFIX, &Holes::default());
+        let own = rows.map_while(Result::ok).take_while(|(key, _)| **key < *LOST_END);
+        let mut lost: Vec<Lost> = own.filter_map(|(key, value)| Lost::decode(&key, &value)).collect();
+        lost.sort_by(|a, b| a.from.cmp(&b.from));
+        lost
+    }
+
     /// The highest number of a memory table that stands in tables: later segments of the journal are needed.
     fn newest_in_tables(&self) -> SeqNo {
         let newest = |path: &PathBuf| {
@@ -250,8 +264,8 @@ impl Still {
         Ok(())
     }
 
-    /// Rows from a flat key on in order, the newest of each key. What cannot be read on the way is noted.
-    pub(super) fn rows(&self, from: &[u8], holes: &Holes) -> impl Iterator<Item = view::Row> + use<'_> {
+    /// Rows of tables from a flat key on in order, the newest of each key. What cannot be read on the way is noted.
+    fn in_tables(&self, from: &[u8], holes: &Holes) -> impl Iterator<Item = view::Row> + use<'_> {
         let runs = self.runs.iter().map(|run| {
             let (own, holes) = (from.to_vec(), holes.clone());
             let tables = run.iter().flat_map(move |path| -> Box<dyn Iterator<Item = InternalValue>> {
@@ -266,13 +280,31 @@ impl Still {
             });
             Box::new(tables) as Source<'_>
         });
+        Newest::of(runs.collect())
+    }
+
+    /// Rows from a flat key on in order, the newest of each key. What cannot be read on the way is noted, and what is known to
+    /// be lost: before the first row behind it.
+    pub(super) fn rows(&self, from: &[u8], holes: &Holes) -> impl Iterator<Item = view::Row> + use<'_> {
         let layers = self.layers.iter().map(|(rows, order)| (rows, order.as_slice())).collect::<Vec<_>>();
         let from = from.to_vec();
-        // The last row of tables is the store's own.
+        // The last rows of tables are the store's own.
         let tables =
-            Newest::of(runs.collect()).take_while(|row| row.as_ref().map_or(true, |(key, _)| **key < *NEXT_GROUP_KEY));
+            self.in_tables(&from, holes).take_while(|row| row.as_ref().map_or(true, |(key, _)| **key < [OWN][..]));
         let all = view::all(layers.into_iter(), tables);
-        all.filter(move |row| row.as_ref().map_or(true, |(key, _)| **key >= *from))
+        let (holes, folder) = (holes.clone(), apart_folder(&self.dir.join("tree")));
+        let lost: Vec<&Lost> = self.lost.iter().filter(|lost| *lost.until > *from).collect();
+        let mut lost = lost.into_iter().peekable();
+        let mut rows = all.filter(move |row| row.as_ref().map_or(true, |(key, _)| **key >= *from));
+        std::iter::from_fn(move || {
+            let row = rows.next();
+            let passed =
+                |lost: &&Lost| row.as_ref().is_none_or(|row| row.as_ref().is_ok_and(|(key, _)| **key >= *lost.from));
+            while let Some(passed) = lost.next_if(passed) {
+                holes.add(passed.hole(&folder));
+            }
+            row
+        })
     }
 
     /// Hands rows from a key on to `visit`, and ends with an error before any row that may be another than was written last.

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use throng_engine::counters::Counter;
 use throng_engine::store::{Found, Table};
 
+use super::apart::put_apart;
 use super::counters::add_us;
 use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
@@ -113,10 +114,10 @@ impl Stored {
             }
             let order = rows.order();
             let _at = waits::at(Place::TableWrite);
-            let known = self.tables.damages().count();
+            let known = self.tables.damages().pending();
             let written = self.tables.write(oldest.number, behind, view::to_write(&rows, &order, &self.tables));
             // Ranges that are removed are looked for in tables: if damage was met there, it is passed by from now on.
-            if written.is_err() && self.tables.damages().count() > known {
+            if written.is_err() && self.tables.damages().pending() > known {
                 return Ok(true);
             }
             written?;
@@ -147,6 +148,9 @@ impl Stored {
     /// Merges tables if there are enough of them; whether there may be more. While the operator wants none, only if commits
     /// would slow down otherwise.
     pub(super) fn merge(&self) -> Result<bool, DiskError> {
+        if self.tables.damages().pending() > 0 && put_apart(&self.tables)? {
+            return Ok(true);
+        }
         if self.space.is_paused() && self.tables.first_level_runs() < FIRST_LEVEL_SLOW {
             return Ok(false);
         }
@@ -218,6 +222,7 @@ impl Stored {
         &self,
         take: impl FnOnce(&mut dyn Iterator<Item = view::Row>) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
+        let _scanning = self.tables.scanning.read();
         // What is being written is copied, so that writing goes on.
         let (active, sealed, tables) = self.at_one_moment(|layers| {
             let active = layers.active.read().clone();

@@ -11,7 +11,9 @@ use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PartitioningPolicy,
@@ -21,18 +23,19 @@ use lsm_tree::merge::Merger;
 use lsm_tree::mvcc_stream::MvccStream;
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{
-    AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, InternalValue, SeqNo, Slice,
-    Table, TableId, ValueType,
+    AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo,
+    Slice, Table, TableId, ValueType,
 };
 
 use super::DiskError;
 use super::damage::Damages;
 use super::filters::{Filters, Partitions};
 use super::leftovers::Leftovers;
-use super::mend::{BLOCK_BYTES, FILTER_BITS, mend};
+use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
+use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
-use crate::waits::{Mutex, Place, RwLock};
+use crate::waits::{self, Mutex, Place, RwLock};
 
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
@@ -54,10 +57,13 @@ const FIRST_LEVEL_MERGE: u8 = 24;
 /// The same where little is written: a read of many rows looks into each table of the first level.
 const FIRST_LEVEL_CALM: u8 = 4;
 
+/// Pause while reads by a list that was replaced are waited for.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// Key of the row that says which group of the journal comes next: number of the memory table that it was written with, and
 /// the group's sequence number, u64 each. It is registered with that memory table's rows or not at all. It stands behind the
 /// keys of all tables, where nobody looks.
-pub(super) const NEXT_GROUP_KEY: &[u8] = &[u8::MAX, b'j'];
+pub(super) const NEXT_GROUP_KEY: &[u8] = &[OWN, b'j'];
 
 /// What the row of [`NEXT_GROUP_KEY`] says, if it is the one of the memory table `newest`.
 pub(super) fn next_group_of(value: &[u8], newest: u64) -> Option<u64> {
@@ -65,19 +71,30 @@ pub(super) fn next_group_of(value: &[u8], newest: u64) -> Option<u64> {
     number(8).filter(|_| number(0) == Some(newest))
 }
 
+/// The tables that a list names, and the ranges of keys of which rows are lost. Replaced as a whole when a table is put apart.
+pub(super) struct Opened {
+    pub(super) tree: AnyTree,
+    pub(super) lost: LostRanges,
+}
+
 /// The tables of one store.
 pub(super) struct Tables {
-    tree: AnyTree,
+    opened: ArcSwap<Opened>,
     /// Where the list of tables and their files are.
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     cache: Arc<Cache>,
+    descriptors: Arc<DescriptorTable>,
     /// Bytes of a table that a merge writes, about.
     table_bytes: u64,
-    space: Arc<MergeSpace>,
+    pub(super) space: Arc<MergeSpace>,
     filters: Filters,
     damages: Arc<Damages>,
     /// Held for reading by whoever writes tables.
-    writing: RwLock<()>,
+    pub(super) writing: RwLock<()>,
+    /// Held for reading by whoever reads all rows, which may take long.
+    pub(super) scanning: RwLock<()>,
+    /// Held by whoever puts tables apart.
+    pub(super) putting_apart: Mutex<()>,
     /// Numbers that were given to tables while one could not be written.
     litter: Mutex<Vec<Range<TableId>>>,
     /// The list on the disk is not the one in memory: nothing may be written any more.
@@ -102,31 +119,60 @@ impl Tables {
         mend(dir)?;
         let leftovers = Leftovers::find(dir)?;
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
-        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
-        let tree = Config::new(dir, Default::default(), Default::default())
-            .use_cache(cache.clone())
-            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(FILES_MAX))))
-            .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
-            .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
-            .filter_policy(FilterPolicy::all(bloom))
-            .filter_block_pinning_policy(PinningPolicy::all(false))
-            .index_block_pinning_policy(PinningPolicy::all(false))
-            // The index of a table being written refers to a key in each block that was read for it and so keeps the
-            // block: all 64 MB of a merge, unless the index is written in parts.
-            .index_block_partitioning_policy(PartitioningPolicy::all(true))
-            .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
-            .open()?;
+        let descriptors = Arc::new(DescriptorTable::new(FILES_MAX));
+        let tree = open_tree(dir, &cache, &descriptors, space)?;
         leftovers.remember(tree.current_version().id(), tree.next_table_id())?;
-        let (writing, litter, torn) =
-            (RwLock::new(Place::LockTables, ()), Mutex::new(Place::LockTables, Vec::new()), AtomicBool::new(false));
-        let (dir, space, filters) = (dir.to_owned(), space.clone(), Filters::default());
+        let lost = lost_ranges(&tree, dir)?;
         let damages = Arc::new(Damages::none());
-        Ok(Tables { tree, dir, cache, table_bytes, space, filters, damages, writing, litter, torn })
+        damages.name_apart(&apart_folder(dir), lost.all());
+        Ok(Tables {
+            opened: ArcSwap::from_pointee(Opened { tree, lost }),
+            dir: dir.to_owned(),
+            cache,
+            descriptors,
+            table_bytes,
+            space: space.clone(),
+            filters: Filters::default(),
+            damages,
+            writing: RwLock::new(Place::LockTables, ()),
+            scanning: RwLock::new(Place::LockTables, ()),
+            putting_apart: Mutex::new(Place::LockTables, ()),
+            litter: Mutex::new(Place::LockTables, Vec::new()),
+            torn: AtomicBool::new(false),
+        })
+    }
+
+    /// The tables of this moment. No table of an older moment is merged while somebody holds them.
+    pub(super) fn opened(&self) -> Arc<Opened> {
+        self.opened.load_full()
+    }
+
+    /// Replaces the list on the disk by another one and goes on with it, and with these ranges of which rows are lost. Returns when
+    /// nobody reads by the list before. Nobody writes tables meanwhile.
+    ///
+    /// # Errors
+    /// The file system's: nothing has changed, or the list on the disk is not the one in memory any more, and nothing may be
+    /// written then.
+    pub(super) fn replace_list(
+        &self,
+        replace: impl FnOnce() -> Result<(), DiskError>,
+        lost: LostRanges,
+    ) -> Result<(), DiskError> {
+        let opened = replace().and_then(|()| open_tree(&self.dir, &self.cache, &self.descriptors, &self.space));
+        let tree = opened.inspect_err(|_| self.torn.store(self.list_is_torn(), Ordering::Release))?;
+        self.damages.name_apart(&apart_folder(&self.dir), lost.all());
+        let before = self.opened.swap(Arc::new(Opened { tree, lost }));
+        // A merge removes files that it has read, and who has them only by the list before would not find them.
+        while Arc::strong_count(&before) > 1 && !self.space.is_closing() {
+            let _at = waits::at(Place::LockTables);
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
     pub(super) fn newest(&self) -> u64 {
-        self.tree.get_highest_persisted_seqno().unwrap_or(0)
+        self.opened().tree.get_highest_persisted_seqno().unwrap_or(0)
     }
 
     /// The value of a flat key.
@@ -134,7 +180,8 @@ impl Tables {
     /// # Errors
     /// [`DiskError::Unreadable`] if the newest word on it may stand in what is damaged.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>, DiskError> {
-        let version = self.tree.current_version();
+        let opened = self.opened();
+        let version = opened.tree.current_version();
         let hash = Builder::get_hash(key);
         let tables = version.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key));
         for table in tables {
@@ -146,10 +193,14 @@ impl Tables {
             });
             match found {
                 Ok(None) => {}
-                Ok(Some(row)) => return Ok((!row.key.value_type.is_tombstone()).then_some(row.value)),
+                Ok(Some(row)) => {
+                    opened.lost.vouch(key, Some(row.key.seqno))?;
+                    return Ok((!row.key.value_type.is_tombstone()).then_some(row.value));
+                }
                 Err(error) => return Err(DiskError::Unreadable(error.to_string())),
             }
         }
+        opened.lost.vouch(key, None)?;
         Ok(None)
     }
 
@@ -159,7 +210,9 @@ impl Tables {
         from: &[u8],
         until: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
-        self.newest_of(from, until, &|_, _| true)
+        let opened = self.opened();
+        let rows = self.newest_of(&opened, from, until, &|_, _| true);
+        opened.lost.past(from, until, rows)
     }
 
     /// The same within the partition whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
@@ -171,17 +224,38 @@ impl Tables {
         until: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
         let may_hold = self.filters.looker(prefix);
-        self.newest_of(from, until, &|level, table| level > 0 || may_hold(table))
+        let opened = self.opened();
+        let rows = self.newest_of(&opened, from, until, &|level, table| level > 0 || may_hold(table));
+        opened.lost.past(from, until, rows)
     }
 
-    /// The newest rows of the tables that are to be `asked`, by level and number.
+    /// The rows of `from..until` as of now, whatever is lost between them.
+    pub(super) fn whole_range(
+        &self,
+        from: &[u8],
+        until: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
+        self.newest_of(&self.opened(), from, until, &|_, _| true)
+    }
+
+    /// Whether no row of `from..until` is lost.
+    ///
+    /// # Errors
+    /// [`DiskError::Unreadable`] if there may be such a row.
+    pub(super) fn none_lost(&self, from: &[u8], until: &[u8]) -> Result<(), DiskError> {
+        self.opened().lost.none_within(from, until)
+    }
+
+    /// The newest rows of the tables that are to be `asked`, by level and number, whatever is lost between them.
     fn newest_of(
         &self,
+        opened: &Arc<Opened>,
         from: &[u8],
         until: &[u8],
         asked: &dyn Fn(usize, TableId) -> bool,
     ) -> impl DoubleEndedIterator<Item = Result<TableRow, DiskError>> + use<> {
-        let tables = self.overlapping(from, until, asked);
+        let tables = overlapping(opened, from, until, asked);
+        let opened = opened.clone();
         let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
         let sources = tables.into_iter().map(|table| -> BoxedIterator<'static> {
             let (rows, damages) = (table.range(bounds.clone()), self.damages.clone());
@@ -194,31 +268,25 @@ impl Tables {
         });
         let newest = MvccStream::new(Merger::new(sources.collect::<Vec<_>>()));
         let rows = newest.filter(|row| row.as_ref().map_or(true, |row| !row.key.value_type.is_tombstone()));
-        rows.map(|row| {
+        rows.map(move |row| {
+            let _held = &opened;
             row.map(|row| (row.key.user_key, row.value)).map_err(|error| DiskError::Unreadable(error.to_string()))
         })
     }
 
-    /// Tables with keys in a range that are to be `asked`.
-    fn overlapping(&self, from: &[u8], until: &[u8], asked: &dyn Fn(usize, TableId) -> bool) -> Vec<Table> {
-        let version = self.tree.current_version();
-        let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
-        let mut found = Vec::new();
-        for (level, run) in runs {
-            let Some((first, last)) = run.range_overlap_indexes(&(from..until)) else { continue };
-            found.extend(run[first..=last].iter().filter(|table| asked(level, table.id())).cloned());
-        }
-        found
+    /// Whether the list on the disk is not the one in memory: nothing may be written any more.
+    pub(super) fn is_torn(&self) -> bool {
+        self.torn.load(Ordering::Acquire)
     }
 
-    /// Keys of the rows of a range that are to be removed: also those past what is damaged, once it is known that something
-    /// is. Rows in it stay, and nobody can read them.
+    /// Keys of the rows of a range that are to be removed: also those past what is lost or damaged, once it is known that
+    /// something is. What is lost of the range stays so.
     pub(super) fn doomed(&self, from: &[u8], until: &[u8]) -> Box<dyn Iterator<Item = Result<Slice, DiskError>>> {
-        if self.damages.count() == 0 {
-            return Box::new(self.range(from, until).map(|row| Ok(row?.0)));
+        if self.damages.pending() == 0 {
+            return Box::new(self.whole_range(from, until).map(|row| Ok(row?.0)));
         }
         let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
-        let tables = self.overlapping(from, until, &|_, _| true);
+        let tables = overlapping(&self.opened(), from, until, &|_, _| true);
         let keys = tables.iter().flat_map(|table| table.range(bounds.clone()).filter_map(Result::ok));
         let keys: BTreeSet<Slice> = keys.map(|row| row.key.user_key).collect();
         Box::new(keys.into_iter().map(Ok))
@@ -230,8 +298,9 @@ impl Tables {
     }
 
     /// Reads all tables and notes those that are damaged, when a merge has failed; whether there are any.
-    fn look_for_damage(&self) -> bool {
-        let version = self.tree.current_version();
+    pub(super) fn look_for_damage(&self) -> bool {
+        let opened = self.opened();
+        let version = opened.tree.current_version();
         for table in version.iter_tables() {
             let mut count = 0;
             let read = table.scan().and_then(|mut rows| {
@@ -244,7 +313,7 @@ impl Tables {
                 self.damages.note(&table.path, &error);
             }
         }
-        self.damages.count() > 0
+        self.damages.pending() > 0
     }
 
     /// Sequence number of the first group of the journal whose rows do not stand here. `None` if the newest tables are by a
@@ -274,7 +343,7 @@ impl Tables {
         next_group: u64,
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
-        self.writing(|| {
+        self.writing(|tree| {
             let (mut count, mut partitions) = (0, Partitions::default());
             let rows = rows.map(|row| {
                 give_way(&mut count);
@@ -289,10 +358,10 @@ impl Tables {
             let value = [number.to_le_bytes(), next_group.to_le_bytes()].concat();
             let next = InternalValue::from_components(NEXT_GROUP_KEY, value, number, ValueType::Value);
             let rows = rows.chain([Ok(next)]);
-            let tables = self.tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
+            let tables = tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
             if !tables.is_empty() {
                 self.filters.set(tables.iter().map(|table| table.id()), Some(&partitions));
-                self.tree.register_tables(&tables, None, None, &[], ALL)?;
+                tree.register_tables(&tables, None, None, &[], ALL)?;
             }
             Ok(())
         })
@@ -301,7 +370,8 @@ impl Tables {
     /// Makes the filter of a table of the first level that has none yet, and lets those go that are not needed any more;
     /// `false` if there was no such table.
     pub(super) fn complete_filters(&self) -> bool {
-        let version = self.tree.current_version();
+        let opened = self.opened();
+        let version = opened.tree.current_version();
         let first_level = || version.l0().iter().flat_map(|run| run.iter());
         let Some(table) = first_level().find(|table| !self.filters.has(table.id())) else {
             let kept: Vec<TableId> = first_level().map(|table| table.id()).collect();
@@ -328,11 +398,11 @@ impl Tables {
     /// As [`Tables::write`].
     pub(super) fn merge(&self, calm: bool) -> Result<bool, DiskError> {
         // What is damaged must be neither rewritten nor dropped, and a merge of others could bring back what it hides.
-        if self.damages.count() > 0 {
+        if self.damages.pending() > 0 {
             return Ok(false);
         }
         let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
-        let version = self.tree.current_version();
+        let version = self.opened().tree.current_version();
         let mut sizes = version.iter_levels().map(|level| -> u64 {
             level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum()
         });
@@ -355,18 +425,19 @@ impl Tables {
         self.space.room(most(table_bytes))?;
         let strategy = Leveled::default().with_table_target_size(table_bytes).with_l0_threshold(enough);
         let before = version.id();
-        if let Err(error) = self.writing(|| Ok(self.tree.compact(Arc::new(strategy), ALL)?)) {
-            let torn = self.torn.load(Ordering::Acquire);
+        if let Err(error) = self.writing(|tree| Ok(tree.compact(Arc::new(strategy), ALL)?)) {
+            let torn = self.is_torn();
             // So a merge ends that was given up because the store is being closed.
             let given_up =
                 matches!(&error, DiskError::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted);
+            // What it failed by is put apart before it is tried again.
             return if torn || given_up || error.is_out_of_space() || !self.look_for_damage() {
                 Err(error)
             } else {
-                Ok(false)
+                Ok(true)
             };
         }
-        Ok(self.tree.current_version().id() != before)
+        Ok(self.opened().tree.current_version().id() != before)
     }
 
     /// Merges all tables into one run.
@@ -375,17 +446,17 @@ impl Tables {
     /// As [`Tables::write`].
     pub(super) fn merge_all(&self) -> Result<(), DiskError> {
         self.space.room(self.disk_bytes())?;
-        self.writing(|| Ok(self.tree.major_compact(self.table_bytes, ALL)?))
+        self.writing(|tree| Ok(tree.major_compact(self.table_bytes, ALL)?))
     }
 
     /// Runs of tables that may overlap: each may have to be asked for each read.
     pub(super) fn first_level_runs(&self) -> usize {
-        self.tree.l0_run_count()
+        self.opened().tree.l0_run_count()
     }
 
     /// Bytes of all tables.
     pub(super) fn disk_bytes(&self) -> u64 {
-        self.tree.disk_space()
+        self.opened().tree.disk_space()
     }
 
     /// Bytes of blocks kept in memory.
@@ -402,15 +473,17 @@ impl Tables {
     ///
     /// Not so if the list of tables had been replaced on the disk already when it failed: that list names new tables, and
     /// perhaps no longer those that they were made of. It must not be written over either. So that is final.
-    fn writing<T>(&self, write: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
-        if self.torn.load(Ordering::Acquire) {
+    fn writing<T>(&self, write: impl FnOnce(&AnyTree) -> Result<T, DiskError>) -> Result<T, DiskError> {
+        // While it is held the list of tables is not replaced by another one.
+        let writing = self.writing.read();
+        if self.is_torn() {
             return Err(DiskError::from_io("the list of tables", io::Error::other("a change of it failed halfway")));
         }
-        let first = self.tree.next_table_id();
-        let written = {
-            let _writing = self.writing.read();
-            write()
-        };
+        let opened = self.opened();
+        let tree = &opened.tree;
+        let first = tree.next_table_id();
+        let written = write(tree);
+        drop(writing);
         let mut litter = self.litter.lock();
         let written = match written {
             Err(error) if self.list_is_torn() => {
@@ -418,7 +491,7 @@ impl Tables {
                 return Err(DiskError::Io { what: "the list of tables".into(), source: io::Error::other(error) });
             }
             Err(error) => {
-                litter.push(first..self.tree.next_table_id());
+                litter.push(first..tree.next_table_id());
                 Err(error)
             }
             written => written,
@@ -426,7 +499,8 @@ impl Tables {
         if !litter.is_empty()
             && let Some(_nobody) = self.writing.try_write()
         {
-            let version = self.tree.current_version();
+            let opened = self.opened();
+            let version = opened.tree.current_version();
             let kept: Vec<TableId> = version.iter_tables().map(|table| table.id()).collect();
             for number in litter.drain(..).flatten().filter(|number| !kept.contains(number)) {
                 // Most of these numbers have no file.
@@ -441,8 +515,59 @@ impl Tables {
     fn list_is_torn(&self) -> bool {
         let listed = std::fs::read(self.dir.join("current"));
         let listed = listed.ok().and_then(|file| Some(u64::from_le_bytes(*file.first_chunk()?)));
-        listed.is_none_or(|listed| listed > self.tree.current_version().id())
+        listed.is_none_or(|listed| listed > self.opened().tree.current_version().id())
     }
+}
+
+fn open_tree(
+    dir: &Path,
+    cache: &Arc<Cache>,
+    descriptors: &Arc<DescriptorTable>,
+    space: &Arc<MergeSpace>,
+) -> Result<AnyTree, DiskError> {
+    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
+    let tree = Config::new(dir, Default::default(), Default::default())
+        .use_cache(cache.clone())
+        .use_descriptor_table(Some(descriptors.clone()))
+        .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+        .filter_policy(FilterPolicy::all(bloom))
+        .filter_block_pinning_policy(PinningPolicy::all(false))
+        .index_block_pinning_policy(PinningPolicy::all(false))
+        // The index of a table being written refers to a key in each block that was read for it and so keeps the
+        // block: all 64 MB of a merge, unless the index is written in parts.
+        .index_block_partitioning_policy(PartitioningPolicy::all(true))
+        .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
+        .open()?;
+    Ok(tree)
+}
+
+/// The store's own record of what is lost.
+fn lost_ranges(tree: &AnyTree, dir: &Path) -> Result<LostRanges, DiskError> {
+    let corrupt = |what: &str| DiskError::Corrupt(format!("the record of the rows that have been lost: {what}"));
+    let mut found = Vec::new();
+    for row in tree.range(LOST_PREFIX..LOST_END, ALL, None) {
+        let (key, value) = match row.into_inner() {
+            Ok(row) => row,
+            // Nothing has been lost before.
+            Err(_) if !has_put_apart(dir) => break,
+            Err(error) => return Err(corrupt(&error.to_string())),
+        };
+        found.push(Lost::decode(&key, &value).ok_or_else(|| corrupt("it is of a form that is not known here"))?);
+    }
+    Ok(LostRanges::new(found))
+}
+
+/// Tables with keys in a range that are to be `asked`.
+fn overlapping(opened: &Opened, from: &[u8], until: &[u8], asked: &dyn Fn(usize, TableId) -> bool) -> Vec<Table> {
+    let version = opened.tree.current_version();
+    let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
+    let mut found = Vec::new();
+    for (level, run) in runs {
+        let Some((first, last)) = run.range_overlap_indexes(&(from..until)) else { continue };
+        found.extend(run[first..=last].iter().filter(|table| asked(level, table.id())).cloned());
+    }
+    found
 }
 
 impl std::fmt::Debug for Tables {
@@ -501,9 +626,9 @@ mod tests {
         for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
             let dir = tempfile::tempdir().unwrap();
             let (tables, path, twin) = twins(dir.path());
-            let failed = tables.writing(|| {
+            let failed = tables.writing(|_| {
                 let row = InternalValue::from_components(b"b", b"value", 2, ValueType::Value);
-                tables.tree.flush_to_tables([Ok(row)].into_iter())?;
+                tables.opened().tree.flush_to_tables([Ok(row)].into_iter())?;
                 rename_list(&twin, &path);
                 Err::<(), _>(DiskError::from_io("tables", io::Error::from(kind)))
             });
@@ -528,7 +653,7 @@ mod tests {
     /// Tables of the first level that a range of the user's partition may be looked for in.
     fn asked(tables: &Tables, user: u32) -> usize {
         let may_hold = tables.filters.looker(&flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b""));
-        let version = tables.tree.current_version();
+        let version = tables.opened().tree.current_version();
         version.l0().iter().flat_map(|run| run.iter()).filter(|table| may_hold(table.id())).count()
     }
 
@@ -576,9 +701,9 @@ mod tests {
             let full = || DiskError::from_io("tables", io::ErrorKind::StorageFull.into());
             let failed = match again {
                 false => tables.write(2, 3, rows(&["b"]).into_iter().chain([Err(full())])),
-                true => tables.writing(|| {
+                true => tables.writing(|_| {
                     let row = InternalValue::from_components(b"b", b"value", 2, ValueType::Value);
-                    tables.tree.flush_to_tables([Ok(row)].into_iter())?;
+                    tables.opened().tree.flush_to_tables([Ok(row)].into_iter())?;
                     Err(full())
                 }),
             };

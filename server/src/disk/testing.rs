@@ -25,17 +25,31 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError>
     Store::open(&taken(folder)?, options)
 }
 
-/// The lock of a folder of the test's own. The file system may refuse it; nobody else holds it.
+/// The lock of a folder of the test's own. The file system may refuse it.
 pub(super) fn taken(folder: &Path) -> Result<FolderLock, DiskError> {
-    FolderLock::take(folder, "test").map_err(|error| match error {
+    patiently(|| FolderLock::take(folder, "test")).map_err(|error| match error {
         LockError::Io(error) => DiskError::at(folder)(error),
         other => panic!("{other:?}"),
     })
 }
 
+/// Takes a lock that nobody else holds, but for a process that another test has begun: it has all files of this one until it
+/// runs a program of its own.
+fn patiently(take: impl Fn() -> Result<FolderLock, LockError>) -> Result<FolderLock, LockError> {
+    let start = Instant::now();
+    loop {
+        match take() {
+            Err(LockError::Held(_)) if start.elapsed() < Duration::from_secs(5) => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            taken => return taken,
+        }
+    }
+}
+
 /// What a check of a store at rest finds.
 pub(super) fn checked(folder: &Path) -> super::check::Report {
-    let lock = FolderLock::take_there(folder).unwrap();
+    let lock = patiently(|| FolderLock::take_there(folder)).unwrap();
     super::check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap()
 }
 

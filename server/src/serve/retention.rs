@@ -82,10 +82,14 @@ fn step(
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> Result<bool, DiskError> {
     let mut found: Vec<Box<[u8]>> = Vec::new();
-    engine.for_each_partition(Table::Archive, after.as_deref(), &mut |partition| {
+    let visited = engine.for_each_partition(Table::Archive, after.as_deref(), &mut |partition| {
         found.push(partition.into());
         if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
+    });
+    // Archives of which all is lost are passed by.
+    if !matches!(visited, Err(DiskError::Unreadable(_))) {
+        visited?;
+    }
     let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); shards];
     for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
         homes[home(user, shards as u16).index()].push(user.into());

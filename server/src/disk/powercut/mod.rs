@@ -4,6 +4,7 @@
 //! folder's states are made that a cut before each call may leave (`states`), and each is opened: exactly what was
 //! acknowledged is there, and at most what was under way besides. `THRONG_POWERCUT_CASES` sets the number of states.
 
+mod rot;
 mod states;
 mod trace;
 
@@ -211,11 +212,14 @@ fn cases(least: usize) -> usize {
     std::env::var("THRONG_POWERCUT_CASES").map_or(least, |cases| cases.parse().expect("a number"))
 }
 
+/// Looks at a state, by what had been said before it; now and then whether it goes on.
+type Check<'a> = &'a (dyn Fn(&Path, Said, bool) + std::panic::RefUnwindSafe);
+
 /// Tries states of cuts before each operation; how many, and what was acknowledged at the end.
 ///
 /// # Errors
 /// The first state that does not have what was acknowledged, or that does not open.
-fn try_cuts(ops: &[Op], cases: usize) -> Result<(usize, u64), String> {
+fn try_cuts(ops: &[Op], cases: usize, check: Check<'_>) -> Result<(usize, u64), String> {
     let laid = scratch();
     let root = laid.path().join("root");
     let kinds = [Left::All, Left::Nothing, Left::Before, Left::Some];
@@ -231,7 +235,7 @@ fn try_cuts(ops: &[Op], cases: usize) -> Result<(usize, u64), String> {
             lay(&tree, &root);
             tried += 1;
             let goes_on = tried % 8 == 0;
-            if std::panic::catch_unwind(|| check_crash(&root, said, goes_on)).is_err() {
+            if std::panic::catch_unwind(|| check(&root, said, goes_on)).is_err() {
                 return Err(format!(
                     "state {tried}, before operation {now} of {} ({:?}): names {names:?}, data {data:?}: {:?}",
                     ops.len(),
@@ -257,7 +261,7 @@ fn whatever_a_power_cut_leaves_has_what_was_acknowledged() {
     let name = "whatever_a_power_cut_leaves_has_what_was_acknowledged";
     let Some(Traced { status, ops, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     assert!(status.success());
-    let (tried, acked) = try_cuts(&ops, cases(1_000)).unwrap();
+    let (tried, acked) = try_cuts(&ops, cases(1_000), &check_crash).unwrap();
     assert_eq!(acked, 130);
     println!("{tried} states of {} operations", ops.len());
 }
@@ -275,11 +279,12 @@ fn each_sync_that_is_left_out_is_missed() {
         // Something is in its place, as operations go by their numbers.
         ops.iter().map(|op| if left_out(op) { Op::Said(String::new()) } else { op.clone() }).collect()
     };
-    let lost = try_cuts(&without(&|op| matches!(op, Op::Sync { .. })), 1_000);
+    let lost = try_cuts(&without(&|op| matches!(op, Op::Sync { .. })), 1_000, &check_crash);
     assert!(lost.is_err(), "no file was synced, and nothing is lost");
     let tree = ["data/store", "data/store/journal", "data/store/tree", "data/store/tree/tables"];
     for folder in ["", "data", "copy"].into_iter().chain(tree) {
-        let lost = try_cuts(&without(&|op| matches!(op, Op::SyncDir { path, .. } if path == Path::new(folder))), 2_000);
+        let ops = without(&|op| matches!(op, Op::SyncDir { path, .. } if path == Path::new(folder)));
+        let lost = try_cuts(&ops, 2_000, &check_crash);
         assert!(lost.is_err(), "the folder {folder:?} was not synced, and nothing is lost");
     }
 }
@@ -392,13 +397,17 @@ fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
         // The harness has nothing to say: its calls may fail as well.
         std::process::exit(0);
     }
-    let made = scratch();
-    let name = "a_call_that_fails_costs_nothing_that_was_acknowledged";
-    let Some(Traced { calls, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     let kinds = ["fsync", "fdatasync", "pwrite64", "write", "rename", "ftruncate", "mkdir", "unlink"];
+    fail_calls("a_call_that_fails_costs_nothing_that_was_acknowledged", &kinds, &check_crash);
+}
+
+/// Runs a process's life again and again, in which one call of these kinds fails.
+fn fail_calls(name: &str, kinds: &[&str], check: Check<'_>) {
+    let made = scratch();
+    let Some(Traced { calls, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     let runs: Vec<_> = kinds
         .iter()
-        .flat_map(|call| (1..=calls[*call]).map(move |at| (*call, at)))
+        .flat_map(|call| (1..=calls.get(*call).copied().unwrap_or(0)).map(move |at| (*call, at)))
         // The harness announces the test by the first ones; without the data folder there is no store.
         .filter(|(call, at)| *at > HARNESS_WRITES || *call != "write")
         .filter(|run| *run != ("mkdir", 1))
@@ -415,7 +424,7 @@ fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
         ops.iter().for_each(|op| said.hear(op));
         assert!(matches!(status.code(), Some(0 | 74)), "{inject}: {status}");
         ended.entry(call).or_default()[usize::from(status.success())] += 1;
-        if std::panic::catch_unwind(|| check_crash(&root, said, true)).is_err() {
+        if std::panic::catch_unwind(|| check(&root, said, true)).is_err() {
             panic!("{inject}: {:?} was said last", ops.iter().rev().find(|op| matches!(op, Op::Said(_))));
         }
         fs::remove_dir_all(&root).unwrap();

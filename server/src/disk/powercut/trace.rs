@@ -14,6 +14,7 @@ pub(super) type Inode = usize;
 /// One change. Paths are relative to the folder.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
+    /// A name for a new file, or a second one.
     Create {
         path: PathBuf,
         inode: Inode,
@@ -151,6 +152,8 @@ impl Reader {
             "mkdirat" => self.make_dir(arguments[1]),
             "rename" => self.rename(arguments[0], arguments[1]),
             "renameat" | "renameat2" => self.rename(arguments[1], arguments[3]),
+            "link" => self.link(arguments[0], arguments[1]),
+            "linkat" => self.link(arguments[1], arguments[3]),
             "unlink" => self.remove(arguments[0]),
             "unlinkat" => self.remove(arguments[1]),
             // Whoever begins to use one of these teaches this reader what it does.
@@ -214,6 +217,14 @@ impl Reader {
             assert!(moved.is_some(), "no folder is renamed");
             self.names.insert(to.clone(), moved);
             self.ops.push(Op::Rename { from, to });
+        }
+    }
+
+    fn link(&mut self, from: &str, to: &str) {
+        if let (Some(from), Some(path)) = (self.path(from), self.path(to)) {
+            let inode = self.names[&from].expect("no folder has two names");
+            self.names.insert(path.clone(), Some(inode));
+            self.ops.push(Op::Create { path, inode });
         }
     }
 

@@ -1,0 +1,107 @@
+//! Puts damaged tables apart while the store is open: what is whole of them is written anew (`mend`), the store goes on with
+//! the new list, and merges go on for everything.
+//!
+//! The list is replaced under the feet of `lsm_tree`, which has no step for this: it is opened anew with the new list, and
+//! takes the place of the one before. Nobody writes tables meanwhile (a second at the most; commits go on in memory), and no
+//! merge removes a file that a read of the moment before may still want. What reads all rows, as a backup does, may take
+//! minutes: it is waited for, by trying again later. Whatever keeps a table from being put apart leaves it where it is, with no
+//! merge of any table, as it was found.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lsm_tree::AbstractTree;
+
+use super::DiskError;
+use super::blocks::TableFile;
+use super::listing::Listing;
+use super::lost::{Facts, LostRanges};
+use super::mend::Mending;
+use super::tables::Tables;
+
+/// Puts the tables apart that were found damaged; whether there was something to do and it was done.
+///
+/// # Errors
+/// If it is not known any more which list of tables counts: nothing may be written then.
+pub(super) fn put_apart(tables: &Tables) -> Result<bool, DiskError> {
+    tables.damages().take_fresh();
+    let _one = tables.putting_apart.lock();
+    let files = tables.damages().pending_files();
+    if files.is_empty() {
+        return Ok(false);
+    }
+    let done = try_to(tables, &files);
+    match done {
+        Err(error) if !tables.is_torn() => {
+            tracing::warn!(%error, "a damaged table could not be put apart: that is tried again, and no table is merged until then");
+            Ok(false)
+        }
+        done => done,
+    }
+}
+
+fn try_to(tables: &Tables, files: &[Arc<Path>]) -> Result<bool, DiskError> {
+    let mut mending = Mending::of(&tables.dir);
+    let done = written(tables, files, &mut mending).and_then(|ready| match ready {
+        true => replaced(tables, files, &mending),
+        false => Ok(false),
+    });
+    if !matches!(done, Ok(true)) && !tables.is_torn() {
+        mending.give_up();
+    }
+    done
+}
+
+/// Writes the tables anew; `false` if there is no space for it.
+fn written(tables: &Tables, files: &[Arc<Path>], mending: &mut Mending) -> Result<bool, DiskError> {
+    // What was begun and is in no list is not cleared away meanwhile.
+    let _writing = tables.writing.read();
+    let opened = tables.opened();
+    let version = opened.tree.current_version();
+    let mut bytes = 0;
+    let mut damaged = Vec::new();
+    for table in version.iter_tables() {
+        let file = TableFile::open(&table.path).map_err(DiskError::at(&table.path))?;
+        // The new list is opened: those that could not be are written anew with the others.
+        if files.iter().any(|path| **path == **table.path) || file.disorder().is_some() {
+            bytes += table.metadata.file_size;
+            damaged.push((table, file));
+        }
+    }
+    if !tables.space.has_room(bytes) {
+        tracing::warn!(bytes, "there is no space to put a damaged table apart");
+        return Ok(false);
+    }
+    for (table, file) in damaged {
+        let facts = Facts {
+            first: Some(table.metadata.key_range.min().to_vec()),
+            last: Some(table.metadata.key_range.max().to_vec()),
+            newest: table.get_highest_seqno(),
+            rows: Some(table.metadata.item_count),
+        };
+        mending.table(table.id(), file, facts, opened.tree.get_next_table_id())?;
+    }
+    mending.record(opened.lost.all(), opened.tree.get_next_table_id(), tables.newest())?;
+    Ok(true)
+}
+
+/// Makes the new tables count; `false` if that has to wait.
+fn replaced(tables: &Tables, files: &[Arc<Path>], mending: &Mending) -> Result<bool, DiskError> {
+    if mending.is_empty() {
+        // None of them is a table of the store any more.
+        tables.damages().settle(files);
+        return Ok(true);
+    }
+    // Whoever reads all rows would lose files that only older lists name.
+    let Some(_alone) = tables.scanning.try_write() else { return Ok(false) };
+    let _nobody_writes = tables.writing.write();
+    let listing = Listing::read(&tables.dir)?;
+    if !mending.still_holds(&listing) {
+        return Err(DiskError::from_io("tables", std::io::Error::other("they were merged meanwhile")));
+    }
+    let lost = [tables.opened().lost.all(), mending.lost()].concat();
+    tables.replace_list(|| mending.replace(&listing), LostRanges::new(lost))?;
+    tables.damages().settle(files);
+    mending.tell();
+    Ok(true)
+}
