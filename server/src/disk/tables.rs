@@ -10,7 +10,7 @@ use std::io;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -35,7 +35,7 @@ use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
 use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
-use crate::waits::{self, Mutex, Place, RwLock};
+use crate::waits::{self, Mutex, MutexGuard, Place, RwLock};
 
 /// All rows are visible, and no older row is kept for anybody.
 const ALL: SeqNo = SeqNo::MAX;
@@ -89,6 +89,9 @@ pub(super) struct Tables {
     pub(super) space: Arc<MergeSpace>,
     filters: Filters,
     damages: Arc<Damages>,
+    /// Runs of the first level. Each commit asks, and must not wait for the list's own lock, which is held while tables
+    /// that a merge has written, and the list itself, are synced.
+    runs: AtomicUsize,
     /// Held for reading by whoever writes tables.
     pub(super) writing: RwLock<()>,
     /// Held for reading by whoever reads all rows, which may take long.
@@ -125,6 +128,7 @@ impl Tables {
         let lost = lost_ranges(&tree, dir)?;
         let damages = Arc::new(Damages::none());
         damages.name_apart(&apart_folder(dir), lost.all());
+        let runs = AtomicUsize::new(tree.l0_run_count());
         Ok(Tables {
             opened: ArcSwap::from_pointee(Opened { tree, lost }),
             dir: dir.to_owned(),
@@ -134,6 +138,7 @@ impl Tables {
             space: space.clone(),
             filters: Filters::default(),
             damages,
+            runs,
             writing: RwLock::new(Place::LockTables, ()),
             scanning: RwLock::new(Place::LockTables, ()),
             putting_apart: Mutex::new(Place::LockTables, ()),
@@ -162,6 +167,7 @@ impl Tables {
         let tree = opened.inspect_err(|_| self.torn.store(self.list_is_torn(), Ordering::Release))?;
         self.damages.name_apart(&apart_folder(&self.dir), lost.all());
         let before = self.opened.swap(Arc::new(Opened { tree, lost }));
+        drop(self.count_runs());
         // A merge removes files that it has read, and who has them only by the list before would not find them.
         while Arc::strong_count(&before) > 1 && !self.space.is_closing() {
             let _at = waits::at(Place::LockTables);
@@ -403,11 +409,7 @@ impl Tables {
         }
         let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
         let version = self.opened().tree.current_version();
-        let mut sizes = version.iter_levels().map(|level| -> u64 {
-            level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum()
-        });
-        let first = sizes.next().unwrap_or(0);
-        let second = sizes.find(|bytes| *bytes > 0).unwrap_or(0);
+        let [first, second] = self.first_levels_bytes();
         // All of the first level, and what the next may have grown to when the first has so many tables that commits stop.
         let most = |table_bytes: u64| {
             let deeper = (first + second).min(DEEPER_TABLES * self.table_bytes);
@@ -451,7 +453,23 @@ impl Tables {
 
     /// Runs of tables that may overlap: each may have to be asked for each read.
     pub(super) fn first_level_runs(&self) -> usize {
-        self.opened().tree.l0_run_count()
+        self.runs.load(Ordering::Acquire)
+    }
+
+    /// Counts the runs anew, once the list has changed. That the lock is held makes the last one to change it the last to count.
+    fn count_runs(&self) -> MutexGuard<'_, Vec<Range<TableId>>> {
+        let litter = self.litter.lock();
+        self.runs.store(self.opened().tree.l0_run_count(), Ordering::Release);
+        litter
+    }
+
+    /// Bytes of the first level, and of the first one below it that has any.
+    fn first_levels_bytes(&self) -> [u64; 2] {
+        let version = self.opened().tree.current_version();
+        let mut sizes = version.iter_levels().map(|level| -> u64 {
+            level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum()
+        });
+        [sizes.next().unwrap_or(0), sizes.find(|bytes| *bytes > 0).unwrap_or(0)]
     }
 
     /// Bytes of all tables.
@@ -484,7 +502,7 @@ impl Tables {
         let first = tree.next_table_id();
         let written = write(tree);
         drop(writing);
-        let mut litter = self.litter.lock();
+        let mut litter = self.count_runs();
         let written = match written {
             Err(error) if self.list_is_torn() => {
                 self.torn.store(true, Ordering::Release);
@@ -690,6 +708,23 @@ mod tests {
         assert!(!tables.complete_filters());
         assert!(tables.filters.is_empty());
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));
+    }
+
+    /// The list's lock is held while the last table of a merge is synced, which took 50 ms beside commits that ask this.
+    #[test]
+    fn runs_are_counted_without_the_lock_of_the_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let tables = opened(dir.path());
+        let opened = tables.opened();
+        for number in 1..4 {
+            let list = opened.tree.get_version_history_lock();
+            assert_eq!(tables.first_level_runs(), number - 1);
+            drop(list);
+            tables.write(number as u64, number as u64 + 1, rows(&["a", "b"]).into_iter()).unwrap();
+        }
+        tables.merge_all().unwrap();
+        let _list = opened.tree.get_version_history_lock();
+        assert_eq!(tables.first_level_runs(), 0);
     }
 
     #[test]
