@@ -45,6 +45,12 @@ const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// client any more.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
+/// Part of a second's bytes that may wait while commits are slowed down.
+const QUEUE_PARTS: u64 = 10;
+
+/// Bytes that each shard may have waiting however slow commits are: more than a client may send at once.
+const QUEUE_BYTES_MIN: u64 = 256 << 10;
+
 /// Most batches in one sync.
 const GROUP_BATCHES_MAX: usize = 4096;
 
@@ -141,7 +147,8 @@ impl Submitter {
     /// Whether so much is waiting that the shard must stop reading from its connections. What others mail it has room
     /// for some turns still.
     pub fn is_full(&self) -> bool {
-        self.queued_bytes() >= self.bytes_max || self.ring.slots() <= self.ring.buffer().capacity() / 4
+        let bytes_max = self.bytes_max.min(self.shared.queue_bytes_max.load(Ordering::Relaxed));
+        self.queued_bytes() >= bytes_max || self.ring.slots() <= self.ring.buffer().capacity() / 4
     }
 
     /// Bytes handed in by this shard and not yet durable.
@@ -460,6 +467,7 @@ impl Worker {
                 let _ = lane.spare.push(batch);
             }
         }
+        self.bound_queues();
         self.shared.publish(self.next - 1);
         let ended = Instant::now();
         let took = ended.duration_since(began);
@@ -467,6 +475,15 @@ impl Worker {
         self.gathering.committed(usize::try_from(batches).unwrap_or(usize::MAX), after, took);
         self.count(took, batches, rows);
         Ok(ended)
+    }
+
+    /// While the engine slows commits down, no more is taken in than it commits in a moment: what waits longer waits with its
+    /// senders, and does not stand before what others send.
+    fn bound_queues(&self) {
+        let shards = self.lanes.len().max(1) as u64;
+        let most =
+            self.engine.bytes_s().map_or(u64::MAX, |bytes_s| (bytes_s / QUEUE_PARTS / shards).max(QUEUE_BYTES_MIN));
+        self.shared.queue_bytes_max.store(most, Ordering::Relaxed);
     }
 
     /// A group is durable, and all who waited for it have been told.

@@ -17,9 +17,13 @@ struct Noting {
     order: Mutex<Vec<Vec<u8>>>,
     groups: AtomicUsize,
     blocked: AtomicBool,
+    slow: AtomicBool,
 }
 
 impl Engine for Noting {
+    fn bytes_s(&self) -> Option<u64> {
+        self.slow.load(Ordering::SeqCst).then_some(0)
+    }
     fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
         while self.blocked.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
@@ -312,5 +316,27 @@ fn groups_and_queues_are_as_large_as_the_operator_wants_from_the_next_one_on() {
     submitter.tune(1 << 20);
     assert!(!submitter.is_full());
     engine.blocked.store(false, Ordering::SeqCst);
+    committer.stop();
+}
+
+/// 8 MB that stand before the slow commits of an engine that is behind would keep everybody waiting for seconds.
+#[test]
+fn less_is_taken_in_while_the_engine_slows_commits_down() {
+    let engine = Arc::new(Noting::default());
+    let (committer, submitters) =
+        Committer::start(engine.clone(), None, 1, no_wakes(1), &Options::default(), panics()).unwrap();
+    let mut submitter = submitters.into_iter().next().unwrap();
+    let large = || put(Table::Archive, "romeo@x", b"", &[7; 400 << 10]);
+    for slow in [false, true, false] {
+        engine.slow.store(slow, Ordering::SeqCst);
+        let gate = submitter.submit(numbered(0, 0));
+        wait_until("durable", || submitter.durable() >= gate);
+        engine.blocked.store(true, Ordering::SeqCst);
+        let gate = submitter.submit(large());
+        assert_eq!(submitter.is_full(), slow);
+        engine.blocked.store(false, Ordering::SeqCst);
+        wait_until("durable", || submitter.durable() >= gate);
+        assert!(!submitter.is_full());
+    }
     committer.stop();
 }

@@ -126,6 +126,11 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Bytes a second that it lets be committed for now; `None` if any number.
+    fn bytes_s(&self) -> Option<u64> {
+        None
+    }
+
     /// What has been met that is damaged since the opening, a line for each file.
     fn damage(&self) -> Vec<String> {
         Vec::new()
