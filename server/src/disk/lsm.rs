@@ -14,7 +14,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -27,11 +27,11 @@ use super::journal::{self, InTables, Journal, random};
 use super::memory::{flat, partition_end};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
-use super::pace::{FIRST_LEVEL_MAX, FIRST_LEVEL_SLOW, Pace};
+use super::pace::{self, Pace};
 use super::partitions::NextPartition;
-use super::space::sync_dir;
+use super::space::{accepting_bytes, sync_dir};
 use super::stored::{Flushing, Layers, Stored};
-use super::tables::Tables;
+use super::tables::{self, Tables};
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
 use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
@@ -101,6 +101,9 @@ impl LsmEngine {
             spare: Mutex::new(Place::LockSpare, None),
             resting: AtomicBool::new(false),
             calm: AtomicBool::new(false),
+            wide: AtomicBool::new(false),
+            bytes_s: AtomicU64::new(u64::MAX),
+            wide_bytes: wide_bytes(options),
             give_back: options.give_back,
             seen: Seen::default(),
         });
@@ -162,7 +165,7 @@ impl LsmEngine {
                         .into(),
                 ));
             }
-            let merged = runs < FIRST_LEVEL_MAX || self.merger.is_starved() || damaged;
+            let merged = runs < self.store.limits().most || self.merger.is_starved() || damaged;
             if layers.sealed.is_empty() && merged {
                 return self.seal(writer);
             }
@@ -194,9 +197,18 @@ impl LsmEngine {
     }
 }
 
+/// Runs of the first level from which on merges give way to nobody: twice as many as there are when one begins.
+const HURRY_RUNS: usize = 48;
+
 /// Runs of the first level at which no more tables are written while damage keeps them from being merged: the list of tables
 /// has room for 255.
 const RUNS_MAX: usize = 200;
+
+/// Free space with which the first level may become long: a merge of all of it fits beside what lets messages be accepted.
+fn wide_bytes(options: &Options) -> u64 {
+    let tables = pace::WIDE.most as u64 * (options.buffer_bytes + options.buffer_bytes / 4);
+    accepting_bytes(options.min_free_bytes) + tables + tables::second_level_bytes_max(options.table_bytes)
+}
 
 /// No memory table is larger than this and a group: offsets in it have 32 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
@@ -223,8 +235,10 @@ impl Engine for LsmEngine {
         let (tables, seen) = (&self.store.tables, &self.store.seen.counters);
         // Nothing is gained by waiting for merges that do not come.
         let runs = if tables.damages().pending() > 0 { 0 } else { tables.first_level_runs() };
-        writer.pace.committed(bytes, runs);
-        self.store.space.hurry(runs >= FIRST_LEVEL_SLOW);
+        let bytes_s = pace::bytes_s(runs, self.store.limits());
+        writer.pace.committed(bytes, bytes_s);
+        self.store.bytes_s.store(bytes_s.map_or(u64::MAX, |bytes_s| bytes_s as u64), Ordering::Relaxed);
+        self.store.space.hurry(runs >= HURRY_RUNS);
         seen.damaged.set(tables.damages().count());
         self.store.resting.store(false, Ordering::Relaxed);
         Ok(())
@@ -322,6 +336,10 @@ impl Engine for LsmEngine {
         self.store.all(|rows| copy::write_store(dir, rows, progress))
     }
 
+    fn bytes_s(&self) -> Option<u64> {
+        Some(self.store.bytes_s.load(Ordering::Relaxed)).filter(|bytes_s| *bytes_s < u64::MAX)
+    }
+
     fn is_starved(&self) -> bool {
         self.flusher.is_starved() || self.merger.is_starved()
     }
@@ -393,6 +411,7 @@ impl std::fmt::Debug for LsmEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::space::FreeBytes;
     use crate::disk::testing::{get, put, small, wait_until};
 
     /// A read of many rows looks into each run of the first level, so there are few where there is time to merge them.
@@ -415,5 +434,22 @@ mod tests {
         engine.tune(&tuning(true));
         wait_until("tables are merged", || runs() < 4);
         assert_eq!(get(&engine, Table::Accounts, "user00000000", b""), Some(vec![7; 1000]));
+    }
+
+    /// A long first level takes a large merge: only where there is the space for it.
+    #[test]
+    fn the_first_level_becomes_long_only_with_the_space_to_merge_it() {
+        let few: FreeBytes = |_| Ok(8 << 20);
+        let many: FreeBytes = |_| Ok(1 << 40);
+        for (free_bytes, limits) in [(few, pace::NARROW), (many, pace::WIDE)] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let engine = LsmEngine::open(folder.path(), &Options { free_bytes, ..small() }).expect("it opens");
+            assert_eq!(engine.store.limits(), pace::NARROW);
+            let flushed = || engine.counters().counters.flushes.get() > 0;
+            for name in (0..).map(|n| format!("user{n}")).take_while(|_| !flushed()) {
+                engine.commit(&[put(Table::Accounts, &name, b"", &[7; 1000])]).expect("there is room");
+            }
+            assert_eq!(engine.store.limits(), limits);
+        }
     }
 }

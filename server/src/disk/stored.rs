@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -14,7 +14,7 @@ use super::counters::add_us;
 use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
-use super::pace::FIRST_LEVEL_SLOW;
+use super::pace::{Limits, NARROW, WIDE};
 use super::space::FreeBytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
@@ -35,6 +35,12 @@ pub(super) struct Stored {
     pub(super) resting: AtomicBool,
     /// So little is written that tables are merged early.
     pub(super) calm: AtomicBool,
+    /// There is space for merging as long a first level as there may be.
+    pub(super) wide: AtomicBool,
+    /// The free space that this takes.
+    pub(super) wide_bytes: u64,
+    /// Bytes a second that may be committed.
+    pub(super) bytes_s: AtomicU64,
     pub(super) give_back: fn(),
     pub(super) free_bytes: FreeBytes,
     /// What is counted.
@@ -93,6 +99,11 @@ impl Stored {
         self.spare.lock()
     }
 
+    /// How many runs the first level may have now.
+    pub(super) fn limits(&self) -> Limits {
+        if self.wide.load(Ordering::Relaxed) { WIDE } else { NARROW }
+    }
+
     /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none.
     pub(super) fn flush(&self, flushing: &mut Flushing, merger: &Worker) -> Result<bool, DiskError> {
         if let Some(number) = flushing.retiring {
@@ -109,7 +120,9 @@ impl Stored {
         {
             let rows = oldest.read();
             let expected = rows.size() as u64 * 5 / 4;
-            if (self.free_bytes)(&self.journal)? < expected {
+            let free = (self.free_bytes)(&self.journal)?;
+            self.wide.store(free >= self.wide_bytes, Ordering::Relaxed);
+            if free < expected {
                 return Err(DiskError::OutOfSpace("a table would not fit".into()));
             }
             let order = rows.order();
@@ -151,15 +164,17 @@ impl Stored {
         if self.tables.damages().pending() > 0 && put_apart(&self.tables)? {
             return Ok(true);
         }
-        if self.space.is_paused() && self.tables.first_level_runs() < FIRST_LEVEL_SLOW {
+        if self.space.is_paused() && self.tables.first_level_runs() < self.limits().slow {
             return Ok(false);
         }
         let counters = &self.seen.counters;
         let running = Running::begin(&counters.merging);
         let at = waits::at(Place::TableMerge);
         let mut merged = self.tables.merge(false);
+        let resting = self.resting.load(Ordering::Relaxed);
         if let Ok(false) = merged
             && self.calm.load(Ordering::Relaxed)
+            && (resting || self.tables.is_first_level_cheap())
         {
             // Nobody has to wait for these: without space for them all goes on as it was.
             merged =

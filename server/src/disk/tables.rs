@@ -57,6 +57,15 @@ const FIRST_LEVEL_MERGE: u8 = 24;
 /// The same where little is written: a read of many rows looks into each table of the first level.
 const FIRST_LEVEL_CALM: u8 = 4;
 
+/// How many times the bytes of the first level the second one may have so that merging them early costs little. With 4 tables
+/// of 8 MB and 1.5 GB behind them, each byte that comes would be written some fifty times.
+const CALM_TIMES: u64 = 8;
+
+/// What the second level may have grown to when the first is merged at last, about, bytes.
+pub(super) fn second_level_bytes_max(table_bytes: u64) -> u64 {
+    table_bytes * u64::from(FIRST_LEVEL_MERGE) * 3 / 2
+}
+
 /// Pause while reads by a list that was replaced are waited for.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -463,6 +472,12 @@ impl Tables {
         litter
     }
 
+    /// Whether a merge of the first level writes little beside it.
+    pub(super) fn is_first_level_cheap(&self) -> bool {
+        let [first, second] = self.first_levels_bytes();
+        second <= CALM_TIMES * first
+    }
+
     /// Bytes of the first level, and of the first one below it that has any.
     fn first_levels_bytes(&self) -> [u64; 2] {
         let version = self.opened().tree.current_version();
@@ -708,6 +723,21 @@ mod tests {
         assert!(!tables.complete_filters());
         assert!(tables.filters.is_empty());
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));
+    }
+
+    /// Four tables before 1.5 GB would be written fifty times over.
+    #[test]
+    fn a_merge_before_its_time_writes_little_beside_the_first_level() {
+        let dir = tempfile::tempdir().unwrap();
+        let tables = opened(dir.path());
+        let many = |users: u32| of_users(0..users).into_iter();
+        tables.write(1, 2, many(50_000)).unwrap();
+        assert!(tables.is_first_level_cheap());
+        tables.merge_all().unwrap();
+        tables.write(2, 3, many(1_000)).unwrap();
+        assert!(!tables.is_first_level_cheap());
+        tables.write(3, 4, many(20_000)).unwrap();
+        assert!(tables.is_first_level_cheap());
     }
 
     /// The list's lock is held while the last table of a merge is synced, which took 50 ms beside commits that ask this.
