@@ -159,13 +159,17 @@ impl Files {
             let mut found = self.decoder.learn(&self.bytes);
             if found.is_none() {
                 // Its own description is damaged; others of the ring are likely to have it.
-                for part in &self.parts {
-                    found = self.place.head(part).and_then(|head| self.decoder.learn(&head)).or(found);
-                }
+                found = self.learn_from_others();
             }
             self.schema = self.schema.take().or(found);
         }
         Ok(self.bytes.len() > known)
+    }
+
+    /// Learns all descriptions that files begin with; the last of them.
+    fn learn_from_others(&mut self) -> Option<Arc<Schema>> {
+        let heads = self.parts.iter().filter_map(|part| self.place.head(part));
+        heads.fold(None, |found, head| self.decoder.learn(&head).or(found))
     }
 
     /// Nothing is known of the file that is looked at.
@@ -224,6 +228,10 @@ impl Feed for Files {
     }
 
     fn schema(&mut self) -> Result<Arc<Schema>, Failure> {
+        if self.schema.is_none() {
+            // A file that is cut to nothing, or has got nothing yet.
+            self.schema = self.learn_from_others();
+        }
         let path = self.parts[self.at].path.display();
         let lost = || Failure::Failed(format!("{path}: the description of its fields is not there, or damaged"));
         self.schema.clone().ok_or_else(lost)
