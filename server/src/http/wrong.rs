@@ -98,8 +98,8 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     }
     if let Some(first) = status.damaged.first() {
         let text = format!(
-            "has {} damaged files, the first {first}: who asks for rows in it gets an error, and tables are not merged; stop the \
-             server, then `throng store check` names all, and `throng store salvage` brings out what is whole",
+            "has {} damaged files, the first {first}: who asks for rows in it gets an error; stop the server, then `throng store \
+             check` names all, and `throng store salvage` brings out what is whole",
             status.damaged.len()
         );
         found.push(wrong(Bad, "store", text));
