@@ -1,7 +1,7 @@
 //! Runs ranges of seeds through the simulated world, on all cores.
 //!
 //! ```text
-//! cargo run --release -p throng-engine --example sim -- --seeds 0..2000 [--plant ack-before-commit|lost-batch|double-delivery]
+//! cargo run --release -p throng-engine --example sim -- --seeds 0..2000 [--plant FAULT]
 //! ```
 //!
 //! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if there was one. With
@@ -46,6 +46,8 @@ fn options() -> Result<Options, String> {
                     "ack-before-commit" => Plant::AckBeforeCommit,
                     "lost-batch" => Plant::LostBatch,
                     "double-delivery" => Plant::DoubleDelivery,
+                    "skipped-row" => Plant::SkippedRow,
+                    "overflow" => Plant::Overflow,
                     other => return Err(format!("no such fault: {other}")),
                 };
                 options.plant = Some((plant, name));

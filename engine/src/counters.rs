@@ -203,7 +203,8 @@ counter_table! {
     parked_refused Count "Stanzas refused because too many waited.";
     outbound_bytes Gauge "Bytes that wait in connections' outbound buffers or are being sent.";
     outbound_oldest_s Gauge "Age of the oldest send that a client has not taken, seconds; as the last sweep of connections saw it.";
-    outbound_overflows Count "Streams ended because their peer did not read.";
+    outbound_overflows Count "Streams ended because their peer asked on and acknowledged nothing.";
+    stanzas_dropped Count "Headlines, chat states, presence and the like for sessions that had too much to take already.";
     gated Count "Effects put behind the gate.";
     gate_waiting Gauge "Effects that wait for their commit to be durable.";
     gate_bytes Gauge "Bytes of these that are to be sent.";

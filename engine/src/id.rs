@@ -104,6 +104,27 @@ pub fn home(bare: &str, shards: u16) -> ShardId {
     ShardId(partition(bare) % shards.max(1))
 }
 
+/// What a session's queues know a message by until it is received: its number in the log, with bits that say how it stands
+/// there; 0 is a stanza that waits nowhere.
+pub mod mark {
+    /// It stands in no log: if nobody receives it, it takes the place of its number there.
+    pub const UNLOGGED: u64 = 1 << 63;
+    /// Several sessions hold it, and it stands in no log.
+    pub const SHARED: u64 = 1 << 62;
+    /// It has a row of its own.
+    pub const APART: u64 = 1 << 61;
+
+    /// The number, without what it says.
+    pub fn number(mark: u64) -> u64 {
+        mark & !(UNLOGGED | SHARED | APART)
+    }
+
+    /// Whether the cursor waits for it.
+    pub fn holds_cursor(mark: u64) -> bool {
+        mark != 0 && mark & APART == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

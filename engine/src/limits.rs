@@ -153,6 +153,14 @@ pub const PRESENCE_TABLE_ENTRIES_MAX: usize = 1 << 20;
 /// Most bytes of a shard's distinct presence payloads.
 pub const PRESENCE_TABLE_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of an available presence as clients of today send it.
+const PRESENCE_BYTES_USUAL: usize = 350;
+
+const _: () = assert!(
+    ROSTER_BYTES_MAX + ROSTER_ITEMS_MAX * PRESENCE_BYTES_USUAL <= crate::settings::OUTBOUND_BYTES_DEFAULT,
+    "the largest roster and the presence of all its contacts come with a login"
+);
+
 // Private XML (XEP-0049) and last activity (XEP-0012).
 
 /// Most elements of private XML of a user.

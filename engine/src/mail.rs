@@ -4,6 +4,7 @@
 //! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
+use crate::feature::offline::Keep;
 use crate::feature::subscription;
 use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
 use crate::store::account::Credentials;
@@ -42,17 +43,19 @@ pub struct Origin {
     pub session: SessionId,
     /// The stanza's number in that session's inbound count (XEP-0198 4).
     pub seq: u32,
+    /// The number of the entry in the sender's log that says that it was sent; 0 if none does.
+    pub entry: u64,
 }
 
 /// The three stanza kinds (RFC 6120 8.2) with the types that routing asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A message; `store` says whether an absent receiver gets it from the mailbox (XEP-0160 3, XEP-0334).
+    /// A message, and whether an absent receiver gets it later (XEP-0160 3, XEP-0334).
     Message {
         /// Its `type` attribute.
         class: MessageClass,
-        /// May wait in the mailbox and stand in the archive.
-        store: bool,
+        /// Whether it may wait in the receiver's log, and stay there.
+        keep: Keep,
     },
     /// An IQ request, get or set.
     Request,
@@ -134,6 +137,13 @@ pub enum Letter {
         session: SessionId,
         /// The stanza's number.
         seq: u32,
+    },
+    /// A message was refused: the entry of its sender's log that says that it was sent is void.
+    Refused {
+        /// The sender's JID.
+        from: Name,
+        /// The entry's number.
+        entry: u64,
     },
     /// Presence between two users.
     Presence {

@@ -3,10 +3,12 @@
 //! An idle connection has none of this: the buffer is taken from the shard's pool with the first byte of a turn and goes
 //! back when all is sent. At most one send is under way; what comes meanwhile collects here and leaves as one.
 
+use crate::id::mark;
+
 /// A message in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Its archive id or what stands for one, or 0.
+    /// What the user's log knows it by ([`mark`]), or 0.
     id: u64,
     start: u32,
     end: u32,
@@ -15,7 +17,7 @@ struct Mark {
 /// A message that did not get out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// Its archive id or what stands for one, or 0 if it is not a message that may wait.
+    /// What the user's log knows it by ([`mark`]), or 0 if it is not a message that may wait.
     pub id: u64,
     /// Its bytes; empty if it was in a send under way.
     pub xml: Vec<u8>,
@@ -46,17 +48,6 @@ pub struct Outbound {
 
 /// No more memory than this is taken before it is needed, bytes.
 const EXPECTS_MAX: usize = 4096;
-
-/// How much waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backlog {
-    /// Less than the soft bound.
-    Light,
-    /// More: messages stay in the mailbox until it drains.
-    Heavy,
-    /// More than may wait at all: the stream ends.
-    TooMuch,
-}
 
 impl Outbound {
     /// The buffer that output is appended to.
@@ -94,6 +85,17 @@ impl Outbound {
         }
         self.first += xml.len();
         self.counted
+    }
+
+    /// The number of the first message of the send under way that the cursor of the user's log waits for.
+    pub fn first_sending(&self) -> Option<u64> {
+        self.sending_ids.iter().copied().find(|&id| mark::holds_cursor(id)).map(mark::number)
+    }
+
+    /// The same of all that waits or is under way.
+    pub fn first_held(&self) -> Option<u64> {
+        let pending = || self.pending_messages.iter().map(|m| m.id).find(|&id| mark::holds_cursor(id));
+        self.first_sending().or_else(|| pending().map(mark::number))
     }
 
     /// Takes the messages of the send that is under way.
@@ -182,15 +184,6 @@ impl Outbound {
         self.sent_bytes
     }
 
-    /// How the backlog stands against the bounds.
-    pub fn backlog(&self, soft: usize, max: usize) -> Backlog {
-        match self.bytes() {
-            n if n > max => Backlog::TooMuch,
-            n if n > soft => Backlog::Heavy,
-            _ => Backlog::Light,
-        }
-    }
-
     /// Forgets everything and keeps a little memory, for the pool.
     pub fn recycle(&mut self) {
         if self.pending.capacity() > 4096 {
@@ -260,16 +253,5 @@ mod tests {
         let unsent: Vec<_> = unsent.iter().map(|u| (u.id, &*u.xml)).collect();
         assert_eq!(unsent, [(7, &b"<b/>"[..]), (8, b"<c/>")]);
         assert_eq!(out.take_sending(), [Unsent { id: 6, xml: Vec::new() }]);
-    }
-
-    #[test]
-    fn backlog_has_three_steps() {
-        let mut out = Outbound::default();
-        out.buffer().resize(10, b' ');
-        assert_eq!(out.backlog(10, 20), Backlog::Light);
-        out.buffer().resize(11, b' ');
-        assert_eq!(out.backlog(10, 20), Backlog::Heavy);
-        out.buffer().resize(21, b' ');
-        assert_eq!(out.backlog(10, 20), Backlog::TooMuch);
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::session::sasl::ThrottleParams;
 
+/// Bytes that may wait for one connection, unless the operator says otherwise.
+pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
+
 /// What happens when a resource is bound twice (RFC 6120 7.7.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceConflict {
@@ -45,11 +48,13 @@ pub struct Settings {
     pub preauth_s_max: u32,
     /// A connection whose peer takes no bytes for this long is closed, seconds.
     pub send_stall_s_max: u32,
-    /// Output that waits for one connection, bytes; more than that ends the stream.
+    /// Bytes that wait for one connection, or are unacknowledged, beyond which nothing more from others is sent; a session that
+    /// asks on, and leaves twice as much unacknowledged, ends.
     pub outbound_bytes_max: usize,
-    /// From this many waiting or unacknowledged bytes on messages stay in the mailbox until the peer has caught up.
+    /// From this many waiting or unacknowledged bytes on messages stay in the log until the peer has caught up, and what a
+    /// connection asks for waits until it has read the rest.
     pub outbound_bytes_soft: usize,
-    /// Stanzas that a managed session may leave unacknowledged before messages stay in the mailbox.
+    /// Stanzas that a managed session may leave unacknowledged before messages stay in the log.
     pub unacked_max: usize,
     /// Stanzas of one session under way to other homes before it is no longer read from.
     pub in_flight_max: u16,
@@ -80,8 +85,8 @@ pub struct Settings {
     pub process_key: [u8; 32],
     /// Secret of this store, from which the salts of names without an account are made up.
     pub decoy_key: [u8; 32],
-    /// No archive id at or below this is given out: the highest one that may have been given before a restart.
-    pub id_floor: u64,
+    /// No entry gets a number at or below this: the highest one that may have been given before a restart.
+    pub number_floor: u64,
     /// Idle users keep loaded state (roster, mailbox figures) this long, seconds.
     pub cache_s: u32,
     /// Users whose loaded state a shard keeps at once.
@@ -92,8 +97,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Defaults for a domain, with `process_key` and `id_floor` given by the host.
-    pub fn new(domain: &str, shards: u16, process_key: [u8; 32], id_floor: u64) -> Settings {
+    /// Defaults for a domain, with `process_key` and `number_floor` given by the host.
+    pub fn new(domain: &str, shards: u16, process_key: [u8; 32], number_floor: u64) -> Settings {
         Settings {
             domain: domain.into(),
             facts: crate::feature::ServerFacts {
@@ -111,7 +116,7 @@ impl Settings {
             idle_s_max: 600,
             preauth_s_max: 30,
             send_stall_s_max: 60,
-            outbound_bytes_max: 1 << 20,
+            outbound_bytes_max: OUTBOUND_BYTES_DEFAULT,
             outbound_bytes_soft: 64 << 10,
             unacked_max: 500,
             in_flight_max: 256,
@@ -132,7 +137,7 @@ impl Settings {
             },
             process_key,
             decoy_key: process_key,
-            id_floor,
+            number_floor,
             cache_s: 30,
             cached_users_max: 20_000,
             sweep_s_max: 8,

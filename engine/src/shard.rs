@@ -4,12 +4,13 @@
 //!
 //! The parts of the shard, one file each, in the order of a stanza's way:
 //! - [`stream`]: bytes of a connection to items, stream errors, output and its bounds
-//! - [`ended`]: why streams end, counted
+//! - [`ending`] and [`ended`]: streams and sessions that are to end, and why, counted
 //! - [`login`]: from the first header to an authenticated user, and the move to the user's home
 //! - [`bind`]: resources, resumption, the end of a session
 //! - [`stanza`]: what a bound session sends, and where it goes
 //! - [`mail`]: letters from other shards and from itself
-//! - [`message`]: messages to a user of this home, archive and mailbox
+//! - [`message`]: messages to a user of this home, and what is written of them
+//! - [`follow`]: sessions that follow a user's log, at its head or from behind
 //! - [`roster`] and [`presence`]: contacts and who is there
 //! - [`iq`]: requests that the server answers
 //! - [`account`]: questions about accounts, registration, removal
@@ -28,7 +29,9 @@ pub mod backlog;
 pub mod bind;
 pub mod command;
 pub mod ended;
+pub mod ending;
 pub mod flush;
+pub mod follow;
 pub mod inspect;
 pub mod iq;
 pub mod limits;
@@ -74,16 +77,25 @@ type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 /// What an answer from elsewhere is for.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// Account and mailbox row of a user that a stanza is for.
+    /// Account and cursor of a user that a stanza is for.
     Receiver(Box<str>),
     /// The roster of a user.
     Roster(Box<str>),
-    /// The mailbox rows of a user who comes online.
-    MailboxRows(Box<str>),
-    /// A page of the user's archive behind the cursor.
-    ReplayPage(Box<str>),
-    /// Returned entries of the user's archive.
-    ReplayReturned(Box<str>, Vec<u64>),
+    /// How far the log of a user who comes online is delivered.
+    Log(Box<str>),
+    /// A page of the user's log.
+    Page {
+        /// The user.
+        local: Box<str>,
+        /// For whom.
+        session: SessionId,
+        /// The number of the last message that waited when it was asked for.
+        last: u64,
+        /// Whether it asked for what waits for all, not only for what waits for that session.
+        all: bool,
+    },
+    /// Messages of the user that stand apart.
+    Aparts(Box<str>),
     /// The account's record, for a login, a registration or a change of password.
     Account(account::AccountRead),
     /// Keys derived for a connection's PLAIN login or registration.
@@ -158,16 +170,20 @@ pub struct Shard {
     next_token: u64,
     storage: StorageState,
     shutting_down: bool,
-    /// Archive ids are given out above this.
-    last_id: u64,
-    /// Up to here ids are reserved in the store, so that none is given twice after a restart.
-    id_reserved: u64,
+    /// Drawn at the start: sessions of other lives have gone.
+    life: u64,
+    /// Numbers of entries are given out above this.
+    last_number: u64,
+    /// Up to here they are reserved in the store, so that none is given twice after a restart.
+    numbers_reserved: u64,
     /// Accounts that are being removed, and who waits for it: bounded by `PARKED_STANZAS_MAX` an account.
     removing: BTreeMap<Box<str>, Vec<account::Remover>>,
     levels: Levels,
     sweeper: sweep::Sweeper,
     /// What is sent since this second has not left for the network yet; the highest when all has.
     held_s: u32,
+    /// What is to end when the input is handled.
+    endings: ending::Endings,
     /// Who ran into limits lately.
     refusals: limits::Refusals,
     /// What an operator looks at; none most of the time.
@@ -214,12 +230,16 @@ impl Shard {
             next_token: 1,
             storage: StorageState::Ok,
             shutting_down: false,
-            last_id: settings.id_floor,
-            id_reserved: 0,
+            life: u64::from_le_bytes(
+                *SecretKey::new(&seed).tag(&[b"life"]).as_bytes().first_chunk().expect("32 bytes"),
+            ),
+            last_number: settings.number_floor,
+            numbers_reserved: 0,
             removing: BTreeMap::new(),
             levels: Levels::default(),
             sweeper: sweep::Sweeper::default(),
             held_s: u32::MAX,
+            endings: ending::Endings::default(),
             refusals: limits::Refusals::default(),
             watch: None,
             settings,
@@ -274,6 +294,7 @@ impl Shard {
             Input::Command { token, command } => self.command(token, command),
             Input::EndOfTurn => self.end_of_turn(out),
         }
+        self.carry_out_endings();
     }
 
     /// Most rounds of mail to itself that one turn handles; what is left waits for the next turn.
@@ -282,6 +303,7 @@ impl Shard {
     fn end_of_turn(&mut self, out: &mut Output) {
         self.counters.turns.one();
         self.sweep();
+        self.carry_out_endings();
         for _ in 0..Self::OWN_MAIL_ROUNDS {
             let own = &mut self.mail[self.id.index()];
             if own.is_empty() {
@@ -290,6 +312,7 @@ impl Shard {
             let batch = own.take();
             self.counters.letters_own.add(batch.len() as u64);
             self.read_mail(&batch);
+            self.carry_out_endings();
         }
         self.flush_outbound();
         for (index, batch) in self.mail.iter_mut().enumerate() {
@@ -416,18 +439,18 @@ impl Shard {
         token
     }
 
-    /// How far beyond the present ids are reserved, microseconds: one row a minute while messages flow.
-    const ID_RESERVE_US: u64 = 60_000_000;
+    /// How many numbers are reserved at once: a row for so many entries.
+    const NUMBERS_RESERVED: u64 = 1 << 16;
 
-    /// The next archive id: the time in microseconds, raised so that ids of this shard strictly increase.
-    fn next_id(&mut self) -> u64 {
-        self.last_id = self.now.wall_us.max(self.last_id + 1);
-        if self.last_id >= self.id_reserved {
-            self.id_reserved = self.last_id + Self::ID_RESERVE_US;
-            let (sort, value) = (id_floor_sort_key(self.id), self.id_reserved.to_be_bytes());
+    /// The next number of an entry. Numbers of a shard strictly increase, also across restarts; they say nothing of time.
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        if self.last_number >= self.numbers_reserved {
+            self.numbers_reserved = self.last_number + Self::NUMBERS_RESERVED;
+            let (sort, value) = (number_floor_sort_key(self.id), self.numbers_reserved.to_be_bytes());
             self.writes.put(Table::Meta, b"", &sort, &[&value]);
         }
-        self.last_id
+        self.last_number
     }
 
     /// The id of the session behind a connection.
@@ -439,13 +462,13 @@ impl Shard {
     }
 }
 
-/// Sort key of the [`Table::Meta`] row that says up to where a shard may have given out archive ids.
-pub fn id_floor_sort_key(shard: ShardId) -> Vec<u8> {
-    format!("id-floor/{shard}").into_bytes()
+/// Sort key of the [`Table::Meta`] row that says up to where a shard may have given out numbers of entries.
+pub fn number_floor_sort_key(shard: ShardId) -> Vec<u8> {
+    format!("{NUMBER_FLOOR_PREFIX}{shard}").into_bytes()
 }
 
 /// Prefix of all such sort keys.
-pub const ID_FLOOR_PREFIX: &str = "id-floor/";
+pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
 
 /// A letter's address as an owned string.
 fn owned(batch: &MailBatch, name: crate::mail::Name) -> Box<str> {

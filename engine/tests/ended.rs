@@ -60,9 +60,9 @@ fn streams_are_counted_by_the_reason_of_their_end() {
 }
 
 #[test]
-fn one_who_asks_for_more_than_may_wait_for_him_is_counted_as_not_reading() {
+fn one_who_asks_on_and_acknowledges_nothing_is_counted_as_not_reading() {
     for shards in [1, 3] {
-        let mut stage = played("romeo connects\n", shards, |s| {
+        let mut stage = played("romeo connects\nromeo enables\n", shards, |s| {
             (s.outbound_bytes_soft, s.outbound_bytes_max) = (2_000, 4_000);
         });
         let ping = "<iq type='get' id='1' to='localhost'><ping xmlns='urn:xmpp:ping'/></iq>";

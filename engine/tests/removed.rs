@@ -317,13 +317,13 @@ fn a_session_ends_when_its_account_is_found_missing() {
     let mut talk = Talk::new(1, 1, Pace::default());
     let line = talk.bound("romeo", PASSWORD);
     talk.ask(line, "<presence/>", &["<presence"]);
+    talk.ask(line, "<presence type='unavailable'/>", &["<presence"]);
     // What was known of the account is forgotten.
     talk.pass(120_000_000);
     let mut batch = Batch::new();
     batch.delete_partition(Table::Accounts, b"romeo@localhost");
     talk.world.disk.submit(batch);
     talk.world.disk.commit(1);
-    talk.ask(line, "<presence type='unavailable'/>", &["<presence"]);
     let said = talk.ask(line, "<message to='romeo@localhost'><body>to myself</body></message>", &["<stream:error>"]);
     assert!(said.contains("<not-authorized"), "{said}");
     let reads = |talk: &Talk| talk.world.shard(ShardId(0)).counters().reads.get();

@@ -42,6 +42,16 @@ fn a_double_delivery_on_resumption_is_found() {
 }
 
 #[test]
+fn a_message_that_one_device_of_several_is_not_given_is_found() {
+    found(Plant::SkippedRow, "has not got");
+}
+
+#[test]
+fn a_session_that_ends_by_what_others_send_is_found() {
+    found(Plant::Overflow, "ended by what others sent");
+}
+
+#[test]
 fn a_seed_runs_the_same_way_twice() {
     let steps = |seed| workload::run(seed, None).map(|s| (s.steps, s.delivered)).map_err(|f| (f.step, f.what));
     for seed in [3, 17, 99] {

@@ -10,7 +10,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("limits", &["settings", "store", "wire"]),
     ("counters", &[]),
-    ("outbound", &[]),
+    ("outbound", &["id"]),
     ("slots", &[]),
     ("ns", &["wire"]),
     ("wire", &["limits"]),

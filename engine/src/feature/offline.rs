@@ -44,11 +44,6 @@ pub fn keep<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterato
     }
 }
 
-/// Whether a message may wait in the mailbox of a user who is offline.
-pub fn mailbox_eligible<N: AsRef<str>, M: AsRef<str>>(kind: &str, children: impl IntoIterator<Item = (N, M)>) -> bool {
-    keep(kind, children) != Keep::Nothing
-}
-
 /// Appends the XEP-0203 stamp: `from` is who has kept the stanza (the domain), `sent_us` when it came, in microseconds
 /// since the Unix epoch.
 pub fn delay(out: &mut Vec<u8>, from: &str, sent_us: u64) {
@@ -95,7 +90,6 @@ mod tests {
         ];
         for &(clause, kind, children, expected) in cases {
             assert_eq!(keep(kind, children.iter().copied()), expected, "{clause}");
-            assert_eq!(mailbox_eligible(kind, children.iter().copied()), expected != Keep::Nothing, "{clause}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;
 use crate::store::account::Incarnation;
-use crate::store::mailbox::Mailbox;
+use crate::store::log::Log;
 
 /// A stanza that waits until its user's state is loaded.
 #[derive(Debug)]
@@ -160,23 +160,23 @@ pub struct UserState {
     /// Whether there is an account. What is written changes it at once, so that it is newer than any answer of the store that
     /// differs: it is kept as long as one is waited for.
     pub known: Known,
-    /// Whether account and mailbox are being read for what is parked.
+    /// Whether account and cursor are being read for what is parked.
     pub asked: bool,
     /// Other reads of the account's record under way.
     pub looks: u32,
-    /// The mailbox, if its figures are known.
-    pub mailbox: Option<Mailbox>,
+    /// The log, if it is known how far it is delivered.
+    pub log: Option<Log>,
     /// The roster, if it is at hand.
     pub roster: Option<Roster>,
     /// A read of the roster is under way.
     pub roster_asked: bool,
-    /// A read of the mailbox rows is under way.
-    pub replay_asked: bool,
-    /// Returned rows have changed since it was asked for, so that its answer may be outdated.
-    pub replay_outdated: bool,
-    /// Wall clock in microseconds when sessions last began to take messages: what is older has waited (XEP-0203).
-    pub replay_since_us: u64,
-    /// What waits for `known` and `mailbox`; bounded by `PARKED_STANZAS_MAX`.
+    /// A read of the log's cursor is under way.
+    pub log_asked: bool,
+    /// The account was removed since it was asked for.
+    pub log_outdated: bool,
+    /// The last number when sessions last began to take messages: what came up to it has waited (XEP-0203).
+    pub since: u64,
+    /// What waits for `known` and `log`; bounded by `PARKED_STANZAS_MAX`.
     pub parked: VecDeque<Waiting>,
     /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions, removals by the operator's questions.
     pub roster_waits: VecDeque<RosterStep>,
@@ -191,14 +191,14 @@ impl UserState {
     }
 
     /// Whether nothing is lost when it is dropped.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_settled(&self, live: bool) -> bool {
         !self.asked
             && self.looks == 0
             && !self.roster_asked
-            && !self.replay_asked
+            && !self.log_asked
             && self.parked.is_empty()
             && self.roster_waits.is_empty()
-            && self.mailbox.as_ref().is_none_or(Mailbox::is_settled)
+            && self.log.as_ref().is_none_or(|log| log.is_settled(live))
     }
 }
 
@@ -209,7 +209,7 @@ pub struct User {
     pub local: Box<str>,
     /// First of the user's sessions, or [`NONE`].
     pub first: u32,
-    /// All that was stored for the user is delivered or handed out, and a session takes what comes.
+    /// A session is at the head of the log.
     pub live: bool,
     /// Loaded state.
     pub state: Option<Box<UserState>>,
@@ -284,7 +284,8 @@ impl Users {
     /// Forgets a user that has no session and nothing unsettled. Returns whether it did.
     pub fn forget_if_idle(&mut self, slot: u32) -> bool {
         let user = &self.slots[slot as usize];
-        if user.local.is_empty() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled()) {
+        if user.local.is_empty() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled(user.live))
+        {
             return false;
         }
         if let Ok(entry) = self.index.find_entry(hash(&self.keyed, &user.local), |&other| other == slot) {
@@ -369,6 +370,7 @@ impl<'a> Iterator for SessionsOf<'a> {
 mod tests {
     use super::*;
     use crate::id::ConnId;
+    use crate::session::table::Privacy;
 
     #[test]
     fn sessions_are_linked_and_unlinked() {
@@ -378,7 +380,7 @@ mod tests {
         let ids: Vec<_> = ["a", "b", "c"]
             .iter()
             .map(|r| {
-                let id = sessions.insert(Session::new(user, (*r).into(), conn, false));
+                let id = sessions.insert(Session::new(user, (*r).into(), conn, Privacy::Open));
                 users.link(&mut sessions, id);
                 id
             })

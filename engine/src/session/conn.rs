@@ -209,6 +209,20 @@ impl ConnState {
     }
 }
 
+/// Why a connection is not read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Pause {
+    /// An answer from elsewhere decides what comes next.
+    Answer = 1,
+    /// Too much of what it sent is not in safe hands, or not durable.
+    InFlight = 2,
+    /// It does not take what it has asked for.
+    Output = 4,
+    /// It has ended, or moves.
+    Ending = 8,
+}
+
 /// The part of an item that has come so far.
 #[derive(Debug, Default)]
 pub struct Partial {
@@ -239,8 +253,10 @@ pub struct Conn {
     pub header_sent: bool,
     /// It is in the turn's list of connections with output.
     pub dirty: bool,
-    /// It is not read from. Changed by [`Conns::set_paused`], which counts.
-    pub paused: bool,
+    /// Why it is not read from, a bit for each [`Pause`]. Changed by [`Conns::pause`] and [`Conns::resume`], which count.
+    paused: u8,
+    /// It is recorded that it is to end.
+    pub ending: bool,
     /// A ping was sent to find out whether an idle peer is there.
     pub pinged: bool,
     /// What the driver has said of its end, if it is to end without being asked.
@@ -251,6 +267,11 @@ impl Conn {
     /// Where it stands.
     pub fn state(&self) -> &ConnState {
         &self.state
+    }
+
+    /// Whether it is not read from for this reason.
+    pub fn is_paused(&self, why: Pause) -> bool {
+        self.paused & why as u8 != 0
     }
 
     /// What there is of a connection that has no session yet.
@@ -383,7 +404,9 @@ impl Conns {
 
     /// Frees the slot and returns what was in it, and where it stood.
     pub fn remove(&mut self, id: ConnId) -> Option<(Conn, ConnState)> {
-        self.set_paused(id, false);
+        let conn = self.get(id)?;
+        let paused = std::mem::take(&mut conn.paused) != 0;
+        self.paused -= usize::from(paused);
         let state = self.set_state(id, ConnState::Free)?;
         self.held -= 1;
         let generation = id.generation;
@@ -391,12 +414,22 @@ impl Conns {
         Some((conn, state))
     }
 
-    /// Notes whether a connection is not read from; returns whether that is a change.
-    pub fn set_paused(&mut self, id: ConnId, paused: bool) -> bool {
-        let Some(conn) = self.get(id).filter(|c| c.paused != paused) else { return false };
-        conn.paused = paused;
-        self.paused = self.paused + usize::from(paused) - usize::from(!paused);
-        true
+    /// A connection is not read from, for this reason; returns whether it was until now.
+    pub fn pause(&mut self, id: ConnId, why: Pause) -> bool {
+        let Some(conn) = self.get(id) else { return false };
+        let was_read = conn.paused == 0;
+        conn.paused |= why as u8;
+        self.paused += usize::from(was_read);
+        was_read
+    }
+
+    /// The reason is over; returns whether the connection is read from now and was not.
+    pub fn resume(&mut self, id: ConnId, why: Pause) -> bool {
+        let Some(conn) = self.get(id).filter(|conn| conn.paused != 0) else { return false };
+        conn.paused &= !(why as u8);
+        let is_read = conn.paused == 0;
+        self.paused -= usize::from(is_read);
+        is_read
     }
 
     /// Connections that are not read from.

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use crate::id::mark;
+
 /// Longest `previd` in bytes.
 pub const TOKEN_BYTES: usize = 16;
 
@@ -13,7 +15,7 @@ pub const TOKEN_BYTES: usize = 16;
 pub struct Unacked {
     /// Its bytes as sent, without a delay stamp.
     pub xml: Box<[u8]>,
-    /// Its id in the user's archive or what stands for one; 0 if it is not a message that may wait.
+    /// What the user's log knows it by ([`mark`]); 0 if it is not a message that may wait.
     pub id: u64,
 }
 
@@ -176,6 +178,12 @@ impl Managed {
     /// What has to be sent again after resumption.
     pub fn unacked(&self) -> impl Iterator<Item = &Unacked> {
         self.unacked.iter()
+    }
+
+    /// The number of the first message that the cursor of the user's log waits for.
+    pub fn first_held(&self) -> Option<u64> {
+        let held = self.unacked.iter().map(|unacked| unacked.id).find(|&id| mark::holds_cursor(id));
+        held.map(mark::number)
     }
 
     /// Takes all that is unacknowledged: the session ends.

@@ -25,10 +25,10 @@ pub struct Session {
     pub priority: i8,
     /// It has asked for the roster, so it gets roster pushes (RFC 6121 2.2).
     pub interested: bool,
-    /// The stream is encrypted.
-    pub secured: bool,
-    /// It may carry a password: it is encrypted, or the operator says that its listener needs no encryption.
-    pub private: bool,
+    /// It follows its user's log: it takes messages for the bare JID, and its place is known.
+    pub follows: bool,
+    /// Who else can read what it says.
+    pub privacy: Privacy,
     /// Stanzas under way to other homes.
     pub in_flight: u16,
     /// Bytes of stanzas sent to other homes since all of them were last known to be durable, in pieces of
@@ -42,6 +42,17 @@ pub struct Session {
     pub managed: Option<Box<Managed>>,
     /// Bare and full JIDs that got directed presence (RFC 6121 4.6), sorted.
     pub directed: Option<Box<Vec<Box<str>>>>,
+}
+
+/// Who else can read what a session says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privacy {
+    /// Anybody on the way.
+    Open,
+    /// Nobody, the operator says of its listener: it may carry a password.
+    Trusted,
+    /// Nobody: the stream is encrypted.
+    Encrypted,
 }
 
 /// Unit in which a session's bytes that are not yet durable are counted: it has two bytes for them.
@@ -70,7 +81,7 @@ impl Session {
     }
 
     /// A session that has just been bound.
-    pub fn new(user: u32, resource: Box<str>, conn: ConnId, secured: bool) -> Session {
+    pub fn new(user: u32, resource: Box<str>, conn: ConnId, privacy: Privacy) -> Session {
         Session {
             generation: 0,
             user,
@@ -80,8 +91,8 @@ impl Session {
             presence: None,
             priority: 0,
             interested: false,
-            secured,
-            private: secured,
+            privacy,
+            follows: false,
             in_flight: 0,
             unsettled: 0,
             since_s: 0,
@@ -159,7 +170,7 @@ impl Sessions {
         self.set_conn(id, None);
         self.get(id)?;
         self.detached -= 1;
-        let mut free = Session::new(NONE, "".into(), ConnId { slot: NONE, generation: 0 }, false);
+        let mut free = Session::new(NONE, "".into(), ConnId { slot: NONE, generation: 0 }, Privacy::Open);
         free.generation = id.generation;
         free.conn = None;
         self.free.push(id.slot);
@@ -222,7 +233,7 @@ mod tests {
     fn sessions_are_counted_by_what_they_do() {
         let (mut sessions, mut table) = (Sessions::default(), PresenceTable::new([0; 2]));
         let conn = ConnId { slot: 0, generation: 0 };
-        let ids: Vec<_> = (0..3).map(|n| sessions.insert(Session::new(n, "r".into(), conn, false))).collect();
+        let ids: Vec<_> = (0..3).map(|n| sessions.insert(Session::new(n, "r".into(), conn, Privacy::Open))).collect();
         let presence = table.intern(b"<presence/>").unwrap();
         assert_eq!(sessions.set_presence(ids[0], Some(presence)), None);
         assert_eq!(sessions.set_presence(ids[1], Some(table.retain(presence))), None);

@@ -139,7 +139,7 @@ impl Shard {
     fn forget_no_one(&mut self, local: &str) {
         let Some(user) = self.users.find(local) else { return };
         let entry = self.users.get_mut(user);
-        let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled());
+        let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled(false));
         if missing && entry.first == NONE {
             entry.state = None;
             self.users.forget_if_idle(user);
@@ -262,17 +262,6 @@ impl Shard {
         self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
     }
 
-    /// Ends the sessions of a user whose account is gone.
-    pub(super) fn end_removed(&mut self, user: u32) {
-        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
-        for id in sessions {
-            match self.sessions.get(id).and_then(|s| s.conn) {
-                Some(conn) => self.fail_removed(conn),
-                None => self.end_session(id, Vec::new()),
-            }
-        }
-    }
-
     // Removal.
 
     /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
@@ -294,8 +283,8 @@ impl Shard {
         }
     }
 
-    /// The last step of a removal.
-    pub(super) fn erase_account(&mut self, user: u32) {
+    /// An account is removed with this turn: who asked for it is told, the user's sessions end, and then all rows go.
+    pub(super) fn remove_account(&mut self, user: u32) {
         let local = self.users.get(user).local.clone();
         for remover in self.removing.remove(&local).unwrap_or_default() {
             match remover {
@@ -308,7 +297,12 @@ impl Shard {
                 }
             }
         }
-        self.end_removed(user);
+        self.end_removed(user, true);
+    }
+
+    /// The last step of a removal, when the user's sessions have ended.
+    pub(super) fn erase_account(&mut self, user: u32) {
+        let local = self.users.get(user).local.clone();
         let bare = self.bare_of_user(user);
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
             self.writes.delete_partition(table, bare.as_bytes());
@@ -317,15 +311,15 @@ impl Shard {
         self.logins.removed(&local);
         // Messages that are being read for the sessions that have ended are not for those of the next account.
         self.pending.retain(|_, pending| match pending {
-            Pending::ReplayPage(of) | Pending::ReplayReturned(of, _) => *of != local,
+            Pending::Page { local: of, .. } | Pending::Aparts(of) => *of != local,
             _ => true,
         });
         let now_s = self.now.mono_s();
         self.users.get_mut(user).live = false;
         let state = self.users.state(user, now_s);
         state.known = Known::Missing;
-        state.mailbox = None;
+        state.log = None;
         state.roster = None;
-        state.replay_outdated = state.replay_asked;
+        state.log_outdated = state.log_asked;
     }
 }

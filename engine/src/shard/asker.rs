@@ -50,7 +50,7 @@ impl Shard {
             Some((session, seq)) => {
                 let mut out = Vec::with_capacity(256);
                 write(&mut out);
-                self.send_stanza(session, &out);
+                self.reply(session, &out);
                 self.stanza_done(session, seq);
             }
             None => {

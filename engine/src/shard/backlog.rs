@@ -1,4 +1,4 @@
-//! Connections and mailboxes in which much waits, for the watch over queues: their owners. A look is bounded, whatever the
+//! Connections and logs in which much waits, for the watch over queues: their owners. A look is bounded, whatever the
 //! shard holds, so that it never makes a turn long.
 
 use std::cmp::Reverse;
@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 use crate::io::{BacklogRow, Reply, SLOTS_A_LOOK};
 use crate::session::conn::ConnState;
 use crate::shard::Shard;
-use crate::store::mailbox::Phase;
 
 impl Shard {
     pub(super) fn backlogs(&self, from_slot: u32, bytes_min: usize, most: u32) -> Reply {
@@ -45,9 +44,8 @@ impl Shard {
 
     fn replay_of(&self, user: u32) -> Option<BacklogRow> {
         let entry = self.users.get(user);
-        let mailbox = entry.state.as_ref()?.mailbox.as_ref()?;
-        let (messages, _) = mailbox.waiting();
-        let under_way = matches!(mailbox.phase, Phase::Replaying { .. }) && messages > 0;
+        let (messages, _) = entry.state.as_ref()?.log.as_ref()?.waiting();
+        let under_way = self.has_followers_behind(user) && messages > 0;
         under_way.then(|| BacklogRow::Replay { jid: self.bare_of_user(user), messages })
     }
 }

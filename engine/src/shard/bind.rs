@@ -12,7 +12,7 @@ use crate::outbound::Unsent;
 use crate::router::users::RosterStep;
 use crate::session::conn::{Conn, ConnState, Opening, Owner};
 use crate::session::sm::{Managed, TOKEN_BYTES};
-use crate::session::table::Session;
+use crate::session::table::{Privacy, Session};
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
 use crate::shard::ended::Ended;
@@ -115,7 +115,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(slot) = self.conns.get(conn) else { return };
         let Some(opening) = slot.opening() else { return };
-        let mut session = Session::new(user, resource, conn, opening.secured);
+        let mut session = Session::new(user, resource, conn, privacy(opening));
         take_over(&mut session, opening, now_s);
         let id = self.sessions.insert(session);
         self.users.link(&mut self.sessions, id);
@@ -150,10 +150,11 @@ impl Shard {
 
     /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
     fn replace_session(&mut self, old: SessionId) {
-        match self.sessions.get(old).and_then(|s| s.conn) {
-            Some(conn) => self.fail_stream(conn, StreamCondition::Conflict, Some("the resource was bound again")),
-            None => self.end_session(old, Vec::new()),
-        }
+        self.end_session_with(old, Ended::Replaced, StreamCondition::Conflict, "the resource was bound again");
+        // The new one has the same name: contacts are to hear of its coming after they have heard of the other's going.
+        self.carry_out_endings();
+        // It may have been about to lose its connection, and to wait.
+        self.end_session(old, Vec::new(), None);
     }
 
     /// The full JID of a session.
@@ -204,7 +205,11 @@ impl Shard {
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
         if let Some(old) = self.sessions.set_conn(id, None) {
             let unsent = self.abandon(old);
-            self.lost_before_enabling(id, unsent);
+            // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
+            if unsent.iter().any(|unsent| unsent.id != 0) {
+                self.end_session(id, unsent, None);
+                return self.not_resumed(conn);
+            }
         }
         let now_s = self.now.mono_s();
         let Some(session) = self.sessions.get_mut(id) else { return };
@@ -222,7 +227,7 @@ impl Shard {
         if self.watch.is_some() {
             self.watch_acknowledged(id, h);
         }
-        self.messages_received(user, &acked);
+        self.messages_received(user, id, &acked);
         if under_way {
             // The client sends again what <resumed/> does not count. What is under way has to be counted first, or it
             // would be sent a second time and both counts would part.
@@ -290,72 +295,39 @@ impl Shard {
         self.fail_stream_with(conn, Ended::Protocol, StreamCondition::UndefinedCondition, None, Some(app));
     }
 
-    /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
-    pub(super) fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, resumable: bool) {
-        let now_s = self.now.mono_s();
-        self.sessions.set_conn(id, None);
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.since_s = now_s;
-        let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
-        if !(waits && resumable && !self.shutting_down) {
-            return self.end_session(id, unsent);
-        }
-        if self.watch.is_some() {
-            self.watch_news(id, News::Disconnected);
-        }
-        self.lost_before_enabling(id, unsent);
+    /// A connection that wanted to resume a session may bind a resource instead (XEP-0198 5).
+    pub(super) fn not_resumed(&mut self, conn: ConnId) {
+        self.send_bytes(conn, SM_ITEM_NOT_FOUND);
+        self.unblock(conn);
     }
 
-    /// A session goes on without a connection that still had messages from before stream management was enabled.
-    fn lost_before_enabling(&mut self, id: SessionId, unsent: Vec<Unsent>) {
-        if let Some(user) = self.sessions.get(id).map(|s| s.user) {
-            self.messages_came_back(user, unsent);
-        }
-    }
-
-    /// A connection is gone that had messages which nobody else holds: they wait again, and come to the user's sessions as
-    /// others do.
-    pub(super) fn messages_came_back(&mut self, user: u32, unsent: Vec<Unsent>) {
-        if !unsent.is_empty() {
-            self.messages_lost(user, unsent);
-            self.takers_changed(user);
-        }
-    }
-
-    /// Ends a session: it leaves its user's list, its presence goes, and what it did not receive finds another way.
-    pub(super) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>) {
-        if self.sessions.get(id).is_none() {
-            return;
-        }
+    /// Takes a session out of all lists, with its full JID.
+    pub(super) fn take_session(&mut self, id: SessionId) -> Option<(String, Session)> {
+        self.sessions.get(id)?;
         if self.watch.is_some() {
             self.watch_news(id, News::Ended);
         }
         let full = self.full_jid(id);
         self.users.unlink(&mut self.sessions, id);
         let presence = self.sessions.set_presence(id, None);
-        let Some(mut session) = self.sessions.remove(id) else { return };
-        let user = session.user;
-        if let Some(presence) = presence {
-            self.presence_table.release(presence);
-            self.note_logout(user, "");
-            let directed = session.directed.take().map(|d| *d).unwrap_or_default();
-            let xml = PRESENCE_GONE.into();
-            let step = RosterStep::Withdraw { session: None, full: full.clone().into(), xml, directed };
-            self.roster_step(user, step);
-        } else if let Some(directed) = session.directed.take() {
-            self.withdraw_directed(&full, PRESENCE_GONE, &directed);
+        let mut session = self.sessions.remove(id)?;
+        session.presence = presence;
+        Some((full, session))
+    }
+
+    /// Those who knew that a session was there hear that it has gone.
+    pub(super) fn session_gone(&mut self, user: u32, full: &str, session: &mut Session) {
+        let directed = session.directed.take().map(|directed| *directed).unwrap_or_default();
+        match session.presence.take() {
+            Some(presence) => {
+                self.presence_table.release(presence);
+                self.note_logout(user, "");
+                let xml = PRESENCE_GONE.into();
+                let step = RosterStep::Withdraw { session: None, full: full.into(), xml, directed };
+                self.roster_step(user, step);
+            }
+            None => self.withdraw_directed(full, PRESENCE_GONE, &directed),
         }
-        if let Some(conn) = session.managed.as_mut().and_then(|m| m.waiting.take()) {
-            self.send_bytes(conn, SM_ITEM_NOT_FOUND);
-            self.unblock(conn);
-        }
-        // What was sent before stream management was enabled is known by the connection, the rest by the session.
-        let mut lost = unsent;
-        if let Some(mut managed) = session.managed.take() {
-            lost.extend(managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
-        }
-        self.messages_lost(user, lost);
-        self.takers_changed(user);
     }
 
     /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
@@ -378,7 +350,7 @@ impl Shard {
                         if self.watch.is_some() {
                             self.watch_acknowledged(id, h);
                         }
-                        self.messages_received(user, &acked);
+                        self.messages_received(user, id, &acked);
                         // What was sent behind the request that this answers is asked for now: a session that is behind
                         // gets nothing more that a request could go with.
                         self.touch(conn);
@@ -422,11 +394,18 @@ pub(super) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
+fn privacy(opening: &Opening) -> Privacy {
+    match opening.secured {
+        true => Privacy::Encrypted,
+        false if super::login::is_private(opening) => Privacy::Trusted,
+        false => Privacy::Open,
+    }
+}
+
 /// What a session takes from the stream that is now its own.
 fn take_over(session: &mut Session, opening: &mut Opening, now_s: u32) {
     session.since_s = now_s;
-    session.secured = opening.secured;
-    session.private = super::login::is_private(opening);
+    session.privacy = privacy(opening);
     session.lang = opening.lang.take().map(Box::new);
 }
 

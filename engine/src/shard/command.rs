@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
+use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::account::Remover;
 use crate::shard::ended::Ended;
 use crate::shard::mail::one_value;
 use crate::shard::stanza::{bare_of, local_of};
-use crate::shard::stream::Ending;
 use crate::shard::{Pending, Shard};
 use crate::store::Found;
 use crate::store::account::Credentials;
@@ -103,7 +103,7 @@ impl Shard {
                 priority: session.is_available().then_some(session.priority),
                 idle_s: now_s.saturating_sub(last_s),
                 managed: session.managed.is_some(),
-                tls: session.secured,
+                tls: session.privacy == Privacy::Encrypted,
                 outbound_bytes: session.conn.map_or(0, |c| self.conns.outbound_bytes(c)),
             });
         }
@@ -121,20 +121,15 @@ impl Shard {
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
     fn detach(&mut self, jid: &str) -> Reply {
         let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|(_, conn)| conn).collect();
-        conns.iter().for_each(|conn| self.close(*conn, Ending::Cut, Ended::Operator));
+        conns.iter().for_each(|conn| self.cut(*conn, Ended::Operator));
         if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
     }
 
     fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
         let sessions = self.sessions_of(jid);
-        for (id, conn) in &sessions {
-            match conn {
-                Some(conn) => {
-                    let text = reason.unwrap_or("ended by the operator");
-                    self.fail_stream_with(*conn, Ended::Operator, StreamCondition::PolicyViolation, Some(text), None);
-                }
-                None => self.end_session(*id, Vec::new()),
-            }
+        for (id, _) in &sessions {
+            let text = reason.unwrap_or("ended by the operator");
+            self.end_session_with(*id, Ended::Operator, StreamCondition::PolicyViolation, text);
         }
         if sessions.is_empty() { Reply::NotFound } else { Reply::Done(sessions.len() as u32) }
     }
@@ -206,10 +201,13 @@ impl Shard {
             }
         }
         for slot in 0..self.sessions.slots() {
-            if let Some(id) = self.sessions.id(slot) {
-                self.end_session(id, Vec::new());
+            if let Some(id) =
+                self.sessions.id(slot).filter(|&id| self.sessions.get(id).is_some_and(|s| s.conn.is_none()))
+            {
+                self.end_session(id, Vec::new(), None);
             }
         }
+        self.carry_out_endings();
         for user in 0..self.users.slots() {
             if !self.users.get(user).local.is_empty() {
                 self.write_row(user);

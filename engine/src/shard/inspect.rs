@@ -20,8 +20,8 @@ pub struct Inspection {
     pub parked: usize,
     /// What waits for one user's roster.
     pub roster_waits: usize,
-    /// Messages handed out to one user's sessions and not known to be received.
-    pub outstanding: usize,
+    /// Sessions of one user that are not at the head of its log.
+    pub behind: usize,
     /// Answers that are waited for.
     pub pending: usize,
     /// Connections in each phase, one by one: opening, securing, authenticating, authenticated, bound, closing, departing.
@@ -63,7 +63,7 @@ impl Shard {
         for state in (0..self.users.slots()).filter_map(|user| self.users.get(user).state.as_ref()) {
             seen.parked = seen.parked.max(state.parked.len());
             seen.roster_waits = seen.roster_waits.max(state.roster_waits.len());
-            seen.outstanding = seen.outstanding.max(state.mailbox.as_ref().map_or(0, |m| m.outstanding()));
+            seen.behind = seen.behind.max(state.log.as_ref().map_or(0, |log| log.behind.len()));
         }
         seen
     }

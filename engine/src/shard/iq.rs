@@ -6,6 +6,7 @@ use crate::id::SessionId;
 use crate::io::{Job, StorageState};
 use crate::mail::Kind;
 use crate::router::users::RosterStep;
+use crate::session::table::Privacy;
 use crate::shard::account::Remover;
 use crate::shard::asker::{Asker, write_result};
 use crate::shard::mail::Incoming;
@@ -101,7 +102,7 @@ impl Shard {
             if about_last && !authorized {
                 self.answer_with_error(stanza, StanzaCondition::Forbidden);
             } else if !self.to_exact_session(user, stanza) {
-                // RFC 6121 8.5.3.2.3.
+                // RFC 6121 8.5.3.2.3. Who can take no more is not to be told from who is not there.
                 self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
             }
             return self.confirm(stanza.origin);
@@ -122,7 +123,8 @@ impl Shard {
         };
         let (namespace, user) = (child.namespace(), self.users.find(local_of(account)));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
-        let secure = asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.private);
+        let secure =
+            asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.privacy != Privacy::Open);
         let request = IqRequest {
             set: element.kind().as_deref() == Some("set"),
             target,
@@ -205,7 +207,7 @@ impl Shard {
         let full = self.full_jid(session);
         let mut out = Vec::with_capacity(payload.len() + 128);
         write_result(&mut out, id, None, &full, payload);
-        self.send_stanza(session, &out);
+        self.reply(session, &out);
     }
 
     /// An IQ error to an own session.
@@ -217,7 +219,7 @@ impl Shard {
         self.limited(refusal, |_| full.clone());
         let mut out = Vec::with_capacity(256);
         write_error(&mut out, "iq", id, None, Some(&full), refusal);
-        self.send_stanza(session, &out);
+        self.reply(session, &out);
     }
 
     /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.

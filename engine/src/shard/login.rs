@@ -8,7 +8,7 @@ use crate::io::{Effect, Happened, Job, JobDone, Note};
 use crate::limits::{EARLY_REQUESTS_MAX, PREAUTH_BYTES_MAX};
 use crate::mail::{Answer, ConnRef, Letter, Question};
 use crate::ns;
-use crate::session::conn::{Attempt, ConnState, Opening, Owner, Registering, Stage, StreamExpect};
+use crate::session::conn::{Attempt, ConnState, Opening, Owner, Pause, Registering, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl::{
     self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Refused, Terms,
@@ -470,7 +470,7 @@ impl Shard {
         });
         self.conns.set_state(id, ConnState::Departing);
         // What the peer sends from here on is for its new home to read.
-        if self.conns.set_paused(id, true) {
+        if self.conns.pause(id, Pause::Ending) {
             self.effects.push(Effect::Pause { conn: id });
         }
         let (_, last) = self.take_last(id);

@@ -1,11 +1,15 @@
 //! Letters of other shards, and of this one: who gets what.
 
+use crate::id::SessionId;
 use crate::mail::{Kind, Letter, MailBatch, MessageClass, Origin};
 use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::stanza::{bare_of, local_of};
 use crate::shard::{Pending, Shard, owned};
 use crate::store::account::Incarnation;
+use crate::store::archive;
+use crate::store::log::Log;
+use crate::store::waiting::Cursor;
 use crate::store::{Found, Query, Table};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
@@ -48,6 +52,7 @@ impl Shard {
                 self.incoming(incoming);
             }
             Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
+            Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),
             Letter::Presence { news, from, to, xml } => {
                 self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
             }
@@ -87,7 +92,7 @@ impl Shard {
     /// The receiver's state is at hand.
     fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
         match stanza.kind {
-            Kind::Message { class, store } => self.message_for(user, class, store, stanza),
+            Kind::Message { class, keep } => self.message_for(user, class, keep, stanza),
             Kind::Request => self.request_for(user, stanza),
             Kind::Response | Kind::Directed { .. } => {
                 self.to_exact_session(user, stanza);
@@ -97,7 +102,7 @@ impl Shard {
     }
 
     /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
-    /// (RFC 6121 8.5.2.1.2). Returns whether there was one.
+    /// (RFC 6121 8.5.2.1.2). Returns whether there was one that took it.
     pub(super) fn to_exact_session(&mut self, user: u32, stanza: Incoming<'_>) -> bool {
         let resource = stanza.to.split_once('/').map(|(_, r)| r);
         let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
@@ -107,18 +112,50 @@ impl Shard {
             .filter(|(_, s)| resource.map_or(bare_presence && s.is_available(), |r| *s.resource == *r))
             .map(|(id, _)| id)
             .collect();
-        for id in &targets {
-            self.send_stanza(*id, stanza.xml);
+        targets.into_iter().fold(false, |any, id| self.answer_to_session(id, stanza) | any)
+    }
+
+    /// Hands a stanza to a session. What a server has made answers what the session has asked for; of what clients have made it
+    /// gets only so much. Returns whether it took it.
+    pub(super) fn answer_to_session(&mut self, session: SessionId, stanza: Incoming<'_>) -> bool {
+        let answer = match stanza.kind {
+            Kind::Response | Kind::Message { class: MessageClass::Error, .. } => stanza.origin.is_none(),
+            _ => false,
+        };
+        if answer {
+            self.reply(session, stanza.xml);
+            return true;
         }
-        !targets.is_empty()
+        self.offer_stanza(session, stanza.xml)
     }
 
     /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).
     pub(super) fn for_no_one(&mut self, stanza: Incoming<'_>) {
         if !matches!(stanza.kind, Kind::Message { class: MessageClass::Headline, .. }) {
-            self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+            return self.turn_away(stanza, StanzaCondition::ServiceUnavailable);
         }
         self.confirm(stanza.origin);
+    }
+
+    /// Answers a stanza with an error, if it is one that earns errors, and is done with it: what its sender's log says of it
+    /// is void.
+    pub(super) fn turn_away(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+        self.answer_with_error(stanza, refusal);
+        if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry != 0) {
+            let mail = self.mail_to(shard);
+            let from = mail.name(stanza.from);
+            mail.push(Letter::Refused { from, entry });
+        }
+        self.confirm(stanza.origin);
+    }
+
+    /// An entry of a sender's log is void: its message was refused.
+    fn void(&mut self, from: &str, entry: u64) {
+        let user = self.users.find(local_of(from));
+        let known = user.and_then(|user| self.users.get(user).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        if known != Known::Missing {
+            archive::put_void(&mut self.writes, bare_of(from), entry);
+        }
     }
 
     /// Sends the error that a stanza earns, if it is one that earns errors.
@@ -149,11 +186,10 @@ impl Shard {
         }
     }
 
-    /// Keeps a stanza until its receiver's account and mailbox figures are read.
+    /// Keeps a stanza until its receiver's account and cursor are read.
     pub(super) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
         if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
-            self.answer_with_error(stanza, Limit::Waiting);
-            self.confirm(stanza.origin);
+            self.turn_away(stanza, Limit::Waiting);
         }
     }
 
@@ -199,9 +235,9 @@ impl Shard {
         true
     }
 
-    /// Account and mailbox row of a receiver have come: what was parked goes on.
+    /// Account and cursor of a receiver have come: what was parked goes on.
     pub(super) fn receiver_found(&mut self, local: &str, found: Vec<Found>) {
-        let [account, mailbox] = two_values(found);
+        let [account, cursor] = two_values(found);
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
         let state = self.users.state(user, now_s);
@@ -211,19 +247,19 @@ impl Shard {
             state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
         }
         if state.known == Known::Missing {
-            // A session of an account that is gone has no mailbox: what is sent to it would be looked up for ever.
-            self.end_removed(user);
+            // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
+            self.end_removed(user, false);
+            self.carry_out_endings();
         }
-        // What was asked for a connection that claims a session tells nothing new of a mailbox that others have live: the row in the
+        // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
         // store lies behind what they have got, and would bring it again.
         let live = self.users.get(user).live;
         let state = self.users.state(user, now_s);
-        if state.known != Known::Missing && state.mailbox.is_none() && !live {
-            let row = mailbox.and_then(|v| crate::store::archive::MailboxRow::decode(&v)).unwrap_or_default();
-            state.mailbox = Some(crate::store::mailbox::Mailbox::loaded(row));
+        if state.known != Known::Missing && state.log.is_none() && !live {
+            state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
         }
         self.levels.parked -= state.parked.len();
-        for waiting in std::mem::take(&mut state.parked) {
+        for waiting in std::mem::take(&mut self.users.state(user, now_s).parked) {
             match waiting {
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Claim(conn) if self.opening(conn).is_some() => self.unblock(conn),
@@ -240,9 +276,9 @@ impl Shard {
             Pending::Receiver(local) => self.receiver_unreadable(&local, found),
             // A roster that cannot be read is no empty one: requests get an error.
             Pending::Roster(local) => self.roster_found(&local, Vec::new()),
-            Pending::MailboxRows(local) | Pending::ReplayPage(local) | Pending::ReplayReturned(local, _) => {
-                self.replay_unreadable(&local);
-            }
+            Pending::Log(local) => self.log_unreadable(&local),
+            Pending::Page { local, session, .. } => self.page_unreadable(&local, session),
+            Pending::Aparts(local) => self.aparts_unreadable(&local),
             Pending::Account(read) => self.account_unreadable(read),
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
@@ -258,7 +294,7 @@ impl Shard {
         let user = self.users.find_or_insert(local);
         let state = self.users.state(user, now_s);
         state.asked = false;
-        // It may be the mailbox alone: then the account is known, and who claims it goes on.
+        // It may be the cursor alone: then the account is known, and who claims it goes on.
         if let (Known::Unknown, Some(Found::Value(account))) = (state.known, found.into_iter().next()) {
             state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
         }
@@ -267,8 +303,7 @@ impl Shard {
         for waiting in std::mem::take(&mut state.parked) {
             match waiting {
                 Waiting::Stanza(parked) => {
-                    self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
-                    self.confirm(parked.origin);
+                    self.turn_away((&parked).into(), StanzaCondition::InternalServerError);
                 }
                 Waiting::Claim(conn) if self.opening(conn).is_none() => {}
                 Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
@@ -288,9 +323,11 @@ impl Shard {
             Some(pending) if damaged => self.unreadable(pending, found),
             Some(Pending::Receiver(local)) => self.receiver_found(&local, found),
             Some(Pending::Roster(local)) => self.roster_found(&local, found),
-            Some(Pending::MailboxRows(local)) => self.mailbox_rows_found(&local, found),
-            Some(Pending::ReplayPage(local)) => self.replay_page_found(&local, found),
-            Some(Pending::ReplayReturned(local, ids)) => self.replay_returned_found(&local, &ids, found),
+            Some(Pending::Log(local)) => self.log_found(&local, found),
+            Some(Pending::Page { local, session, last, all }) => {
+                self.page_found(&local, session, last, all, found);
+            }
+            Some(Pending::Aparts(local)) => self.aparts_found(&local, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),

@@ -248,9 +248,9 @@ impl Shard {
         let others: Vec<SessionId> = targets.collect();
         let mut stanza = std::mem::take(&mut self.scratch);
         address(&mut stanza, xml, from, to);
-        self.send_stanza(first, &stanza);
+        self.offer_stanza(first, &stanza);
         for session in others {
-            self.send_stanza(session, &stanza);
+            self.offer_stanza(session, &stanza);
         }
         self.keep_scratch(stanza);
     }

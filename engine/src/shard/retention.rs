@@ -3,7 +3,8 @@
 
 use crate::io::{Effect, Reply, StorageState};
 use crate::shard::{Pending, Shard};
-use crate::store::archive::{MailboxRow, id_of};
+use crate::store::archive::{entries, is_void, number_of};
+use crate::store::waiting::Cursor;
 use crate::store::{Found, Query, Row, Table};
 
 /// Users whose rows are being read.
@@ -11,99 +12,134 @@ use crate::store::{Found, Query, Row, Table};
 pub(crate) struct RetentionRead {
     token: u64,
     users: Vec<Box<str>>,
+    /// Users of whom something has gone.
+    trimmed: u32,
 }
 
-/// What has to be known of each user: the mailbox's row with the first returned entry, and the oldest archived one.
+/// What has to be known of each user: the cursor, and the oldest rows.
 const QUERIES: usize = 2;
+/// Rows of a user that are looked at once.
+const ROWS_MAX: u32 = 64;
+/// Bytes of these.
+const BYTES_MAX: u32 = 32 << 10;
 
 impl Shard {
     /// Looks at the archives of these users (bare JIDs); [`Shard::retention_found`] goes on.
     pub(super) fn retain(&mut self, token: u64, users: Vec<Box<str>>) {
-        let old = self.old_before();
-        let queries: Vec<Query> = users
-            .iter()
-            .filter(|_| old > 0)
-            .flat_map(|user| {
-                let first = |table, until, rows_max| Query::Range {
-                    table,
-                    partition: user.as_bytes().into(),
-                    from: Box::default(),
-                    until,
-                    reverse: false,
-                    rows_max,
-                    bytes_max: u32::MAX,
-                };
-                [first(Table::Mailbox, None, 2), first(Table::Archive, Some(old.to_be_bytes().into()), 1)]
-            })
-            .collect();
-        if queries.is_empty() {
-            return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: true });
+        self.retain_on(RetentionRead { token, users, trimmed: 0 });
+    }
+
+    fn retain_on(&mut self, read: RetentionRead) {
+        if self.old_before_ms() == 0 || read.users.is_empty() {
+            let reply = Reply::Done(read.trimmed);
+            return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
         }
-        self.read(Pending::Retention(RetentionRead { token, users }), queries);
+        let queries = read.users.iter().flat_map(|user| {
+            let oldest = Query::Range {
+                table: Table::Archive,
+                partition: user.as_bytes().into(),
+                from: Box::default(),
+                until: None,
+                reverse: false,
+                rows_max: ROWS_MAX,
+                bytes_max: BYTES_MAX,
+            };
+            [super::mail::get(Table::Mailbox, user), oldest]
+        });
+        let queries = queries.collect();
+        self.read(Pending::Retention(read), queries);
     }
 
-    pub(super) fn retention_found(&mut self, read: RetentionRead, found: Vec<Found>) {
-        let reply = match self.storage {
-            StorageState::Full => Reply::StoreFull,
-            StorageState::Ok => {
-                let old = self.old_before();
-                let mut trimmed = 0;
-                for (user, found) in read.users.iter().zip(found.chunks(QUERIES)) {
-                    let until = goes_until(old, found);
-                    if until > 0 {
-                        self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
-                        trimmed += 1;
-                    }
-                }
-                Reply::Done(trimmed)
+    pub(super) fn retention_found(&mut self, mut read: RetentionRead, found: Vec<Found>) {
+        if self.storage == StorageState::Full {
+            let reply = Reply::StoreFull;
+            return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
+        }
+        let old_ms = self.old_before_ms();
+        let mut again = Vec::new();
+        for (user, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
+            let (until, more) = goes_until(old_ms, found);
+            if until > 0 {
+                self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
+                read.trimmed += 1;
             }
-        };
-        self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
+            if more {
+                again.push(user);
+            }
+        }
+        // Of these all that was read has gone: there may be more of it.
+        read.trimmed -= again.len() as u32;
+        self.retain_on(RetentionRead { users: again, ..read });
     }
 
-    /// Ids below this are too old to be kept; 0 if all are kept, or nothing is longer than it waits.
-    fn old_before(&self) -> u64 {
-        let retention_us = self.settings.retention_s.saturating_mul(1_000_000);
-        let old = if self.settings.archive && retention_us > 0 { retention_us } else { u64::MAX };
-        self.now.wall_us.saturating_sub(old)
+    /// What came before this, in milliseconds since the Unix epoch, is too old to be kept; 0 if all is kept.
+    fn old_before_ms(&self) -> u64 {
+        let retention_ms = self.settings.retention_s.saturating_mul(1_000);
+        let old = if self.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
+        (self.now.wall_us / 1_000).saturating_sub(old)
     }
 }
 
-/// First id of a user's archive to stay, or 0 if there is nothing to go: what is not delivered stays however old it is,
-/// whether it lies behind the cursor or has been returned.
-fn goes_until(old: u64, found: &[Found]) -> u64 {
-    let [Found::Rows { rows: mailbox, .. }, Found::Rows { rows: archive, .. }] = found else { return 0 };
-    let id = |row: &Row| id_of(&row.sort);
-    let cursor = mailbox.iter().find(|row| row.sort.is_empty()).and_then(|row| MailboxRow::decode(&row.value));
-    let returned = mailbox.iter().find_map(id).unwrap_or(u64::MAX);
-    let until = old.min(cursor.unwrap_or_default().cursor).min(returned);
-    if archive.first().and_then(id).is_some_and(|oldest| oldest < until) { until } else { 0 }
+/// First number of a user's archive to stay, or 0 if there is nothing to go; and whether all that was read goes and there is
+/// more. What waits for a first session stays however old it is, with all behind it; so does what stands in a row with it.
+fn goes_until(old_ms: u64, found: &[Found]) -> (u64, bool) {
+    let [Found::Value(cursor), Found::Rows { rows, more }] = found else { return (0, false) };
+    let cursor = cursor.as_deref().and_then(Cursor::decode).unwrap_or_default().number;
+    let goes = |row: &&Row| {
+        // A row that cannot be read stays: nobody could say what was in it.
+        let entries = entries(&row.sort, &row.value);
+        entries.is_some_and(|entries| {
+            entries.iter().all(|(number, entry)| entry.time_ms < old_ms && (*number <= cursor || !entry.waits))
+        })
+    };
+    let old = rows.iter().take_while(goes).count();
+    // What makes an entry void goes with it, not before.
+    let last = rows[..old].iter().rfind(|row| !is_void(&row.value));
+    let until = last.and_then(|row| number_of(&row.sort)).map_or(0, |number| number + 1);
+    (until, *more && old == rows.len() && until > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Batch;
+    use crate::store::archive::{Entry, put_void};
+    use crate::store::{Batch, OpView};
 
-    fn rows(rows: &[(&[u8], &[u8])]) -> Found {
-        let row = |(sort, value): &(&[u8], &[u8])| Row { sort: (*sort).into(), value: (*value).into() };
-        Found::Rows { rows: rows.iter().map(row).collect(), more: true }
+    /// The rows of entries, each with a number, its time, and whether it waits.
+    fn rows(all: &[(u64, u64, bool)], more: bool) -> Found {
+        let mut batch = Batch::new();
+        for &(number, time_ms, waits) in all {
+            Entry { incoming: waits, waits, time_ms, peer: "b@x", xml: b"<message/>" }.put(&mut batch, "a@x", number);
+            // So that each has a row of its own.
+            put_void(&mut batch, "a@x", number);
+        }
+        let row = |op| match op {
+            OpView::Put { sort, value, .. } => Row { sort: sort.into(), value: value.into() },
+            _ => panic!("only puts"),
+        };
+        let mut rows: Vec<Row> = batch.iter().map(row).collect();
+        rows.sort_by(|a, b| a.sort.cmp(&b.sort));
+        Found::Rows { rows, more }
+    }
+
+    fn cursor(number: u64) -> Found {
+        let mut batch = Batch::new();
+        Cursor { number, ..Cursor::default() }.put(&mut batch, "a@x");
+        let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("one row") };
+        Found::Value(Some(value.into()))
     }
 
     #[test]
     fn what_is_not_delivered_stays_and_nothing_is_written_for_nothing() {
-        let mut batch = Batch::new();
-        MailboxRow { cursor: 500, ..MailboxRow::default() }.put(&mut batch, "a@x");
-        let Some(crate::store::OpView::Put { value: row, .. }) = batch.iter().next() else { panic!("one row") };
-        let (first, returned) = (100u64.to_be_bytes(), 300u64.to_be_bytes());
-        let archive = || rows(&[(&first, b"")]);
-        let until = |old, mailbox: Found, archive| goes_until(old, &[mailbox, archive]);
-        assert_eq!(until(200, rows(&[(b"", row)]), archive()), 200, "by age");
-        assert_eq!(until(900, rows(&[(b"", row)]), archive()), 500, "what is behind the cursor waits");
-        assert_eq!(until(900, rows(&[(b"", row), (&returned, b"")]), archive()), 300, "and what was returned");
-        assert_eq!(until(900, rows(&[(&returned, b"")]), archive()), 0, "without a cursor nothing is delivered");
-        assert_eq!(until(900, rows(&[]), archive()), 0);
-        assert_eq!(until(100, rows(&[(b"", row)]), archive()), 0, "the oldest is young enough");
-        assert_eq!(until(900, rows(&[(b"", row)]), rows(&[])), 0, "there is nothing");
+        let until = |old_ms, cursor, rows| goes_until(old_ms, &[cursor, rows]);
+        let all = |more| rows(&[(1, 100, true), (2, 200, true), (3, 300, true)], more);
+        assert_eq!(until(250, cursor(9), all(false)), (3, false), "by age");
+        assert_eq!(until(900, cursor(1), all(true)), (2, false), "what is behind the cursor waits");
+        assert_eq!(until(900, Found::Value(None), all(false)), (0, false), "without a cursor nothing is delivered");
+        assert_eq!(until(900, cursor(9), all(true)), (4, true), "all of it, and there is more");
+        assert_eq!(until(100, cursor(9), all(true)), (0, false), "the oldest is young enough");
+        assert_eq!(until(900, cursor(9), rows(&[], false)), (0, false), "there is nothing");
+        let sent = rows(&[(1, 100, false), (2, 200, false)], false);
+        assert_eq!(until(900, Found::Value(None), sent), (3, false), "what was only sent waits for nobody");
     }
 }

@@ -91,7 +91,7 @@ impl Shard {
                 self.confirm(parked.origin);
             }
             // Whom to tell cannot be known, but the account goes.
-            RosterStep::Leave => self.erase_account(user),
+            RosterStep::Leave => self.remove_account(user),
             _ => {}
         }
     }
@@ -444,7 +444,7 @@ impl Shard {
         for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
             self.subscription_to(&owner, &contact, kind, 0, 0);
         }
-        self.erase_account(user);
+        self.remove_account(user);
     }
 
     /// Whether a sender may see the user's presence, for requests that depend on it.

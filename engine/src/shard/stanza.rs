@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::feature::offline::mailbox_eligible;
+use crate::feature::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId, ShardId};
 use crate::io::{Effect, StorageState};
 use crate::mail::{Kind, Letter, MessageClass, Origin};
 use crate::ns;
-use crate::session::sm::Managed;
+use crate::session::conn::Pause;
 use crate::shard::Shard;
+use crate::shard::ended::Ended;
 use crate::store::archive::Entry;
 use crate::wire::error::{StanzaCondition, StreamCondition, write_stanza_error};
 use crate::wire::jid::{self, JidRef};
@@ -177,11 +178,11 @@ impl Shard {
         state.unsettle(bytes);
         if (state.in_flight >= most || state.is_unsettled(most_bytes))
             && let Some(id) = state.conn
-            && self.conns.set_paused(id, true)
+            && self.conns.pause(id, Pause::InFlight)
         {
             self.effects.push(Effect::Pause { conn: id });
         }
-        Some(Origin { shard: self.id, session, seq })
+        Some(Origin { shard: self.id, session, seq, entry: 0 })
     }
 
     /// A stanza has led to writes at the session's own home: who has made many of them is not read from until they are durable, as
@@ -191,14 +192,14 @@ impl Shard {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.unsettle(bytes);
         let Some(id) = state.conn.filter(|_| state.is_unsettled(most_bytes)) else { return };
-        if !self.conns.set_paused(id, true) {
+        if !self.conns.pause(id, Pause::InFlight) {
             return;
         }
         self.effects.push(Effect::Pause { conn: id });
         // With stanzas under way, the last of them that is confirmed lets it go on.
         if state.in_flight == 0 {
             state.settle();
-            self.conns.set_paused(id, false);
+            self.conns.resume(id, Pause::InFlight);
             self.effects.push(Effect::Resume { conn: id, durable: true });
         }
     }
@@ -215,7 +216,7 @@ impl Shard {
                 state.settle();
             }
             if let Some(id) = state.conn
-                && self.conns.set_paused(id, false)
+                && self.conns.resume(id, Pause::InFlight)
             {
                 self.effects.push(Effect::Resume { conn: id, durable });
             }
@@ -236,7 +237,7 @@ impl Shard {
             let full = self.full_jid(session);
             let mut out = Vec::with_capacity(256);
             write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
-            self.send_stanza(session, &out);
+            self.reply(session, &out);
         }
         if element.name() == "message" {
             self.counters.messages_refused.one();
@@ -247,7 +248,44 @@ impl Shard {
         self.stanza_done(session, seq);
     }
 
-    /// Sends a stanza to a session, counted for stream management. Not for messages of users: see `message`.
+    /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
+    /// who leaves too much unread or unacknowledged does without. For messages see [`message`](super::message).
+    pub(super) fn offer_stanza(&mut self, session: SessionId, xml: &[u8]) -> bool {
+        let full = self.is_full(session);
+        if full {
+            self.counters.stanzas_dropped.one();
+        } else {
+            self.send_stanza(session, xml);
+        }
+        !full
+    }
+
+    /// Whether a session has so much unread or unacknowledged that it gets nothing more from others.
+    fn is_full(&self, session: SessionId) -> bool {
+        let most = self.settings.outbound_bytes_max;
+        let Some(state) = self.sessions.get(session) else { return true };
+        let unacked = state.managed.as_ref().map_or(0, |managed| managed.unacked_bytes());
+        unacked > most || state.conn.is_some_and(|conn| self.conns.outbound_bytes(conn) > most)
+    }
+
+    /// Sends the answer to a session's own request. One that asks on and on and acknowledges nothing ends: as much as others may
+    /// fill is there for answers alone.
+    pub(super) fn reply(&mut self, session: SessionId, xml: &[u8]) {
+        self.send_stanza(session, xml);
+        let most = 2 * self.settings.outbound_bytes_max;
+        let managed = self.sessions.get(session).and_then(|session| session.managed.as_ref());
+        if managed.is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1) {
+            self.counters.outbound_overflows.one();
+            self.end_session_with(
+                session,
+                Ended::Unread,
+                StreamCondition::ResourceConstraint,
+                "nothing is acknowledged",
+            );
+        }
+    }
+
+    /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
     pub(super) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
         if self.watch.is_some() {
             self.watch_goes(session, xml);
@@ -262,28 +300,15 @@ impl Shard {
         }
     }
 
-    /// Sends to a managed session and keeps a copy until it is acknowledged; a session that owes too much ends, and what
-    /// it did not acknowledge finds another way. `id` is the stanza's id in the user's archive, or 0.
-    pub(super) fn send_managed(&mut self, session: SessionId, id: u64, xml: &[u8]) {
+    /// Sends to a managed session and keeps a copy until it is acknowledged. `mark` is what the user's log knows it by, or 0.
+    pub(super) fn send_managed(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         let conn = state.conn;
         let Some(managed) = state.managed.as_mut() else { return };
-        managed.send(xml, id);
-        let overfull = Self::is_overfull(managed, self.settings.outbound_bytes_max);
-        match conn {
-            Some(conn) if overfull => {
-                self.counters.outbound_overflows.one();
-                self.fail_stream(conn, StreamCondition::ResourceConstraint, Some("nothing is acknowledged"));
-            }
-            Some(conn) => {
-                self.send_bytes(conn, xml);
-                self.count_stanza(conn);
-            }
-            None if overfull => {
-                self.counters.outbound_overflows.one();
-                self.end_session(session, Vec::new());
-            }
-            None => {}
+        managed.send(xml, mark);
+        if let Some(conn) = conn {
+            self.send_bytes(conn, xml);
+            self.count_stanza(conn);
         }
     }
 
@@ -299,10 +324,6 @@ impl Shard {
         if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
             managed.send_ahead(xml, 0, overtaken);
         }
-    }
-
-    fn is_overfull(managed: &Managed, bytes_max: usize) -> bool {
-        managed.unacked_bytes() > bytes_max
     }
 
     fn from_session_message(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
@@ -322,17 +343,20 @@ impl Shard {
             Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
-        let stored_class = matches!(class, MessageClass::Normal | MessageClass::Chat);
-        let store = stored_class
-            && mailbox_eligible(
-                element.kind().as_deref().unwrap_or_default(),
-                element.children().map(|c| (c.namespace(), c.name())),
-            );
-        if store && self.storage == StorageState::Full {
+        let kept = match class {
+            MessageClass::Normal | MessageClass::Chat => {
+                let children = element.children().map(|c| (c.namespace(), c.name()));
+                keep(element.kind().as_deref().unwrap_or_default(), children)
+            }
+            MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
+        };
+        if kept != Keep::Nothing && self.storage == StorageState::Full {
             return self.refuse(session, seq, element, Limit::Disk);
         }
         let home = self.home(to.bare().as_str());
-        let origin = self.sent_off(session, seq, element.bytes().len());
+        let logged = kept == Keep::Archive && self.settings.archive;
+        let entry = if logged { self.next_number() } else { 0 };
+        let origin = self.sent_off(session, seq, element.bytes().len()).map(|origin| Origin { entry, ..origin });
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
         let forged = forged_stanza_ids(element, to.bare().as_str());
         let lang = self.lang(session);
@@ -343,12 +367,11 @@ impl Shard {
             splice(out, element, &how);
         });
         let (from, to_span) = (mail.name(full), mail.name(to.as_str()));
-        mail.push(Letter::Stanza { kind: Kind::Message { class, store }, origin, from, to: to_span, xml });
-        if store && self.settings.archive {
-            let id = self.next_id();
-            let xml = self.mail[home.index()].bytes(xml);
-            let entry = Entry { incoming: false, waits: false, peer: to.as_str(), xml };
-            entry.put(&mut self.writes, own_bare, id);
+        mail.push(Letter::Stanza { kind: Kind::Message { class, keep: kept }, origin, from, to: to_span, xml });
+        if logged {
+            let (xml, time_ms) = (self.mail[home.index()].bytes(xml), self.now.wall_us / 1_000);
+            let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
+            sent.put(&mut self.writes, own_bare, entry);
         }
     }
 
@@ -377,7 +400,7 @@ impl Shard {
     /// Sends an error stanza to whom a stanza of this domain came from.
     pub(super) fn send_error_letter(&mut self, name: &str, id: Option<&str>, from: &str, to: &str, refusal: Refusal) {
         let kind = match name {
-            "message" => Kind::Message { class: MessageClass::Error, store: false },
+            "message" => Kind::Message { class: MessageClass::Error, keep: Keep::Nothing },
             "iq" => Kind::Response,
             _ => Kind::Directed { unavailable: false },
         };

@@ -1,34 +1,19 @@
-//! Bytes of one connection to items, and output to bytes: stream errors, closing, the outbound buffer and its bounds.
+//! Bytes of one connection to items, and output to bytes: the outbound buffer and its bounds.
 
 use std::net::IpAddr;
 
 use crate::id::ConnId;
-use crate::io::{Effect, ListenerKind, Lost, TlsFacts};
+use crate::io::{Effect, ListenerKind, TlsFacts};
 use crate::limits;
-use crate::outbound::{Backlog, Unsent};
-use crate::session::conn::{Conn, ConnState, NONE, Opening, Partial, Stage, StreamExpect};
+use crate::session::conn::{Conn, ConnState, NONE, Opening, Partial, Pause, Stage, StreamExpect};
 use crate::shard::Shard;
 use crate::shard::ended::Ended;
 use crate::shard::login::SERVER_LANG;
-use crate::wire::error::{AppCondition, StreamCondition};
+use crate::wire::error::StreamCondition;
 use crate::wire::{Element, Progress, stream};
 
 /// Outbound buffers kept for reuse.
 const OUTBOUND_POOL_MAX: usize = 1024;
-
-/// How a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// The stream has ended without an error. The session ends, too; what is under way to the peer is not lost, unless the
-    /// connection is gone before it is sent.
-    Agreed,
-    /// With last words that the peer may read. The session ends.
-    Broken,
-    /// With last words for a peer that may not be there. The session may be resumed.
-    Unheard,
-    /// At once. The session may be resumed.
-    Cut,
-}
 
 impl Shard {
     pub(super) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
@@ -65,7 +50,7 @@ impl Shard {
         self.counters.bytes_in.add(input.len() as u64);
         let now_s = self.now.mono_s();
         let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
+        if conn.ending || matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
         conn.last_s = now_s;
@@ -103,13 +88,16 @@ impl Shard {
         }
     }
 
-    /// Whether the connection may be read from: not while an answer from elsewhere decides what comes next.
+    /// Whether nothing of the connection is looked at: it is to end, what it asked for waits to be taken by it, or an answer
+    /// from elsewhere decides what comes next.
     fn is_blocked(conn: &Conn) -> bool {
-        match conn.state() {
-            ConnState::Opening(opening) => opening.blocked,
-            ConnState::Bound(_) => false,
-            _ => true,
-        }
+        conn.ending
+            || conn.is_paused(Pause::Output)
+            || match conn.state() {
+                ConnState::Opening(opening) => opening.blocked,
+                ConnState::Bound(_) => false,
+                _ => true,
+            }
     }
 
     fn scan_items(
@@ -163,10 +151,9 @@ impl Shard {
                     {
                         at -= consumed;
                     }
-                    // Many requests fit into one read, and each is answered: not only the end of a turn looks at the bound.
-                    if self.backlog(id) == Backlog::TooMuch {
-                        self.overflowed(id);
-                        return (scanner, bytes.len());
+                    // Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
+                    if self.is_heavy(id) && self.conns.pause(id, Pause::Output) {
+                        self.effects.push(Effect::Pause { conn: id });
                     }
                 }
                 Err(fault) => {
@@ -218,8 +205,23 @@ impl Shard {
             opening.blocked = false;
         }
         let left = conn.partial.is_some();
-        if self.conns.set_paused(id, false) {
+        if self.conns.resume(id, Pause::Answer) {
             self.effects.push(Effect::Resume { conn: id, durable: false });
+        }
+        if left {
+            self.received(id, b"");
+        }
+    }
+
+    /// Goes on with what was kept while a connection did not take what it had asked for.
+    fn drained(&mut self, id: ConnId) {
+        if self.is_heavy(id) {
+            return;
+        }
+        let Some(conn) = self.conns.get(id).filter(|conn| conn.is_paused(Pause::Output)) else { return };
+        let left = conn.partial.is_some();
+        if self.conns.resume(id, Pause::Output) {
+            self.effects.push(Effect::Resume { conn: id, durable: true });
         }
         if left {
             self.received(id, b"");
@@ -232,170 +234,8 @@ impl Shard {
         if let Some(opening) = conn.opening() {
             opening.blocked = true;
         }
-        if self.conns.set_paused(id, true) {
+        if self.conns.pause(id, Pause::Answer) {
             self.effects.push(Effect::Pause { conn: id });
-        }
-    }
-
-    /// Ends the stream without an error and closes the connection once all is sent: also when the peer has ended its own
-    /// (RFC 6120 4.4).
-    pub(super) fn end_stream(&mut self, id: ConnId, why: Ended) {
-        let Some(conn) = self.conns.get(id) else { return };
-        if conn.header_sent {
-            self.send_bytes(id, b"</stream:stream>");
-        }
-        self.close(id, Ending::Agreed, why);
-    }
-
-    /// Ends the stream with an error (RFC 6120 4.9), for the reason that its condition stands for.
-    /// It may be told before the writes of its turn are durable: that it ends is no promise.
-    pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
-        self.fail_stream_with(id, Ended::of(condition), condition, text, None);
-    }
-
-    /// Ends the stream with an error, for a reason of its own, or one that carries an application's condition (RFC 6120
-    /// 4.9.4).
-    pub(super) fn fail_stream_with(
-        &mut self,
-        id: ConnId,
-        why: Ended,
-        condition: StreamCondition,
-        text: Option<&str>,
-        app: Option<AppCondition<'_>>,
-    ) {
-        let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
-            return;
-        }
-        self.end_by_error(id, why, condition, text, app, false);
-    }
-
-    /// Ends the stream because the user's account is removed, which is told only when it is durable.
-    pub(super) fn fail_removed(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
-            return;
-        }
-        let text = Some("the account was removed");
-        self.end_by_error(id, Ended::Operator, StreamCondition::NotAuthorized, text, None, true);
-    }
-
-    /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
-    pub(super) fn stayed(&mut self, id: ConnId) {
-        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
-            let condition = StreamCondition::ResourceConstraint;
-            self.end_by_error(id, Ended::Server, condition, Some("no room for this session"), None, true);
-        }
-    }
-
-    fn end_by_error(
-        &mut self,
-        id: ConnId,
-        why: Ended,
-        condition: StreamCondition,
-        text: Option<&str>,
-        app: Option<AppCondition<'_>>,
-        durable: bool,
-    ) {
-        let Some(conn) = self.conns.get(id) else { return };
-        // Behind anything else that it is to be told the last words wait, too.
-        let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
-        self.counters.streams_closed_by_error.one();
-        let mut out = Vec::with_capacity(256);
-        // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
-        // stream to say anything on.
-        let handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
-        if !handshake {
-            if !conn.header_sent {
-                conn.header_sent = true;
-                let stream_id = self.random_name();
-                let (from, version) = (&*self.settings.domain, Some(stream::Version::XMPP_1_0));
-                let response = stream::Response { id: &stream_id, from, to: None, version, lang: SERVER_LANG };
-                stream::write_header(&mut out, &response);
-            }
-            crate::wire::error::write_stream_error(&mut out, condition, text, app);
-            out.extend_from_slice(b"</stream:stream>");
-            self.send_bytes(id, &out);
-        }
-        let ending = if handshake { Ending::Cut } else { Ending::Broken };
-        self.close_when(id, ending, why, durable || !silent);
-    }
-
-    /// Closes the connection. A session behind it ends, or waits to be resumed.
-    pub(super) fn close(&mut self, id: ConnId, ending: Ending, why: Ended) {
-        self.close_when(id, ending, why, true);
-    }
-
-    /// The same; with `durable` not before all is durable that the turn rests on, unless nothing of that was ever promised here.
-    fn close_when(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
-        let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
-        let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
-        let Some(conn) = self.conns.get(id) else { return };
-        if matches!(conn.state(), ConnState::Closing { .. }) {
-            return;
-        }
-        conn.partial = None;
-        let abort = ending == Ending::Cut;
-        // Who does not read its last words need not be read from meanwhile, only to throw it away.
-        let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
-        let Some(was) = self.conns.set_state(id, ConnState::Closing { user }) else { return };
-        self.count_ended(why);
-        if reads_slowly && self.conns.set_paused(id, true) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        let Some(conn) = self.conns.get(id) else { return };
-        let under_way = conn.outbound.as_mut().filter(|_| user == NONE).map(|o| o.take_sending());
-        let (waiting, mut last) = self.take_last(id);
-        let unsent = under_way.into_iter().flatten().chain(waiting).collect();
-        if abort {
-            last = Vec::new();
-        }
-        self.counters.bytes_out.add(last.len() as u64);
-        // Of one that is cut off nothing is waited for.
-        let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
-        self.effects.push(Effect::Close { conn: id, last, abort, durable });
-        self.login_broken_off(&was);
-        if let ConnState::Bound(session) = was {
-            self.connection_lost(session, unsent, matches!(ending, Ending::Unheard | Ending::Cut));
-        }
-    }
-
-    /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
-    /// that are not among them.
-    pub(super) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
-        let outbound = self.conns.get(id).and_then(|conn| conn.outbound.as_mut());
-        let Some(outbound) = outbound else { return Default::default() };
-        let before = outbound.bytes();
-        let (unsent, last) = outbound.take_last();
-        self.levels.outbound_bytes -= before - outbound.bytes();
-        (unsent, last)
-    }
-
-    /// The driver says why the connection ends, before it does.
-    pub(super) fn lost(&mut self, id: ConnId, how: Lost) {
-        if let Some(conn) = self.conns.get(id) {
-            conn.lost.get_or_insert(how);
-        }
-    }
-
-    pub(super) fn closed(&mut self, id: ConnId) {
-        let Some((mut conn, state)) = self.conns.remove(id) else { return };
-        match state {
-            ConnState::Departing => self.counters.departed.one(),
-            ConnState::Closing { .. } => {}
-            _ => self.count_ended(Ended::by(conn.lost)),
-        }
-        let mut unsent = Vec::new();
-        if let Some(mut outbound) = conn.outbound.take() {
-            self.levels.outbound_bytes -= outbound.bytes();
-            unsent = outbound.take_unsent();
-            self.recycle(outbound);
-        }
-        self.login_broken_off(&state);
-        match state {
-            ConnState::Bound(session) => self.connection_lost(session, unsent, true),
-            ConnState::Closing { user } if user != NONE => self.messages_came_back(user, unsent),
-            _ => {}
         }
     }
 
@@ -455,11 +295,9 @@ impl Shard {
         }
     }
 
-    /// How much waits for the connection.
-    pub(super) fn backlog(&mut self, id: ConnId) -> Backlog {
-        let (soft, max) = (self.settings.outbound_bytes_soft, self.settings.outbound_bytes_max);
-        let outbound = self.conns.get(id).and_then(|c| c.outbound.as_ref());
-        outbound.map_or(Backlog::Light, |o| o.backlog(soft, max))
+    /// Whether more waits for the connection than it should have unread.
+    pub(super) fn is_heavy(&self, id: ConnId) -> bool {
+        self.conns.outbound_bytes(id) > self.settings.outbound_bytes_soft
     }
 
     fn flush_one(&mut self, id: ConnId) {
@@ -484,19 +322,8 @@ impl Shard {
             let Some(conn) = self.conns.slot(slot) else { continue };
             conn.dirty = false;
             self.flush_one(id);
-            if self.backlog(id) == Backlog::TooMuch {
-                self.overflowed(id);
-            }
         }
-        // An overflow has ended streams, whose last words may have made connections dirty meanwhile.
-        dirty.append(&mut self.dirty);
         self.dirty = dirty;
-    }
-
-    /// More waits for the connection than may.
-    fn overflowed(&mut self, id: ConnId) {
-        self.counters.outbound_overflows.one();
-        self.fail_stream(id, StreamCondition::ResourceConstraint, Some("the connection is not read from"));
     }
 
     /// Whether a managed session has something to ask an acknowledgement for, and asks with this turn's output.
@@ -526,17 +353,17 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let Some(outbound) = conn.outbound.as_mut() else { return };
         let before = outbound.bytes();
-        let was_behind = outbound.backlog(self.settings.outbound_bytes_soft, usize::MAX) != Backlog::Light;
+        let was_behind = before > self.settings.outbound_bytes_soft;
         let mut ids = std::mem::take(&mut self.sent_ids);
         ids.extend(outbound.sent());
         self.levels.outbound_bytes -= before - outbound.bytes();
         let all_sent = outbound.is_empty();
-        // Most sends carry no message and hold nothing up: then nobody's mailbox is looked for.
-        let user = match *conn.state() {
-            _ if ids.is_empty() && !was_behind => NONE,
-            ConnState::Bound(session) => self.sessions.get(session).map_or(NONE, |s| s.user),
-            ConnState::Closing { user } => user,
-            _ => NONE,
+        // Most sends carry no message and hold nothing up: then nobody's log is looked for.
+        let (user, session) = match *conn.state() {
+            _ if ids.is_empty() && !was_behind => (NONE, None),
+            ConnState::Bound(session) => (self.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),
+            ConnState::Closing { user } => (user, None),
+            _ => (NONE, None),
         };
         if all_sent {
             if let Some(outbound) = conn.outbound.take() {
@@ -546,13 +373,16 @@ impl Shard {
             self.flush_one(id);
         }
         if user != NONE {
-            self.messages_sent(user, &ids);
+            self.messages_sent(user, session, &ids);
         }
         ids.clear();
         self.sent_ids = ids;
+        if was_behind {
+            self.drained(id);
+        }
     }
 
-    fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {
+    pub(super) fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {
         if self.outbound_pool.len() < OUTBOUND_POOL_MAX {
             outbound.recycle();
             self.outbound_pool.push(outbound);

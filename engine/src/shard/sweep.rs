@@ -2,10 +2,9 @@
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::id::{ConnId, SessionId};
-use crate::session::conn::{ConnState, NONE, Stage};
+use crate::session::conn::{ConnState, Pause, Stage};
 use crate::shard::Shard;
 use crate::shard::ended::Ended;
-use crate::shard::stream::Ending;
 use crate::wire::error::StreamCondition;
 
 /// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth, or by
@@ -15,11 +14,11 @@ const LOOKS: u64 = 8;
 const PERIOD_MS_MIN: u64 = 100;
 /// No part of a round is made more often than this, milliseconds.
 const STEP_MS: u64 = 20;
-/// Rows of mailboxes that have moved are written this often, milliseconds.
+/// Rows of cursors that have moved are written this often, milliseconds.
 const ROWS_MS: u64 = 1_000;
 /// Memory is told this often, milliseconds.
 const MEMORY_MS: u64 = 1_000;
-/// Mailboxes that have moved are written when there are this many.
+/// Cursors that have moved are written when there are this many.
 const ROWS_MOST: usize = 4_096;
 
 /// Where the sweep stands.
@@ -33,13 +32,13 @@ pub(crate) struct Sweeper {
     sessions: Round,
     /// Finds what is loaded of users, bytes.
     users: Round,
-    /// Users whose mailbox row may have changed.
+    /// Users whose cursor may have moved.
     moved: Vec<u32>,
 }
 
 impl Sweeper {
-    /// A user's mailbox has moved: its row is written with the next round.
-    pub(crate) fn touch_mailbox(&mut self, user: u32) {
+    /// A user's cursor has moved: its row is written with the next round.
+    pub(crate) fn touch_log(&mut self, user: u32) {
         if self.moved.last() != Some(&user) {
             self.moved.push(user);
         }
@@ -138,8 +137,9 @@ impl Shard {
                 debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) if stalled => self.close(id, Ending::Cut, Ended::Unread),
-            ConnState::Bound(session) if idle > 0 && quiet > idle => {
+            ConnState::Bound(_) if stalled => self.cut(id, Ended::Unread),
+            // Of one that is not read from it is not known whether it is silent.
+            ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_paused(Pause::Output) => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
                     self.drop_connection(id);
@@ -150,15 +150,6 @@ impl Shard {
             }
             _ => {}
         }
-    }
-
-    /// The peer is not there: the stream ends with an error, the session may be resumed.
-    fn drop_connection(&mut self, id: ConnId) {
-        let mut out = Vec::new();
-        crate::wire::error::write_stream_error(&mut out, StreamCondition::ConnectionTimeout, None, None);
-        out.extend_from_slice(b"</stream:stream>");
-        self.send_bytes(id, &out);
-        self.close(id, Ending::Unheard, Ended::Timeout);
     }
 
     /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by a ping (XEP-0199 4.1).
@@ -184,7 +175,7 @@ impl Shard {
         self.sweeper.sessions.found += session.managed.as_ref().map_or(0, |m| m.memory_bytes()) as u64;
         if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
-            self.end_session(id, Vec::new());
+            self.end_session(id, Vec::new(), None);
         }
     }
 
@@ -192,17 +183,14 @@ impl Shard {
         let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
         let crowded = self.users.len() > self.settings.cached_users_max;
         let entry = self.users.get_mut(user);
+        let live = entry.live;
         self.sweeper.users.found += entry.state.as_ref().map_or(0, |s| s.memory_bytes()) as u64;
         let idle = entry.state.as_ref().is_some_and(|s| {
-            s.is_settled() && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
+            s.is_settled(live) && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
         });
-        if idle {
-            // A user with sessions that is not live has a mailbox that matters as long as they are there.
-            if entry.live || entry.first == NONE {
-                entry.state = None;
-            } else if let Some(state) = entry.state.as_mut() {
-                state.roster = None;
-            }
+        // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another.
+        if idle && !(live && self.holds_messages(user)) {
+            self.users.get_mut(user).state = None;
         }
         if self.users.get(user).state.is_none() {
             self.users.forget_if_idle(user);

@@ -8,11 +8,12 @@ pub mod account;
 pub mod archive;
 pub mod hash;
 pub mod key;
-pub mod mailbox;
+pub mod log;
 pub mod op;
 pub mod password;
 pub mod private;
 pub mod roster;
+pub mod waiting;
 
 pub use op::{Batch, Found, OpView, Query, Row};
 
@@ -26,9 +27,9 @@ pub enum Table {
     Accounts = 1,
     /// Roster items of a user, sort key is the contact's bare JID; the row with an empty sort key is the roster's version.
     Roster = 2,
-    /// Messages of a user in order, sort key is the archive id (u64, big endian).
+    /// Entries of a user's log that stay, in order; see [`archive`].
     Archive = 3,
-    /// The user's delivered-cursor (empty sort key) and returned entries (sort key is the archive id).
+    /// How far the user's log is delivered, and entries that go when they are; see [`waiting`].
     Mailbox = 4,
     /// Private XML (XEP-0049), sort key is the element's namespace and name.
     Private = 5,

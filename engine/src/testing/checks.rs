@@ -141,6 +141,11 @@ impl Ledger {
         Ok(())
     }
 
+    /// Whether a message has come to a session.
+    pub fn has(&self, session: u64, n: u64) -> bool {
+        self.inboxes.get(&session).is_some_and(|inbox| inbox.seen.contains(&n))
+    }
+
     /// The server has taken messages.
     pub fn acked(&mut self, numbers: &[u64]) {
         for &n in numbers {
@@ -187,7 +192,14 @@ mod tests {
     }
 
     fn message(number: u64, stanza_id: u64) -> Received {
-        Received { number, from: "a@x".into(), to: "b@x".into(), stanza_id: Some(stanza_id), delayed: false }
+        Received {
+            number,
+            from: "a@x".into(),
+            to: "b@x".into(),
+            stanza_id: Some(stanza_id),
+            delayed: false,
+            seen: true,
+        }
     }
 
     #[test]

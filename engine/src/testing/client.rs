@@ -63,6 +63,8 @@ pub struct Received {
     pub stanza_id: Option<u64>,
     /// It carries a delay stamp.
     pub delayed: bool,
+    /// The server was known to have taken in that its receiver is available.
+    pub seen: bool,
 }
 
 /// Stream management as the client sees it.
@@ -146,6 +148,11 @@ impl Client {
     /// Its full JID.
     pub fn full(&self) -> String {
         format!("{}@localhost/{}", self.local, self.resource)
+    }
+
+    /// Whether the server is known to have taken in that it is available.
+    pub fn is_seen(&self) -> bool {
+        self.available && self.fresh_from.is_none()
     }
 
     /// Begins anew on a connection.
@@ -272,6 +279,9 @@ impl Client {
             }
             (ns::SASL, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.local))),
             (ns::SM, _) => self.management_element(node),
+            (ns::STREAM, "error") if node.children.iter().any(|c| c.name == "resource-constraint") => {
+                self.news.push(News::Wrong(format!("the stream of {} ended by what others sent: {node}", self.full())));
+            }
             (ns::CLIENT, name) => {
                 if let Some(m) = self.management.as_mut().filter(|m| !m.previd.is_empty()) {
                     m.received = m.received.wrapping_add(1);
@@ -379,6 +389,7 @@ impl Client {
             to: node.attribute("to").unwrap_or_default().to_owned(),
             stanza_id: stanza_id.first().and_then(|c| c.attribute("id")?.parse().ok()),
             delayed: node.child("delay").is_some(),
+            seen: self.is_seen(),
         }));
     }
 

@@ -46,6 +46,17 @@ const MEND: u64 = 1 << 34;
 /// Shards are looked into every so many turns.
 const INSPECT_TURNS: u64 = 8;
 
+/// A session that takes messages for the bare JID.
+#[derive(Clone, Copy, Debug, Default)]
+struct Follows {
+    /// It did not take them all the time.
+    barred: bool,
+    /// The number of the first that it got since it takes them.
+    since: Option<u64>,
+    /// Of the last.
+    last: u64,
+}
+
 /// One run.
 #[derive(Debug)]
 pub struct Run {
@@ -65,6 +76,8 @@ pub struct Run {
     ordered_from: Vec<u64>,
     /// For each client the first message that was sent after its session was bound.
     first: Vec<u64>,
+    /// Where the sessions of clients stand in their users' logs.
+    follows: Vec<Follows>,
     owners: BTreeMap<SocketId, usize>,
     users: Vec<String>,
     ledger: Ledger,
@@ -129,6 +142,7 @@ impl Run {
             sessions: vec![0; clients.len()],
             ordered_from: vec![0; clients.len()],
             first: vec![0; clients.len()],
+            follows: vec![Follows::default(); clients.len()],
             clients,
             sessions_made: 0,
             owners: BTreeMap::new(),

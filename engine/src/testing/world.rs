@@ -18,7 +18,7 @@ use crate::gate::GateQueue;
 use crate::id::{Now, ShardId};
 use crate::io::{Command, ListenerKind, Output, Reply, StorageState};
 use crate::settings::Settings;
-use crate::shard::{ID_FLOOR_PREFIX, Shard};
+use crate::shard::{NUMBER_FLOOR_PREFIX, Shard};
 use crate::store::Table;
 use crate::store::account::Credentials;
 use crate::testing::disk::Disk;
@@ -74,6 +74,10 @@ pub enum Plant {
     LostBatch,
     /// The first stanza that follows `<resumed/>` goes out twice.
     DoubleDelivery,
+    /// A page of a log that is read comes without its first row, one time in four.
+    SkippedRow,
+    /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
+    Overflow,
 }
 
 /// What a step led to at a client.
@@ -168,7 +172,7 @@ fn credentials() -> &'static [u8] {
 }
 
 impl World {
-    /// A world with accounts and running shards. `settings.id_floor` and the keys are overwritten.
+    /// A world with accounts and running shards. `settings.number_floor` and the keys are overwritten.
     pub fn new(seed: u64, mut settings: Settings, pace: Pace, accounts: &[&str]) -> World {
         settings.scram_iterations = ITERATIONS;
         let mut disk = Disk::default();
@@ -240,7 +244,7 @@ impl World {
         self.started_us = self.now_us;
         self.settings.process_key = self.random.seed32();
         self.settings.decoy_key = [7; 32];
-        self.settings.id_floor = self.id_floor();
+        self.settings.number_floor = self.number_floor();
         let settings = Arc::new(self.settings.clone());
         self.threads = self
             .shards()
@@ -260,9 +264,9 @@ impl World {
         self.at(TICK_US, Event::Tick);
     }
 
-    fn id_floor(&self) -> u64 {
+    fn number_floor(&self) -> u64 {
         let rows = self.disk.partition(Table::Meta, "");
-        let floors = rows.filter(|(sort, _)| sort.starts_with(ID_FLOOR_PREFIX.as_bytes()));
+        let floors = rows.filter(|(sort, _)| sort.starts_with(NUMBER_FLOOR_PREFIX.as_bytes()));
         floors.filter_map(|(_, value)| Some(u64::from_be_bytes(value.try_into().ok()?))).max().unwrap_or(0)
     }
 

@@ -29,7 +29,7 @@ pub(super) const OTHERS_MOST: f64 = 30.0;
 
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
 const STORED: &str = "in_flight_bytes_max; the receiver's mailbox limits";
-const ANSWER: &str = "outbound_bytes_max: who does not read is ended";
+const ANSWER: &str = "outbound_bytes_soft: who does not read is not read from";
 
 fn body(bytes: usize) -> String {
     format!("<body>{}</body>", "m".repeat(bytes))

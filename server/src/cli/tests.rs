@@ -386,11 +386,11 @@ fn configuration_is_printed_checked_and_explained() {
     assert_eq!((went.exit, &error["exit"]), (Exit::Usage, &2.into()));
     assert!(error["error"].as_str().expect("text").contains("throng.toml:1: shards cannot be `-3`"));
     // Options that do not go together, for the check and for the server alike, with what to do about them.
-    std::fs::write(bench.folder.path().join("throng.toml"), "outbound_bytes_soft = \"1MiB\"\n").unwrap();
+    std::fs::write(bench.folder.path().join("throng.toml"), "outbound_bytes_soft = \"2MiB\"\n").unwrap();
     for command in ["config check", "serve"] {
         let went = bench.run(command);
         assert_eq!(went.exit, Exit::Usage, "{command}");
-        let wanted = "outbound_bytes_soft: 1048576 bytes must be less than outbound_bytes_max, 1048576 bytes: lower";
+        let wanted = "outbound_bytes_soft: 2097152 bytes must be less than outbound_bytes_max, 2097152 bytes: lower";
         assert!(went.err.contains(wanted), "{command}: {}", went.err);
     }
 }

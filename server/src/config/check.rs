@@ -197,7 +197,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         }
     }
     if config.outbound_bytes_soft >= config.outbound_bytes_max {
-        // At the bound the session ends; below it messages must have begun to stay in the mailbox.
+        // Messages must have begun to stay in the log before a client that asks on is ended.
         let (soft, max) = (config.outbound_bytes_soft, config.outbound_bytes_max);
         clash(
             "outbound_bytes_soft",

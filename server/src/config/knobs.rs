@@ -351,8 +351,8 @@ mod tests {
     #[test]
     fn rules_between_options_hold_now_and_whatever_is_put_back() {
         let (folder, mut knobs) = knobs("");
-        let said = knobs.set("outbound_bytes_soft", "1MiB", None, at(1)).expect_err("not less").to_string();
-        assert!(said.starts_with("outbound_bytes_soft: 1048576 bytes must be less than outbound_bytes_max"), "{said}");
+        let said = knobs.set("outbound_bytes_soft", "2MiB", None, at(1)).expect_err("not less").to_string();
+        assert!(said.starts_with("outbound_bytes_soft: 2097152 bytes must be less than outbound_bytes_max"), "{said}");
         knobs.set("outbound_bytes_max", "4MiB", MINUTE, at(1)).expect("a knob");
         let said = knobs.set("outbound_bytes_soft", "2MiB", None, at(2)).expect_err("not for ever").to_string();
         assert!(

@@ -267,9 +267,9 @@ mod tests {
         refused(&[("c2s", "127.0.0.1:7"), ("c2s_tls", "127.0.0.1:7")], "c2s");
         refused(&[("tls_certificate", "/a.pem")], "tls_key");
         refused(&[("tls_key", "/a.pem")], "tls_certificate");
-        refused(&[("stanza_bytes_max", "2MiB")], "outbound_bytes_max");
+        refused(&[("stanza_bytes_max", "4MiB")], "outbound_bytes_max");
         refused(&[("outbound_bytes_soft", "2MiB")], "outbound_bytes_soft");
-        refused(&[("outbound_bytes_soft", "1MiB")], "outbound_bytes_soft");
+        refused(&[("outbound_bytes_soft", "3MiB")], "outbound_bytes_soft");
         refused(&[("reserve_bytes", "1MiB")], "reserve_bytes");
         refused(
             &[("login_failures_window_seconds", "1"), ("login_failures_per_pair_max", "1001")],

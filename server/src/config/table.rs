@@ -438,14 +438,15 @@ options! {
     Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
         "";
-    Streams Detail Reload outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "1MiB",
-        "Bytes that may wait for a slow connection before its session is detached.",
-        "Nothing accepted is lost: what waits is in the mailbox, or is returned to it.";
+    Streams Detail Reload outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "2MiB",
+        "Bytes that may wait for a slow connection, or be unacknowledged by its client.",
+        "Nobody else's traffic ends a session: beyond it presence and the like from others are dropped. A client that goes on asking, and \
+         leaves twice as much unacknowledged, is ended.";
     Streams Detail Reload outbound_bytes_soft: u64, Kind::Bytes { min: 16 * KIB, max: GIB }, "64KiB",
-        "Bytes waiting for a connection from which on messages stay in the mailbox until the client has caught up.",
-        "Less than outbound_bytes_max.";
+        "Bytes waiting for a connection from which on messages stay in the log until the client has caught up.",
+        "Its further requests wait, too. Less than outbound_bytes_max.";
     Streams Detail Reload unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
-        "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the mailbox.",
+        "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the log.",
         "";
     Streams Detail Reload in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
         "Stanzas of one session under way to other users before its socket is no longer read.",

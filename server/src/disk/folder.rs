@@ -26,7 +26,7 @@ use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";

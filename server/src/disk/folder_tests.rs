@@ -19,9 +19,9 @@ fn another_format_is_refused() {
         open(dir.path(), &small()).unwrap_err()
     };
     let refused = with_version(folder::FORMAT_VERSION + 1);
-    assert!(matches!(refused, DiskError::Newer { found: 4, known: 3 }), "{refused}");
+    assert!(matches!(refused, DiskError::Newer { found: 5, known: 4 }), "{refused}");
     let refused = with_version(folder::FORMAT_VERSION - 1);
-    assert!(matches!(refused, DiskError::Older { found: 2, known: 3 }), "{refused}");
+    assert!(matches!(refused, DiskError::Older { found: 3, known: 4 }), "{refused}");
 }
 
 /// Every file below a folder but the lock, with what is in it.
@@ -46,10 +46,10 @@ fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_
     // mark that nobody can read.
     for (mark, refusal) in [
         (
-            &b"throng 4\n"[..],
-            "the store has format version 4, this program knows versions up to 3: use a newer program",
+            &b"throng 5\n"[..],
+            "the store has format version 5, this program knows versions up to 4: use a newer program",
         ),
-        (b"FJL\x03", "the store has format version 2, this program reads version 3: start with an empty folder"),
+        (b"FJL\x03", "the store has format version 2, this program reads version 4: start with an empty folder"),
         (b"", "the store is damaged: the format version in "),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -83,11 +83,11 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     assert_eq!(mark(&data), ours);
     assert_eq!(get(&*store.engine(), Table::Mailbox, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
     let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&4_u32.to_be_bytes()]);
+    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&5_u32.to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
     drop(store);
     std::fs::remove_file(data.join("store/version")).unwrap();
-    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 4, known: 3 })));
+    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 5, known: 4 })));
     assert_eq!(mark(&data), None);
 }
 

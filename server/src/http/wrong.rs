@@ -152,7 +152,12 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         }
     };
     let cut = total("shard", "outbound_overflows");
-    rule(cut > 0.05, Watch, "clients", format!("are cut off because they do not read, {cut:.1} a second"));
+    rule(
+        cut > 0.05,
+        Watch,
+        "clients",
+        format!("are cut off because they ask on and acknowledge nothing, {cut:.1} a second"),
+    );
     let refused = total("shard", "parked_refused");
     rule(
         refused > 0.05,
@@ -281,7 +286,7 @@ mod tests {
             ),
             (
                 &[("shard", "0", "outbound_overflows", &[0.5; 20])],
-                "clients are cut off because they do not read, 0.5 a second",
+                "clients are cut off because they ask on and acknowledge nothing, 0.5 a second",
             ),
             (
                 &[("shard", "0", "parked_refused", &[7.0; 20])],

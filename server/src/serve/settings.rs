@@ -5,9 +5,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
-use throng_engine::shard::ID_FLOOR_PREFIX;
+use throng_engine::shard::NUMBER_FLOOR_PREFIX;
 use throng_engine::store::account::Credentials;
-use throng_engine::store::archive::{MailboxRow, entries};
+use throng_engine::store::archive::entries;
+use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
 
@@ -78,19 +79,19 @@ pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// The highest archive id that may have been given out before.
-fn id_floor(engine: &Rows) -> Result<u64, Failure> {
+/// The highest number of an entry that may have been given out before.
+fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     let query = Query::Range {
         table: Table::Meta,
         partition: Box::default(),
-        from: ID_FLOOR_PREFIX.as_bytes().into(),
+        from: NUMBER_FLOOR_PREFIX.as_bytes().into(),
         until: None,
         reverse: false,
         rows_max: u32::MAX,
         bytes_max: u32::MAX,
     };
     let Found::Rows { rows, .. } = engine.read(&query).map_err(super::disk_failure)? else { return Ok(0) };
-    let floors = rows.iter().filter(|row| row.sort.starts_with(ID_FLOOR_PREFIX.as_bytes()));
+    let floors = rows.iter().filter(|row| row.sort.starts_with(NUMBER_FLOOR_PREFIX.as_bytes()));
     Ok(floors.filter_map(|row| Some(u64::from_be_bytes((*row.value).try_into().ok()?))).max().unwrap_or(0))
 }
 
@@ -106,7 +107,7 @@ fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
 /// What the engine takes. Also claims the store for the domain.
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
-    let mut s = Settings::new(&config.domain, shards, entropy()?, id_floor(engine)?);
+    let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;
     take_options(&mut s, config);
@@ -246,8 +247,7 @@ pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &
     let good = match table {
         Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
         Table::Archive => entries(sort, value).is_some(),
-        Table::Mailbox if sort.is_empty() => MailboxRow::decode(value).is_some(),
-        Table::Mailbox => sort.len() == 8 && value.is_empty(),
+        Table::Mailbox => waiting::is_whole(sort, value),
         Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),
         Table::Roster => throng_engine::store::roster::ItemView::decode(value).is_some(),
         Table::Meta | Table::Private => true,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Run;
+use crate::settings::BareDelivery;
 use crate::store::Table;
-use crate::store::archive::{MailboxRow, entries};
+use crate::store::archive::{entries, is_void, number_of};
 use crate::store::roster::ItemView;
+use crate::store::waiting::{self, Cursor};
 use crate::testing::client::{Phase, numbers};
 
 impl Run {
@@ -14,8 +16,8 @@ impl Run {
         let (settings, seen) = (self.world.settings(), self.world.shard(shard).inspect());
         let page = 200 << 10;
         let bounds = [
-            ("outbound bytes", seen.outbound_bytes, settings.outbound_bytes_max),
-            ("unacknowledged bytes", seen.unacked_bytes, settings.outbound_bytes_max + page),
+            ("outbound bytes", seen.outbound_bytes, settings.outbound_bytes_max + page),
+            ("unacknowledged bytes", seen.unacked_bytes, 2 * settings.outbound_bytes_max + page),
             ("stanzas parked", seen.parked, crate::limits::PARKED_STANZAS_MAX),
             ("roster steps waiting", seen.roster_waits, crate::limits::PARKED_STANZAS_MAX + 64),
             ("effects at the gate", self.world.gate(shard).0, 20_000),
@@ -47,6 +49,7 @@ impl Run {
         }
         self.check_messages()?;
         self.check_archive()?;
+        self.check_devices()?;
         self.check_rosters()?;
         self.check_presence()?;
         self.check_mailboxes()
@@ -77,8 +80,15 @@ impl Run {
         }
         let mut kept = [BTreeMap::new(), BTreeMap::new()];
         for (index, user) in self.users.iter().enumerate() {
+            let mut void = std::collections::BTreeSet::new();
             for (sort, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
-                for (_, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
+                if is_void(row) {
+                    void.extend(number_of(sort));
+                }
+                for (number, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
+                    if void.contains(&number) {
+                        continue;
+                    }
                     if let Some(&n) = numbers(entry.xml).first() {
                         *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
                     }
@@ -99,6 +109,30 @@ impl Run {
                 return Err(format!(
                     "message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each session that takes messages for the bare JID has got every one of the user's log since its first.
+    fn check_devices(&self) -> Result<(), String> {
+        let settings = self.world.settings();
+        if !settings.archive || settings.retention_s > 0 || settings.bare_delivery != BareDelivery::All {
+            return Ok(());
+        }
+        for (index, client) in self.clients.iter().enumerate() {
+            let Some(since) = self.follows[index].since.filter(|_| !self.follows[index].barred) else { continue };
+            for (sort, row) in self.world.disk.partition(Table::Archive, &format!("{}@localhost", client.local)) {
+                let entries = entries(sort, row).ok_or("an archive row cannot be read")?;
+                let waits = entries.into_iter().filter(|(number, entry)| *number >= since && entry.waits);
+                for (number, entry) in waits {
+                    let n = numbers(entry.xml).first().copied().unwrap_or(u64::MAX);
+                    let bare = self.ledger.sent.get(n as usize).is_some_and(|sent| !sent.to.contains('/'));
+                    if bare && !self.ledger.has(self.sessions[index], n) {
+                        let full = client.full();
+                        return Err(format!("{full} has not got message {n}, entry {number}, and has {since}"));
+                    }
+                }
             }
         }
         Ok(())
@@ -157,13 +191,12 @@ impl Run {
     fn check_mailboxes(&self) -> Result<(), String> {
         for user in &self.users {
             let bare = format!("{user}@localhost");
-            let mut row = MailboxRow::default();
+            let mut row = Cursor::default();
             for (sort, value) in self.world.disk.partition(Table::Mailbox, &bare) {
-                if !sort.is_empty() {
-                    let id = crate::store::archive::id_of(sort).unwrap_or(0);
-                    return Err(format!("{bare} has a returned row left, of {id}"));
+                if let Some(number) = waiting::number_of(sort) {
+                    return Err(format!("{bare} has all messages, but {number} still waits"));
                 }
-                row = MailboxRow::decode(value).ok_or("a mailbox row cannot be read")?;
+                row = Cursor::decode(value).ok_or("the row of a cursor cannot be read")?;
             }
             if (row.count, row.bytes) != (0, 0) {
                 return Err(format!(
@@ -177,8 +210,8 @@ impl Run {
                 .flatten()
                 .filter(|(_, entry)| entry.incoming)
                 .collect();
-            if let Some((id, _)) = incoming.iter().rfind(|(id, entry)| entry.waits && *id > row.cursor) {
-                return Err(format!("{bare} has all messages, but the cursor stands at {} before {id}", row.cursor));
+            if let Some((id, _)) = incoming.iter().rfind(|(id, entry)| entry.waits && *id > row.number) {
+                return Err(format!("{bare} has all messages, but the cursor stands at {} before {id}", row.number));
             }
             if !self.world.settings().archive
                 && let Some((id, _)) = incoming.first()

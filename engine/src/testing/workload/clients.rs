@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{MEND, Run};
+use super::{Follows, MEND, Run};
 use crate::testing::checks::Sent;
-use crate::testing::client::{Client, News, Phase};
+use crate::testing::client::{Client, News, Phase, Received};
 
 impl Run {
     pub(super) fn flush(&mut self, index: usize) {
@@ -111,11 +111,13 @@ impl Run {
                 let priority = if self.random.chance(100) { -1 } else { self.random.below(3) as i8 };
                 if priority < 0 {
                     self.ordered_from[index] = u64::MAX;
+                    self.follows[index].barred = true;
                 }
                 self.clients[index].show(priority);
             }
             58..60 if client.available => {
                 self.ordered_from[index] = u64::MAX;
+                self.follows[index] = Follows { barred: self.follows[index].barred, ..Follows::default() };
                 self.clients[index].available = false;
                 self.clients[index].seen.clear();
                 self.clients[index].stanza("<presence type='unavailable'/>".into(), None);
@@ -194,6 +196,7 @@ impl Run {
                     let exact = message.to.contains('/');
                     let from = self.ordered_from[index].max(if exact { self.first[index] } else { 0 });
                     self.ledger.received(user, self.sessions[index], &message, from)?;
+                    self.followed(index, &message)?;
                 }
                 News::Refused(number) => self.ledger.sent[number as usize].refused = true,
                 News::Acked(numbers) => self.ledger.acked(&numbers),
@@ -201,6 +204,7 @@ impl Run {
                     self.sessions_made += 1;
                     self.sessions[index] = self.sessions_made;
                     self.first[index] = self.ledger.sent.len() as u64;
+                    self.follows[index] = Follows::default();
                     let user = self.clients[index].user;
                     let alone = self.clients.iter().filter(|c| c.user == user).count() == 1;
                     self.ordered_from[index] = match (alone, self.ledger.strict) {
@@ -224,6 +228,22 @@ impl Run {
                 News::Wrong(what) => return Err(what),
             }
         }
+        Ok(())
+    }
+
+    /// What goes to all sessions of a user comes to each in the order of the user's log.
+    fn followed(&mut self, index: usize, message: &Received) -> Result<(), String> {
+        let Some(number) = message.stanza_id.filter(|_| !message.to.contains('/')) else { return Ok(()) };
+        let follows = &mut self.follows[index];
+        if follows.barred || !message.seen {
+            return Ok(());
+        }
+        if number <= follows.last {
+            let (last, full) = (follows.last, self.clients[index].full());
+            return Err(format!("entry {number} came to {full} after {last}"));
+        }
+        follows.last = number;
+        follows.since.get_or_insert(number);
         Ok(())
     }
 

@@ -132,6 +132,11 @@ impl World {
         if self.plant == Some(Plant::DoubleDelivery) {
             double_after_resumed(&mut bytes);
         }
+        if self.plant == Some(Plant::Overflow) && bytes.len() > 500 && self.random.chance(20) {
+            bytes.extend_from_slice(
+                b"<stream:error><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>",
+            );
+        }
         self.send_to(index, bytes, owes, then);
     }
 

@@ -11,7 +11,7 @@ use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, Storag
 use crate::mail::MailBatch;
 use crate::session::moved::Moved;
 use crate::shard::Shard;
-use crate::store::{Query, Table};
+use crate::store::{Found, Query, Table};
 use crate::testing::net::{ClientEnd, Then};
 
 /// Time that a closing connection has to take its last words.
@@ -117,7 +117,11 @@ impl World {
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
                 Feed::Found(token, queries) => {
-                    Input::Found { token: *token, found: queries.iter().map(|q| self.disk.read(q)).collect() }
+                    let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
+                    if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
+                        skip_row(queries, &mut found);
+                    }
+                    Input::Found { token: *token, found }
                 }
                 Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) => match feed {
                     Feed::Arrived(conn, moved) => Input::Arrived { conn, moved },
@@ -290,5 +294,18 @@ impl World {
             self.release(shard);
         }
         self.kick_commit();
+    }
+}
+
+/// Takes the first row off a page of a log.
+fn skip_row(queries: &[Query], found: &mut [Found]) {
+    let page = queries
+        .iter()
+        .zip(found)
+        .find(|(query, _)| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. }));
+    if let Some((_, Found::Rows { rows, .. })) = page
+        && !rows.is_empty()
+    {
+        rows.remove(0);
     }
 }

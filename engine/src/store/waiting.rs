@@ -1,0 +1,232 @@
+//! What waits for a user's sessions: [`Table::Mailbox`]. Its rows, by the first byte of their sort keys:
+//!
+//! - none: the user's *cursor* ([`Cursor`]);
+//! - `T` and a number: an entry of the log that goes when it is delivered ([`Transient`]), where the archive keeps none or the
+//!   sender wants none kept (XEP-0334 4.1), or one that comes again;
+//! - `W` and a number: a message for one session, that of its full JID, beside which the user had others ([`Apart`]). The cursor,
+//!   which follows whoever is first, cannot speak for it.
+
+use super::archive::Entry;
+use super::{Batch, Query, Table};
+use crate::id::SessionId;
+
+/// Version byte of the rows.
+const VERSION: u8 = 2;
+
+const TRANSIENT: u8 = b'T';
+const APART: u8 = b'W';
+
+/// How far a user's log is delivered, and what waits behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Every entry up to this number has been received by a session, or stands apart.
+    pub number: u64,
+    /// Messages that wait; may be a little low after a crash.
+    pub count: u32,
+    /// Bytes of these.
+    pub bytes: u64,
+}
+
+impl Cursor {
+    /// Asks for the row to be written.
+    pub fn put(&self, batch: &mut Batch, user: &str) {
+        let mut value = [0u8; 21];
+        value[0] = VERSION;
+        value[1..9].copy_from_slice(&self.number.to_le_bytes());
+        value[9..13].copy_from_slice(&self.count.to_le_bytes());
+        value[13..21].copy_from_slice(&self.bytes.to_le_bytes());
+        batch.put(Table::Mailbox, user.as_bytes(), &[], &[&value]);
+    }
+
+    /// Reads the row back; `None` if it is damaged or of a later version.
+    pub fn decode(value: &[u8]) -> Option<Cursor> {
+        let value: &[u8; 21] = value.try_into().ok()?;
+        if value[0] != VERSION {
+            return None;
+        }
+        Some(Cursor {
+            number: u64::from_le_bytes(value[1..9].try_into().ok()?),
+            count: u32::from_le_bytes(value[9..13].try_into().ok()?),
+            bytes: u64::from_le_bytes(value[13..21].try_into().ok()?),
+        })
+    }
+}
+
+/// An entry of the log that goes when it is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transient<'a> {
+    /// The number that it is known by (XEP-0359), if it had one before this.
+    pub of: Option<u64>,
+    /// The message.
+    pub entry: Entry<'a>,
+}
+
+impl<'a> Transient<'a> {
+    /// Asks for the row to be written.
+    pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
+        let Transient { of, entry } = self;
+        let of = of.unwrap_or(0).to_le_bytes();
+        let value: [&[u8]; 5] = [&[VERSION], &of, &entry.head(0), entry.peer.as_bytes(), entry.xml];
+        batch.put(Table::Mailbox, user.as_bytes(), &key(TRANSIENT, number), &value);
+    }
+
+    /// Reads the row back; `None` if it is damaged or of a later version.
+    pub fn decode(value: &'a [u8]) -> Option<Transient<'a>> {
+        let (of, rest) = value.strip_prefix(&[VERSION])?.split_first_chunk::<8>()?;
+        let of = u64::from_le_bytes(*of);
+        match Entry::decode(rest)? {
+            (entry, 0, []) => Some(Transient { of: (of != 0).then_some(of), entry }),
+            _ => None,
+        }
+    }
+
+    /// Asks for all up to a number to go.
+    pub fn delete_up_to(batch: &mut Batch, user: &str, number: u64) {
+        let until = key(TRANSIENT, number.saturating_add(1));
+        batch.delete_range(Table::Mailbox, user.as_bytes(), &[TRANSIENT], &until);
+    }
+}
+
+/// A message for one session alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart<'a> {
+    /// The session.
+    pub holder: Holder,
+    /// The message.
+    pub entry: Entry<'a>,
+}
+
+/// A session, told from all others, those of other processes included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Drawn by the shard when it begins.
+    pub life: u64,
+    /// The session.
+    pub session: SessionId,
+}
+
+/// Bytes of a holder in a row.
+const HOLDER_BYTES: usize = 16;
+
+impl<'a> Apart<'a> {
+    /// Asks for the row to be written.
+    pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
+        let Apart { holder: Holder { life, session }, entry } = self;
+        let mut holder = [0; HOLDER_BYTES];
+        holder[..8].copy_from_slice(&life.to_le_bytes());
+        holder[8..12].copy_from_slice(&session.slot.to_le_bytes());
+        holder[12..].copy_from_slice(&session.generation.to_le_bytes());
+        let value: [&[u8]; 5] = [&[VERSION], &holder, &entry.head(0), entry.peer.as_bytes(), entry.xml];
+        batch.put(Table::Mailbox, user.as_bytes(), &key(APART, number), &value);
+    }
+
+    /// Reads the row back; `None` if it is damaged or of a later version.
+    pub fn decode(value: &'a [u8]) -> Option<Apart<'a>> {
+        let (holder, rest) = value.strip_prefix(&[VERSION])?.split_first_chunk::<HOLDER_BYTES>()?;
+        let word = |at: usize| Some(u32::from_le_bytes(holder[at..at + 4].try_into().ok()?));
+        let session = SessionId { slot: word(8)?, generation: word(12)? };
+        let life = u64::from_le_bytes(holder[..8].try_into().ok()?);
+        match Entry::decode(rest)? {
+            (entry, 0, []) => Some(Apart { holder: Holder { life, session }, entry }),
+            _ => None,
+        }
+    }
+
+    /// Asks for the row to go: the message is received, or waits for others.
+    pub fn delete(batch: &mut Batch, user: &str, number: u64) {
+        batch.delete(Table::Mailbox, user.as_bytes(), &key(APART, number));
+    }
+}
+
+fn key(kind: u8, number: u64) -> [u8; 9] {
+    let mut key = [kind; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The number of a row of either kind.
+pub fn number_of(sort: &[u8]) -> Option<u64> {
+    let (&(TRANSIENT | APART), number) = sort.split_first()? else { return None };
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// Whether a row is one of this table that this version can read.
+pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
+    match sort.first() {
+        None => Cursor::decode(value).is_some(),
+        Some(&TRANSIENT) => number_of(sort).is_some() && Transient::decode(value).is_some(),
+        Some(&APART) => number_of(sort).is_some() && Apart::decode(value).is_some(),
+        Some(_) => false,
+    }
+}
+
+/// The question for transient entries of a user behind a number.
+pub fn transients(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
+    range(user, TRANSIENT, after, rows_max, bytes_max)
+}
+
+/// The question for messages that stand apart, behind a number.
+pub fn aparts(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
+    range(user, APART, after, rows_max, bytes_max)
+}
+
+fn range(user: &str, kind: u8, after: u64, rows_max: u32, bytes_max: u32) -> Query {
+    Query::Range {
+        table: Table::Mailbox,
+        partition: user.as_bytes().into(),
+        from: key(kind, after.saturating_add(1)).into(),
+        until: Some(Box::new([kind + 1])),
+        reverse: false,
+        rows_max,
+        bytes_max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::OpView;
+
+    const ENTRY: Entry<'_> =
+        Entry { incoming: true, waits: true, time_ms: 99, peer: "romeo@x/o", xml: b"<message></message>" };
+
+    fn puts(batch: &Batch) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let put = |op| match op {
+            OpView::Put { sort, value, .. } => (sort.to_vec(), value.to_vec()),
+            _ => panic!("only puts"),
+        };
+        batch.iter().map(put).collect()
+    }
+
+    #[test]
+    fn rows_read_back_and_nothing_else_does() {
+        let mut batch = Batch::new();
+        let cursor = Cursor { number: 5, count: 6, bytes: 7 };
+        let transient = Transient { of: Some(3), entry: ENTRY };
+        let holder = Holder { life: u64::MAX - 1, session: SessionId { slot: 7, generation: 9 } };
+        let apart = Apart { holder, entry: ENTRY };
+        cursor.put(&mut batch, "juliet@x");
+        transient.put(&mut batch, "juliet@x", 77);
+        apart.put(&mut batch, "juliet@x", 78);
+        let rows = puts(&batch);
+        assert_eq!(Cursor::decode(&rows[0].1), Some(cursor));
+        assert_eq!(Transient::decode(&rows[1].1), Some(transient));
+        assert_eq!(Apart::decode(&rows[2].1), Some(apart));
+        assert_eq!((number_of(&rows[1].0), number_of(&rows[2].0)), (Some(77), Some(78)));
+        for (sort, value) in &rows {
+            assert!(is_whole(sort, value));
+            for cut in 0..value.len() {
+                assert!(!is_whole(sort, &value[..cut]), "cut short");
+            }
+        }
+        assert!(!is_whole(b"X1234567", &rows[1].1) && !is_whole(b"T123", &rows[1].1));
+    }
+
+    #[test]
+    fn ranges_hold_their_kind_alone() {
+        let Query::Range { from, until, .. } = transients("juliet@x", 76, 1, 1) else { panic!("a range") };
+        assert!(from[..] == key(TRANSIENT, 77) && until.unwrap()[..] < key(APART, 0)[..]);
+        let Query::Range { from, until, .. } = aparts("juliet@x", u64::MAX, 1, 1) else { panic!("a range") };
+        assert!(from[..] == key(APART, u64::MAX) && key(APART, u64::MAX)[..] < until.unwrap()[..]);
+    }
+}
