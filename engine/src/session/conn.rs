@@ -459,3 +459,25 @@ impl Conns {
         self.slots.memory_bytes() + opening * size_of::<Opening>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_read_from_again_when_no_reason_is_left() {
+        let (mut conns, id) = (Conns::default(), ConnId { slot: 0, generation: 1 });
+        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
+        conns.insert(id, Opening::new(listener, [127, 0, 0, 1].into(), 0, Stage::ExpectHeader), 0);
+        assert!(conns.pause(id, Pause::Output));
+        assert!(!conns.pause(id, Pause::InFlight), "it was not read from before");
+        assert!(!conns.resume(id, Pause::Output), "the other reason holds");
+        assert!(!conns.resume(id, Pause::Answer), "that was none");
+        assert_eq!(conns.paused(), 1);
+        assert!(conns.resume(id, Pause::InFlight));
+        assert_eq!(conns.paused(), 0);
+        conns.pause(id, Pause::Answer);
+        conns.remove(id);
+        assert_eq!(conns.paused(), 0, "what has gone is not counted");
+    }
+}

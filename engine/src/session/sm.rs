@@ -44,7 +44,8 @@ pub struct Managed {
     /// The peer asked when `received` stood here; it is answered when `handled` gets there.
     answer_at: Option<u32>,
     sent: u32,
-    /// Bounded by bytes: beyond `outbound_bytes_max` the session ends, and messages stay in the mailbox long before.
+    /// Bounded by bytes: messages stay in the log beyond `outbound_bytes_soft`, nothing more of others comes beyond
+    /// `outbound_bytes_max`, and who asks on beyond twice as much ends.
     unacked: VecDeque<Unacked>,
     unacked_bytes: usize,
     asked: bool,

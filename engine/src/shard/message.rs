@@ -99,7 +99,7 @@ impl Shard {
         let state = self.sessions.slot(session.slot);
         let alone = state.next == crate::session::conn::NONE && self.users.get(user).first == session.slot;
         if alone && state.follows {
-            // The cursor, which follows this session alone, speaks for it.
+            // The cursor follows nobody else, and speaks for it.
             return self.to_followers(user, keep, stanza);
         }
         let behind = self.log_if_known(user).is_some_and(|log| log.is_behind(session)) || self.is_busy(session);

@@ -192,15 +192,15 @@ impl Shard {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.unsettle(bytes);
         let Some(id) = state.conn.filter(|_| state.is_unsettled(most_bytes)) else { return };
-        if !self.conns.pause(id, Pause::InFlight) {
-            return;
+        if self.conns.pause(id, Pause::InFlight) {
+            self.effects.push(Effect::Pause { conn: id });
         }
-        self.effects.push(Effect::Pause { conn: id });
         // With stanzas under way, the last of them that is confirmed lets it go on.
         if state.in_flight == 0 {
             state.settle();
-            self.conns.resume(id, Pause::InFlight);
-            self.effects.push(Effect::Resume { conn: id, durable: true });
+            if self.conns.resume(id, Pause::InFlight) {
+                self.effects.push(Effect::Resume { conn: id, durable: true });
+            }
         }
     }
 
