@@ -17,7 +17,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 use throng_engine::store::account::Incarnation;
-use throng_engine::testing::disk::Disk;
+use throng_sim::disk::Disk;
 
 /// Bytes of a message as its sender writes it.
 const BYTES: usize = 180;

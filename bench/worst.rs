@@ -26,8 +26,8 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 use throng_engine::store::account::{Credentials, Incarnation};
-use throng_engine::testing::disk::Disk;
 use throng_engine::wire::jid;
+use throng_sim::disk::Disk;
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 

@@ -16,6 +16,5 @@ pub mod settings;
 pub mod shard;
 pub mod slots;
 pub mod store;
-pub mod testing;
 pub mod watch;
 pub mod wire;

@@ -3,10 +3,10 @@
 use throng_engine::counters::Counted;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
-use throng_engine::testing::checks;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::checks;
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 const CLIENTS: &str = "clients: romeo=romeo/orchard twin=romeo/orchard juliet=juliet/balcony\n";
 

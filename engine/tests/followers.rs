@@ -3,9 +3,9 @@
 
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::{self, Stage};
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::{self, Stage};
+use throng_sim::world::{PASSWORD, Pace};
 
 fn play(text: &str, settle: impl Fn(&mut Settings)) {
     for (seed, shards) in [(1, 1), (2, 3)] {

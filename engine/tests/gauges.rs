@@ -3,9 +3,9 @@
 use throng_engine::counters::Counted;
 use throng_engine::io::StorageState;
 use throng_engine::settings::Settings;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 /// Presence, messages live and stored, a broken connection that nobody resumes.
 const TALK: &str = "

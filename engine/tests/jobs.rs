@@ -3,9 +3,9 @@
 use base64::Engine as _;
 use throng_engine::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
 use throng_engine::settings::Settings;
-use throng_engine::testing::script::{Heard, Patience, Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Heard, Patience, Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 const HEADER: &[u8] =
     b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";

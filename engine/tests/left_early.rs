@@ -2,9 +2,9 @@
 
 use throng_engine::io::StorageState;
 use throng_engine::settings::Settings;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 /// RFC 6120 8.3.1 owes an error to who has sent a stanza; while the roster was read its session has ended, and with it the
 /// error is gone. It must not be looked for in the place that the session had.

@@ -12,7 +12,7 @@ use throng_engine::mail::MailBatch;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::{Found, Query, Table};
-use throng_engine::testing::disk::Disk;
+use throng_sim::disk::Disk;
 
 const SHARDS: u16 = 3;
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use throng_engine::settings::Settings;
-use throng_engine::testing::script::{Heard, Patience, Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Heard, Patience, Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 

@@ -1,7 +1,7 @@
 //! Messages that sessions give back come before what was sent after them (RFC 6120 10.1), also where nothing is archived.
 
-use throng_engine::testing::stage;
-use throng_engine::testing::world::Pace;
+use throng_sim::stage;
+use throng_sim::world::Pace;
 
 fn play(archive: bool, text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {

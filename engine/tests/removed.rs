@@ -9,9 +9,9 @@ use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::settings::Settings;
 use throng_engine::store::account::Credentials;
 use throng_engine::store::{Batch, Table};
-use throng_engine::testing::net::SocketId;
-use throng_engine::testing::random::Random;
-use throng_engine::testing::world::{Occurrence, PASSWORD, Pace, World};
+use throng_sim::net::SocketId;
+use throng_sim::random::Random;
+use throng_sim::world::{Occurrence, PASSWORD, Pace, World};
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 const REMOVE: &str = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";

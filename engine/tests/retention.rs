@@ -4,9 +4,9 @@ use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::archive::entries;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 /// One message is delivered, one is handed out and comes back, one waits from the beginning.
 const TALK: &str = "

@@ -5,9 +5,9 @@ use throng_engine::feature::subscription::State;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Unconfirmed, Version};
-use throng_engine::testing::script::Script;
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::Script;
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 const ROMEO: &str = "romeo@localhost";
 const JULIET: &str = "juliet@localhost";

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use throng_engine::settings::BareDelivery;
-use throng_engine::testing::stage;
-use throng_engine::testing::world::Pace;
+use throng_sim::stage;
+use throng_sim::world::Pace;
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scripts");

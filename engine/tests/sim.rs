@@ -1,11 +1,11 @@
 //! The simulated world over a range of seeds, and the faults that it must find.
 //!
-//! A seed that fails is replayed by the command that the message names. The example `sim` runs any range on all cores.
+//! A seed that fails is replayed by the command that the message names. The program of `throng-sim` runs any range on all cores.
 
-use throng_engine::testing::workload;
-use throng_engine::testing::world::Plant;
+use throng_sim::workload;
+use throng_sim::world::Plant;
 
-/// Seeds of one run of the tests; the whole of what a release is tested with is run by the example.
+/// Seeds of one run of the tests; the whole of what a release is tested with is run by the program.
 const SEEDS: u64 = 2_000;
 
 #[test]
@@ -13,7 +13,7 @@ fn no_seed_loses_doubles_or_disorders() {
     for seed in 0..SEEDS {
         if let Err(failure) = workload::run(seed, None) {
             panic!(
-                "seed {seed}, step {}: {}\nreplay: cargo run --release -p throng-engine --example sim -- --seeds {seed}",
+                "seed {seed}, step {}: {}\nreplay: cargo run --release -p throng-sim -- --seeds {seed}",
                 failure.step, failure.what
             );
         }

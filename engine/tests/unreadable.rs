@@ -3,9 +3,9 @@
 
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::testing::script::{Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{PASSWORD, Pace};
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{PASSWORD, Pace};
 
 const BARE: &str = "juliet@localhost";
 

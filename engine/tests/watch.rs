@@ -3,12 +3,12 @@
 use throng_engine::id::ShardId;
 use throng_engine::io::{BusyRow, Command, Reply};
 use throng_engine::settings::Settings;
-use throng_engine::testing::script::{Heard, Patience, Player, Script};
-use throng_engine::testing::stage::Stage;
-use throng_engine::testing::world::{Occurrence, PASSWORD, Pace};
 use throng_engine::watch::TRACES_MAX;
 use throng_engine::watch::busiest::{LEASE_MS, WINDOW_MS};
 use throng_engine::watch::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
+use throng_sim::script::{Heard, Patience, Player, Script};
+use throng_sim::stage::Stage;
+use throng_sim::world::{Occurrence, PASSWORD, Pace};
 
 const CLIENTS: &str = "clients: romeo=romeo/orchard juliet=juliet/balcony nurse=juliet/hall\n";
 
@@ -257,7 +257,7 @@ fn a_flood_is_counted_and_every_message_arrives() {
             arrived.push_str(std::str::from_utf8(&bytes).unwrap());
         }
     }
-    let numbers = throng_engine::testing::client::numbers(arrived.as_bytes());
+    let numbers = throng_sim::client::numbers(arrived.as_bytes());
     assert!(numbers.iter().copied().eq(0..(rounds * each) as u64), "{} arrived", numbers.len());
     let (mut got, mut last) = (Vec::new(), Page::default());
     while last.records.is_empty() || last.more {

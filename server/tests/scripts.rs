@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use throng_engine::testing::script::{Action, Heard, Patience, Player, Script};
+use throng_sim::script::{Action, Heard, Patience, Player, Script};
 
 const THRONG: &str = env!("CARGO_BIN_EXE_throng");
-const PASSWORD: &str = throng_engine::testing::world::PASSWORD;
+const PASSWORD: &str = throng_sim::world::PASSWORD;
 /// Scripts that let more time pass than this run on the simulated world only.
 const PASS_MAX: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);

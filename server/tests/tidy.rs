@@ -25,8 +25,8 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("gate", &["id", "io"]),
 ];
 
-/// Rooms that know all others: the shard, which is the one parent, and the simulated world around it.
-const PARENTS: &[&str] = &["shard", "testing", "lib"];
+/// Rooms that know all others: the shard is the one parent.
+const PARENTS: &[&str] = &["shard", "lib"];
 
 /// Room of the server, and the rooms of the server that it must not name.
 const SERVER_NEVER: &[(&str, &[&str])] = &[
@@ -98,6 +98,9 @@ const LOAD: &[(&str, &[&str])] = &[
 
 /// The crates of the product, each below those that it links.
 const CRATES: [&str; 7] = ["engine", "ring", "tls", "load", "doctor", "recorder", "server"];
+
+/// The simulated world, which only tests and measuring programs link.
+const SIM: &str = "sim";
 
 /// Room of the recorder, and the rooms of it that it may name.
 const RECORDER: &[(&str, &[&str])] = &[
@@ -308,7 +311,7 @@ fn names<'a>(file: &str, code: &str, files: &BTreeMap<Vec<&str>, &'a str>) -> BT
 #[test]
 fn files_of_a_room_stand_in_layers() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
-    for krate in CRATES {
+    for krate in CRATES.into_iter().chain([SIM]) {
         let sources = sources(krate);
         let files = sources.iter().map(|(file, _)| (module(file), file.as_str())).collect::<BTreeMap<_, _>>();
         let mut above = BTreeMap::new();
@@ -373,6 +376,15 @@ fn the_load_generator_knows_the_wire_and_nothing_else_of_this_server() {
 }
 
 #[test]
+fn only_tests_link_the_simulated_world() {
+    for krate in CRATES {
+        let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("its manifest");
+        let linked = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        assert!(!linked.contains("throng-sim"), "{krate} must not link the simulated world");
+    }
+}
+
+#[test]
 fn the_recorder_knows_no_server_and_its_rooms_only_those_below() {
     let mut wrong = Vec::new();
     for (file, text) in sources("recorder").into_iter().filter(|(file, _)| file != "lib.rs") {
@@ -410,7 +422,7 @@ fn the_recorder_knows_no_server_and_its_rooms_only_those_below() {
 #[test]
 fn files_are_of_a_size_to_be_read() {
     let mut wrong = Vec::new();
-    for krate in CRATES {
+    for krate in CRATES.into_iter().chain([SIM]) {
         for (file, text) in sources(krate) {
             let lines = text.lines().count();
             let says_why = text.lines().take_while(|l| l.starts_with("//!")).any(|l| l.contains("lines because"));
@@ -427,8 +439,7 @@ fn no_queue_is_unbounded() {
     let mut wrong = Vec::new();
     for krate in CRATES {
         for (file, text) in sources(krate) {
-            // The simulated world's queues are as long as its runs.
-            if file.contains("tests") || file.starts_with("testing/") {
+            if file.contains("tests") {
                 continue;
             }
             let lines: Vec<&str> = text.lines().collect();
@@ -469,7 +480,7 @@ fn unsafe_code_stands_in_the_drivers_and_the_ring_only() {
             }
         }
     }
-    for krate in ["doctor", "engine", "recorder", "tls"] {
+    for krate in ["doctor", "engine", "recorder", SIM, "tls"] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs")).expect("a crate");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{krate}");
     }

@@ -13,7 +13,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Found, OpView, Table};
-use throng_engine::testing::disk::Disk;
+use throng_sim::disk::Disk;
 
 use super::memory::{live, uncounted};
 

@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use crate::id::{ConnId, ShardId};
-use crate::session::moved::Moved;
+use throng_engine::id::{ConnId, ShardId};
+use throng_engine::session::moved::Moved;
 
 /// A connection as its client names it; never reused within a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

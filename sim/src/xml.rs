@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::wire::{Element, Event, Expect, Progress, Scanner, StreamScope};
+use throng_engine::wire::{Element, Event, Expect, Progress, Scanner, StreamScope};
 
 /// An element with all that is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,8 +24,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 
+use throng_engine::ns;
+
 use super::xml::{Item, Node, Reader};
-use crate::ns;
 
 /// What a player has got from the network.
 #[derive(Debug)]

@@ -4,15 +4,16 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
+use throng_engine::gate::GateQueue;
+use throng_engine::id::{ConnId, Gate, ShardId};
+use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
+use throng_engine::mail::MailBatch;
+use throng_engine::session::moved::Moved;
+use throng_engine::shard::Shard;
+use throng_engine::store::{Found, Query, Table};
+
 use super::{Event, Occurrence, Plant, World};
-use crate::gate::GateQueue;
-use crate::id::{ConnId, Gate, ShardId};
-use crate::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
-use crate::mail::MailBatch;
-use crate::session::moved::Moved;
-use crate::shard::Shard;
-use crate::store::{Found, Query, Table};
-use crate::testing::net::{ClientEnd, Then};
+use crate::net::{ClientEnd, Then};
 
 /// Time that a closing connection has to take its last words.
 const LAST_WORDS_US: u64 = 10_000_000;
@@ -63,7 +64,7 @@ type Given = (String, Vec<u8>, u32);
 /// Does a job; what was derived once is known from then on, for derivation is slow on purpose and the same everywhere.
 pub(super) fn run_job(job: Job) -> JobDone {
     thread_local! {
-        static KNOWN: RefCell<BTreeMap<Given, crate::session::sasl::Derived>> = const { RefCell::new(BTreeMap::new()) };
+        static KNOWN: RefCell<BTreeMap<Given, throng_engine::session::sasl::Derived>> = const { RefCell::new(BTreeMap::new()) };
     }
     let Job::CheckPassword(derive) = job else { return job.run() };
     let (password, salt, iterations) = derive.inputs();
@@ -232,7 +233,7 @@ impl World {
                 Effect::Send { conn, bytes, .. } => {
                     if since_s != now_s {
                         let (now, shard) = (self.now(), &mut self.threads[shard.index()].shard);
-                        shard.handle(now, Input::Progressed { conn }, &mut crate::io::Output::default());
+                        shard.handle(now, Input::Progressed { conn }, &mut throng_engine::io::Output::default());
                     }
                     self.send(shard, conn, bytes, true, None);
                 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Follows, MEND, Run};
-use crate::testing::checks::Sent;
-use crate::testing::client::{Client, News, Phase, Received};
+use crate::checks::Sent;
+use crate::client::{Client, News, Phase, Received};
 
 impl Run {
     pub(super) fn flush(&mut self, index: usize) {

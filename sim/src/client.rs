@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base64::Engine as _;
 
-use crate::ns;
-use crate::testing::net::SocketId;
-use crate::testing::world::PASSWORD;
-use crate::testing::xml::{Item, Node, Reader};
+use throng_engine::ns;
+
+use crate::net::SocketId;
+use crate::world::PASSWORD;
+use crate::xml::{Item, Node, Reader};
 
 /// Where a client stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
+use throng_engine::id::{ConnId, ShardId};
+use throng_engine::io::Lost;
+
 use super::machine::{Envelope, Feed};
 use super::{Event, Occurrence, Plant, World};
-use crate::id::{ConnId, ShardId};
-use crate::io::Lost;
-use crate::testing::net::{ClientEnd, SocketId, Then};
+use crate::net::{ClientEnd, SocketId, Then};
 
 impl World {
     pub(super) fn socket_of(&self, shard: ShardId, conn: ConnId) -> Option<usize> {

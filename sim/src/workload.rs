@@ -7,14 +7,15 @@ mod draw;
 
 use std::collections::BTreeMap;
 
+use throng_engine::id::ShardId;
+use throng_engine::io::{Command, StorageState};
+
 pub use self::draw::Faults;
-use crate::id::ShardId;
-use crate::io::{Command, StorageState};
-use crate::testing::checks::Ledger;
-use crate::testing::client::{Client, numbers};
-use crate::testing::net::SocketId;
-use crate::testing::random::Random;
-use crate::testing::world::{Occurrence, Pace, Plant, World};
+use crate::checks::Ledger;
+use crate::client::{Client, numbers};
+use crate::net::SocketId;
+use crate::random::Random;
+use crate::world::{Occurrence, Pace, Plant, World};
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::counters::Counted;
-use crate::shard::Shard;
-use crate::testing::client::Received;
+use throng_engine::counters::Counted;
+use throng_engine::shard::Shard;
+
+use crate::client::Received;
 
 /// The counters of a shard at the end of a turn: parts make their sum, levels are what a look inside finds, and every connection
 /// that came is here, or has left or ended for one of the reasons.

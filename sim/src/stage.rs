@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::settings::Settings;
-use crate::testing::net::SocketId;
-use crate::testing::script::{Heard, Patience, Player, Script};
-use crate::testing::world::{Occurrence, PASSWORD, Pace, World};
+use throng_engine::settings::Settings;
+
+use crate::net::SocketId;
+use crate::script::{Heard, Patience, Player, Script};
+use crate::world::{Occurrence, PASSWORD, Pace, World};
 
 /// Longest simulated wait for something that must come, microseconds.
 const LONG_US: u64 = 5_000_000;

@@ -1,7 +1,7 @@
 //! Runs ranges of seeds through the simulated world, on all cores.
 //!
 //! ```text
-//! cargo run --release -p throng-engine --example sim -- --seeds 0..2000 [--plant FAULT]
+//! cargo run --release -p throng-sim -- --seeds 0..2000 [--plant FAULT]
 //! ```
 //!
 //! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if there was one. With
@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use throng_engine::testing::workload;
-use throng_engine::testing::world::Plant;
+use throng_sim::workload;
+use throng_sim::world::Plant;
 
 struct Options {
     seeds: Range<u64>,
@@ -112,9 +112,7 @@ fn main() -> ExitCode {
                                 _ => "panic".to_owned(),
                             };
                             println!("seed {seed} fails at {what}");
-                            println!(
-                                "  replay: cargo run --release -p throng-engine --example sim -- --seeds {seed}{suffix}"
-                            );
+                            println!("  replay: cargo run --release -p throng-sim -- --seeds {seed}{suffix}");
                         }
                     }
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;

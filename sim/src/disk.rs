@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::id::Gate;
-use crate::store::{Batch, Found, OpView, Query, Row, Table, key};
-use crate::testing::random::Random;
+use throng_engine::id::Gate;
+use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
+
+use crate::random::Random;
 
 /// Rows and commits under way.
 #[derive(Debug, Default)]
@@ -69,7 +70,7 @@ impl Disk {
         self.durable = Gate(0);
     }
 
-    /// Writes past the committer: what is there before the world begins.
+    /// The same of one row: what is there before the world begins.
     pub fn put(&mut self, table: Table, partition: &str, sort: &[u8], value: &[u8]) {
         self.rows.insert(flat(table, partition.as_bytes(), sort), value.to_vec());
     }
@@ -116,7 +117,8 @@ impl Disk {
         }
     }
 
-    fn apply(&mut self, batch: &Batch) {
+    /// Writes past the committer: durable at once.
+    pub fn apply(&mut self, batch: &Batch) {
         for op in batch.iter() {
             match op {
                 OpView::Put { table, partition, sort, value } => {

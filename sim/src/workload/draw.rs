@@ -1,8 +1,9 @@
 //! What a seed draws: the faults, the settings and the pace of its run.
 
-use crate::settings::{BareDelivery, Settings};
-use crate::testing::random::Random;
-use crate::testing::world::Pace;
+use throng_engine::settings::{BareDelivery, Settings};
+
+use crate::random::Random;
+use crate::world::Pace;
 
 /// Faults of a run, each in thousandths of the actions or moments at which it may happen.
 #[derive(Clone, Debug, Default)]

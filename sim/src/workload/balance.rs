@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use throng_engine::settings::BareDelivery;
+use throng_engine::store::Table;
+use throng_engine::store::archive::{entries, is_void, number_of};
+use throng_engine::store::roster::ItemView;
+use throng_engine::store::waiting::{self, Cursor};
+
 use super::Run;
-use crate::settings::BareDelivery;
-use crate::store::Table;
-use crate::store::archive::{entries, is_void, number_of};
-use crate::store::roster::ItemView;
-use crate::store::waiting::{self, Cursor};
-use crate::testing::client::{Phase, numbers};
+use crate::client::{Phase, numbers};
 
 impl Run {
     /// Every bound of a shard (`limits`, `settings`).
-    pub(super) fn inspect(&self, shard: crate::id::ShardId) -> Result<(), String> {
+    pub(super) fn inspect(&self, shard: throng_engine::id::ShardId) -> Result<(), String> {
         let (settings, seen) = (self.world.settings(), self.world.shard(shard).inspect());
         let page = 200 << 10;
         let bounds = [
             ("outbound bytes", seen.outbound_bytes, settings.outbound_bytes_max + page),
             ("unacknowledged bytes", seen.unacked_bytes, 2 * settings.outbound_bytes_max + page),
-            ("stanzas parked", seen.parked, crate::limits::PARKED_STANZAS_MAX),
-            ("roster steps waiting", seen.roster_waits, crate::limits::PARKED_STANZAS_MAX + 64),
+            ("stanzas parked", seen.parked, throng_engine::limits::PARKED_STANZAS_MAX),
+            ("roster steps waiting", seen.roster_waits, throng_engine::limits::PARKED_STANZAS_MAX + 64),
             ("effects at the gate", self.world.gate(shard).0, 20_000),
         ];
         for (what, is, most) in bounds {
@@ -27,7 +28,7 @@ impl Run {
                 return Err(format!("{what} on shard {shard}: {is} of {most}"));
             }
         }
-        crate::testing::checks::counters(self.world.shard(shard))
+        crate::checks::counters(self.world.shard(shard))
     }
 
     pub(super) fn balance(&self) -> Result<(), String> {
@@ -145,8 +146,8 @@ impl Run {
             let bare = format!("{user}@localhost");
             for (contact, row) in self.world.disk.partition(Table::Roster, &bare).filter(|(sort, _)| !sort.is_empty()) {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
-                let state =
-                    crate::feature::subscription::State::from_number(item.state).ok_or("a roster row has no state")?;
+                let state = throng_engine::feature::subscription::State::from_number(item.state)
+                    .ok_or("a roster row has no state")?;
                 states.insert((index, String::from_utf8_lossy(contact).into_owned()), state);
             }
         }

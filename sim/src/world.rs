@@ -12,18 +12,19 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use throng_engine::counters::Counters;
+use throng_engine::gate::GateQueue;
+use throng_engine::id::{Now, ShardId};
+use throng_engine::io::{Command, ListenerKind, Output, Reply, StorageState};
+use throng_engine::settings::Settings;
+use throng_engine::shard::{NUMBER_FLOOR_PREFIX, Shard};
+use throng_engine::store::Table;
+use throng_engine::store::account::Credentials;
+
 use self::machine::{Envelope, Feed, Thread, run_job};
-use crate::counters::Counters;
-use crate::gate::GateQueue;
-use crate::id::{Now, ShardId};
-use crate::io::{Command, ListenerKind, Output, Reply, StorageState};
-use crate::settings::Settings;
-use crate::shard::{NUMBER_FLOOR_PREFIX, Shard};
-use crate::store::Table;
-use crate::store::account::Credentials;
-use crate::testing::disk::Disk;
-use crate::testing::net::{ClientEnd, Socket, SocketId};
-use crate::testing::random::Random;
+use crate::disk::Disk;
+use crate::net::{ClientEnd, Socket, SocketId};
+use crate::random::Random;
 
 /// How long things take and how bytes are split. Times are in microseconds.
 #[derive(Clone, Debug)]
@@ -117,7 +118,7 @@ enum Event {
 /// The password of every account.
 pub const PASSWORD: &str = "r0m30myr0m30";
 const SALT: &[u8] = b"0123456789abcdef";
-const ITERATIONS: u32 = crate::limits::SCRAM_ITERATIONS_MIN;
+const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
 /// Wall clock at the start, microseconds since the epoch: 2026-01-01T00:00:00Z.
 const EPOCH_US: u64 = 1_767_225_600_000_000;
 /// Idle shards take a turn this often.
@@ -155,7 +156,7 @@ pub struct World {
     out: Output,
     replied: VecDeque<(u64, Reply)>,
     /// What shards have noted for the log.
-    pub notes: Vec<crate::io::Note>,
+    pub notes: Vec<throng_engine::io::Note>,
     steps: u64,
 }
 

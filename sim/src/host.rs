@@ -1,0 +1,143 @@
+//! One shard over a store, straight: a host without time, chance or network of its own, for tests that look at each effect.
+//!
+//! An input is a turn, followed by those in which the store answers, jobs are done and letters to the own shard come.
+
+use std::sync::Arc;
+
+use throng_engine::counters::Counters;
+use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::io::{Effect, Input, ListenerKind, Output, Reply};
+use throng_engine::session::conn::Owner;
+use throng_engine::session::moved::Moved;
+use throng_engine::settings::Settings;
+use throng_engine::shard::Shard;
+use throng_engine::store::Table;
+use throng_engine::store::account::Incarnation;
+
+use crate::disk::Disk;
+
+/// What a client sends first.
+pub const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
+/// A client's request for any resource.
+pub const BIND: &str = "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
+
+/// The shard and its store. Everything that it writes is durable at once.
+#[derive(Debug)]
+pub struct Host {
+    /// The shard.
+    pub shard: Shard,
+    /// The store.
+    pub disk: Disk,
+    /// The time of the next turn.
+    pub now: Now,
+    /// Whether sends and closes are done as soon as they begin. If not, the test says when, by [`Host::sent`] and
+    /// [`Input::Closed`].
+    pub prompt: bool,
+    out: Output,
+}
+
+impl Host {
+    /// The first shard of those that there are by these settings, one second after its start, with prompt clients.
+    pub fn new(settings: Settings) -> Host {
+        let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
+        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        Host { shard, disk: Disk::default(), now, prompt: true, out: Output::default() }
+    }
+
+    /// Makes an account to which nobody can log in: [`Host::arrive`] does not ask for a password.
+    pub fn account(&mut self, local: &str) {
+        self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
+    }
+
+    /// One turn with this input, and those that follow from it: all effects in order, but for jobs, which are done.
+    pub fn turn(&mut self, input: Input<'_>) -> Vec<Effect> {
+        self.shard.handle(self.now, input, &mut self.out);
+        let mut all = Vec::new();
+        loop {
+            self.shard.handle(self.now, Input::EndOfTurn, &mut self.out);
+            self.disk.apply(&self.out.writes);
+            self.out.writes.clear();
+            let effects = std::mem::take(&mut self.out.effects);
+            if effects.is_empty() && !self.shard.has_own_mail() {
+                return all;
+            }
+            for effect in effects {
+                let (answer, effect) = match effect {
+                    Effect::Job { token, job } => (Some(Input::Done { token, done: job.run() }), None),
+                    effect => (self.answer(&effect), Some(effect)),
+                };
+                if let Some(answer) = answer {
+                    self.shard.handle(self.now, answer, &mut self.out);
+                }
+                all.extend(effect);
+            }
+        }
+    }
+
+    /// What comes back for an effect at once.
+    fn answer(&self, effect: &Effect) -> Option<Input<'static>> {
+        match effect {
+            Effect::Read { token, queries } => {
+                let found = queries.iter().map(|query| self.disk.read(query)).collect();
+                Some(Input::Found { token: *token, found })
+            }
+            Effect::Send { conn, .. } if self.prompt => Some(Input::Sent { conn: *conn }),
+            Effect::Close { conn, .. } if self.prompt => Some(Input::Closed { conn: *conn }),
+            _ => None,
+        }
+    }
+
+    /// A client says this.
+    pub fn say(&mut self, conn: ConnId, text: &str) -> Vec<Effect> {
+        self.turn(Input::Received { conn, bytes: text.as_bytes() })
+    }
+
+    /// A client says this, and takes all that it is sent for it.
+    pub fn ask(&mut self, conn: ConnId, text: &str) -> Vec<Effect> {
+        let prompt = std::mem::replace(&mut self.prompt, true);
+        let effects = self.say(conn, text);
+        self.prompt = prompt;
+        effects
+    }
+
+    /// A client has taken the send that was under way.
+    pub fn sent(&mut self, conn: ConnId) -> Vec<Effect> {
+        self.turn(Input::Sent { conn })
+    }
+
+    /// The connection in `slot` of a user who has authenticated at another shard, with a stream open; and what that led to.
+    pub fn arrive(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
+        let conn = ConnId { slot, generation: 1 };
+        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
+        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let peer = [127, 0, 0, 1].into();
+        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        let mut effects = self.turn(Input::Arrived { conn, moved: Box::new(moved) });
+        effects.extend(self.ask(conn, HEADER));
+        (conn, effects)
+    }
+
+    /// Such a connection that asks for a resource; and what its request led to.
+    pub fn bind(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
+        let (conn, _) = self.arrive(slot, local);
+        let effects = self.ask(conn, BIND);
+        (conn, effects)
+    }
+}
+
+/// What connections are sent by these effects, last words too.
+pub fn said(effects: &[Effect]) -> String {
+    let bytes = effects.iter().map(|effect| match effect {
+        Effect::Send { bytes, .. } => bytes.as_slice(),
+        Effect::StartTls { last, .. } | Effect::Close { last, .. } | Effect::Depart { last, .. } => last,
+        _ => b"",
+    });
+    String::from_utf8(bytes.collect::<Vec<_>>().concat()).expect("streams are text")
+}
+
+/// The answer to an operator among these effects.
+pub fn reply(effects: Vec<Effect>) -> Option<Reply> {
+    let replies =
+        effects.into_iter().map(|effect| if let Effect::Reply { reply, .. } = effect { Some(reply) } else { None });
+    replies.flatten().next_back()
+}
