@@ -1,12 +1,17 @@
 //! The Throng engine: one shard's world as a pure state machine.
 #![forbid(unsafe_code)]
 
+mod accounts;
+mod actors;
+mod contacts;
 pub mod counters;
 pub mod feature;
+mod floor;
 pub mod gate;
 pub mod id;
 pub mod io;
 pub mod limits;
+mod logs;
 pub mod mail;
 pub mod ns;
 pub mod outbound;
@@ -16,5 +21,7 @@ pub mod settings;
 pub mod shard;
 pub mod slots;
 pub mod store;
+mod streams;
+mod turn;
 pub mod watch;
 pub mod wire;

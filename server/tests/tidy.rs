@@ -23,7 +23,44 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("watch", &["id", "limits", "ns", "wire"]),
     ("io", &["feature", "id", "mail", "session", "settings", "store", "watch", "wire"]),
     ("gate", &["id", "io"]),
+    ("floor", &["accounts", "actors", "contacts", "logs", "shard", "streams", "turn"]),
+    ("turn", &["counters", "feature", "id", "io", "mail", "ns", "router", "session", "settings", "store", "wire"]),
+    ("streams", &["floor", "id", "io", "limits", "mail", "outbound", "session", "store", "turn", "wire"]),
+    (
+        "actors",
+        &[
+            "feature", "floor", "id", "io", "limits", "mail", "ns", "router", "session", "store", "streams", "turn",
+            "watch", "wire",
+        ],
+    ),
+    (
+        "logs",
+        &[
+            "actors", "feature", "floor", "id", "io", "mail", "ns", "outbound", "router", "session", "settings",
+            "store", "streams", "turn", "wire",
+        ],
+    ),
+    (
+        "contacts",
+        &[
+            "actors", "feature", "floor", "id", "io", "limits", "logs", "mail", "ns", "router", "session", "store",
+            "streams", "turn", "wire",
+        ],
+    ),
+    (
+        "accounts",
+        &[
+            "actors", "contacts", "floor", "id", "io", "limits", "logs", "mail", "router", "session", "store",
+            "streams", "turn", "wire",
+        ],
+    ),
 ];
+
+/// Rooms of the engine whose structs are one shard, floor upon floor.
+const FLOORS: &[&str] = &["turn", "streams", "actors", "logs", "contacts", "accounts", "shard"];
+
+/// Lines of a file of [`FLOORS`].
+const FLOOR_LINES_MAX: usize = 500;
 
 /// Rooms that know all others: the shard is the one parent.
 const PARENTS: &[&str] = &["shard", "lib"];
@@ -200,10 +237,10 @@ fn engine_rooms_name_only_rooms_below_them() {
 
 #[test]
 fn the_table_of_rooms_has_no_circle() {
-    // With rooms in an order in which each names only earlier ones, there is none; `limits` names others in links of
-    // its documentation only.
+    // With rooms in an order in which each names only earlier ones, there is none; `limits`, `ns` and `floor` name
+    // others in links of their documentation only.
     for (index, (room, allowed)) in ENGINE.iter().enumerate() {
-        for other in allowed.iter().filter(|_| *room != "limits" && *room != "ns") {
+        for other in allowed.iter().filter(|_| !["limits", "ns", "floor"].contains(room)) {
             let place = ENGINE.iter().position(|(name, _)| name == other).expect("a room of the table");
             assert!(place < index, "{room} names {other}, which stands behind it");
         }
@@ -334,6 +371,77 @@ fn files_of_a_room_stand_in_layers() {
     }
     assert!(seen > 10, "no file names another");
     assert!(wrong.is_empty(), "a circle of files:\n{}", wrong.join("\n"));
+}
+
+/// Methods that files of [`FLOORS`] define and call: `self.name(`, or the same on another floor by its name.
+fn calls_of_floors() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
+    let mut code = BTreeMap::new();
+    for (file, text) in sources("engine") {
+        if FLOORS.contains(&room(&file)) && !file.contains("tests") {
+            let lines = text.lines().take_while(|line| !line.trim_start().starts_with("mod tests"));
+            let lines: Vec<_> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
+            code.insert(file, lines.join("\n"));
+        }
+    }
+    let name_at = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').map(|end| text[..end].to_owned());
+    let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for (file, text) in &code {
+        for line in text.lines().filter(|line| line.starts_with("    ") && !line.starts_with("     ")) {
+            let method = line.split_once("fn ").and_then(|(_, rest)| name_at(rest));
+            defined.entry(method.unwrap_or_default()).or_default().insert(file);
+        }
+    }
+    let mut calls: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for (file, text) in &code {
+        // A chain of calls may be broken before each dot.
+        let joined = text.split('\n').map(str::trim).collect::<Vec<_>>().join(" ").replace(" .", ".");
+        for receiver in ["self.", "floor.", "turn.", "streams.", "actors.", "logs.", "contacts.", "accounts.", "shard."]
+        {
+            for (at, _) in joined.match_indices(receiver) {
+                let before = joined[..at].chars().next_back();
+                if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
+                    continue;
+                }
+                let Some(name) = name_at(&joined[at + receiver.len()..]) else { continue };
+                let behind = &joined[at + receiver.len() + name.len()..];
+                let Some(homes) = defined.get(&name).filter(|_| behind.starts_with('(') || behind.starts_with("::<"))
+                else {
+                    continue;
+                };
+                if !homes.contains(file.as_str()) {
+                    let of_file = calls.entry(file.clone()).or_default();
+                    homes.iter().for_each(|home| {
+                        of_file.entry((*home).to_owned()).or_default().insert(name.clone());
+                    });
+                }
+            }
+        }
+        calls.entry(file.clone()).or_default();
+    }
+    calls
+}
+
+#[test]
+fn files_of_the_shard_call_only_files_below_them() {
+    let mut above = calls_of_floors();
+    let seen: usize = above.values().flat_map(BTreeMap::values).map(BTreeSet::len).sum();
+    assert!(seen > 200, "hardly a call was found: {seen}");
+    while let Some(file) = above.iter().find(|(_, called)| called.is_empty()).map(|(file, _)| file.clone()) {
+        above.remove(&file);
+        for called in above.values_mut() {
+            called.remove(&file);
+        }
+    }
+    let wrong: Vec<_> = above.iter().map(|(file, called)| format!("engine/src/{file} calls {called:?}")).collect();
+    assert!(wrong.is_empty(), "a circle of method calls:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_of_the_shard_are_short() {
+    let floors = sources("engine").into_iter().filter(|(file, _)| FLOORS.contains(&room(file)));
+    let long = floors.filter(|(_, text)| text.lines().count() > FLOOR_LINES_MAX);
+    let wrong: Vec<_> = long.map(|(file, text)| format!("engine/src/{file}: {} lines", text.lines().count())).collect();
+    assert!(wrong.is_empty(), "over {FLOOR_LINES_MAX} lines:\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -29,6 +29,35 @@ pub struct Parked {
     pub xml: Box<[u8]>,
 }
 
+/// A stanza at its receiver's home.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Kind and type.
+    pub kind: Kind,
+    /// The session that waits for its confirmation.
+    pub origin: Option<Origin>,
+    /// The sender's full JID.
+    pub from: &'a str,
+    /// The receiver.
+    pub to: &'a str,
+    /// The stanza.
+    pub xml: &'a [u8],
+}
+
+impl From<Incoming<'_>> for Parked {
+    fn from(stanza: Incoming<'_>) -> Parked {
+        let Incoming { kind, origin, from, to, xml } = stanza;
+        Parked { kind, origin, from: from.into(), to: to.into(), xml: xml.into() }
+    }
+}
+
+impl<'a> From<&'a Parked> for Incoming<'a> {
+    fn from(parked: &'a Parked) -> Incoming<'a> {
+        let Parked { kind, origin, from, to, xml } = parked;
+        Incoming { kind: *kind, origin: *origin, from, to, xml }
+    }
+}
+
 /// What waits for an account to be looked up.
 #[derive(Debug)]
 pub enum Waiting {

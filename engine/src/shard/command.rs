@@ -2,36 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::id::{ConnId, SessionId};
+use crate::id::ConnId;
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
-use crate::shard::account::Remover;
-use crate::shard::ended::Ended;
-use crate::shard::mail::one_value;
-use crate::shard::stanza::{bare_of, local_of};
-use crate::shard::{Pending, Shard};
+use crate::shard::Shard;
 use crate::store::Found;
-use crate::store::account::Credentials;
+use crate::streams::ended::Ended;
+use crate::turn::pending::{AccountChange, AccountCommand, Pending, Remover, one_value};
 use crate::wire::error::StreamCondition;
+use crate::wire::jid::{bare_of, local_of};
 use crate::wire::text::Writer;
 
 /// Most rows of one page of sessions.
 const PAGE_MAX: u32 = 1_000;
-
-/// An account is looked at before it is written or removed.
-#[derive(Debug)]
-pub(crate) struct AccountCommand {
-    token: u64,
-    local: Box<str>,
-    what: AccountChange,
-}
-
-#[derive(Debug)]
-enum AccountChange {
-    Put { credentials: Box<Credentials>, mode: PutMode },
-    Delete,
-}
 
 impl Shard {
     pub(super) fn command(&mut self, token: u64, command: Command) {
@@ -108,14 +92,6 @@ impl Shard {
             });
         }
         Reply::Sessions { rows, next: None }
-    }
-
-    /// The sessions of a bare JID, or the one of a full JID, with their connections.
-    pub(super) fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
-        let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
-        let resource = jid.split_once('/').map(|(_, r)| r);
-        let of_user = self.users.sessions(&self.sessions, user);
-        of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, s)| (id, s.conn)).collect()
     }
 
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.

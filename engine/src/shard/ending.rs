@@ -1,169 +1,18 @@
-//! The end of streams and sessions. That one is to end is *recorded*, wherever that becomes clear; it is carried out at one
-//! point, when the input that led to it has been handled (`carry_out_endings`). So whoever sends something never
-//! finds that a session, this one or another, has gone meanwhile.
+//! Endings carried out: connections close, sessions end or wait to be resumed, and what they did not receive finds another way.
 
-use std::collections::VecDeque;
-
-use crate::id::mark;
-use crate::id::{ConnId, SessionId};
-use crate::io::{Effect, Lost};
+use crate::id::{ConnId, SessionId, mark};
+use crate::io::Effect;
 use crate::outbound::Unsent;
 use crate::session::conn::{ConnState, NONE, Pause, Stage};
 use crate::shard::Shard;
-use crate::shard::ended::Ended;
-use crate::shard::login::SERVER_LANG;
-use crate::wire::error::{AppCondition, StreamCondition};
+use crate::streams::ended::Ended;
+use crate::streams::ending::{ConnEnding, Due, Ending};
+use crate::streams::opening::SERVER_LANG;
 use crate::wire::stream;
 
-/// How a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// The stream has ended without an error. The session ends, too; what is under way to the peer is not lost, unless the
-    /// connection is gone before it is sent.
-    Agreed,
-    /// With last words that the peer may read. The session ends.
-    Broken,
-    /// With last words for a peer that may not be there. The session may be resumed.
-    Unheard,
-    /// At once. The session may be resumed.
-    Cut,
-}
-
-/// The end of a connection.
-#[derive(Debug)]
-struct ConnEnding {
-    conn: ConnId,
-    ending: Ending,
-    why: Ended,
-    /// A stream error.
-    error: Vec<u8>,
-    /// It is told only when all is durable that the turn rests on.
-    durable: bool,
-}
-
-#[derive(Debug)]
-enum Due {
-    Conn(ConnEnding),
-    /// A session without a connection.
-    Session(SessionId),
-    /// An account whose sessions have been named before.
-    Account(u32),
-}
-
-/// What is to end.
-#[derive(Debug, Default)]
-pub(crate) struct Endings {
-    /// In the order in which it was decided; bounded by what there is: each connection, session and account ends once.
-    due: VecDeque<Due>,
-}
-
 impl Shard {
-    // What is recorded.
-
-    /// The stream is to end without an error, and the connection to close once all is sent: also when the peer has ended its
-    /// own (RFC 6120 4.4).
-    pub(super) fn end_stream(&mut self, id: ConnId, why: Ended) {
-        self.record(ConnEnding { conn: id, ending: Ending::Agreed, why, error: Vec::new(), durable: true });
-    }
-
-    /// The stream is to end with an error (RFC 6120 4.9), for the reason that its condition stands for.
-    /// It may be told before the writes of its turn are durable: that it ends is no promise.
-    pub(super) fn fail_stream(&mut self, id: ConnId, condition: StreamCondition, text: Option<&str>) {
-        self.fail_stream_with(id, Ended::of(condition), condition, text, None);
-    }
-
-    /// The same for a reason of its own, or with an application's condition (RFC 6120 4.9.4).
-    pub(super) fn fail_stream_with(
-        &mut self,
-        id: ConnId,
-        why: Ended,
-        condition: StreamCondition,
-        text: Option<&str>,
-        app: Option<AppCondition<'_>>,
-    ) {
-        let departing = self.conns.get(id).is_some_and(|c| matches!(c.state(), ConnState::Departing));
-        if !departing {
-            self.record_error(id, why, condition, text, app, false);
-        }
-    }
-
-    /// The stream is to end because the user's account is removed, which is told only when it is durable.
-    pub(super) fn fail_removed(&mut self, id: ConnId) {
-        let text = Some("the account was removed");
-        self.record_error(id, Ended::Operator, StreamCondition::NotAuthorized, text, None, true);
-    }
-
-    /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
-    pub(super) fn stayed(&mut self, id: ConnId) {
-        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
-            let condition = StreamCondition::ResourceConstraint;
-            self.record_error(id, Ended::Server, condition, Some("no room for this session"), None, true);
-        }
-    }
-
-    /// The peer is not there: the stream is to end with an error, the session may be resumed.
-    pub(super) fn drop_connection(&mut self, id: ConnId) {
-        let mut error = Vec::new();
-        crate::wire::error::write_stream_error(&mut error, StreamCondition::ConnectionTimeout, None, None);
-        self.record(ConnEnding { conn: id, ending: Ending::Unheard, why: Ended::Timeout, error, durable: true });
-    }
-
-    /// The connection is to be cut with all that waits for it. The session may be resumed.
-    pub(super) fn cut(&mut self, id: ConnId, why: Ended) {
-        self.record(ConnEnding { conn: id, ending: Ending::Cut, why, error: Vec::new(), durable: true });
-    }
-
-    /// A session is to end, with its connection if it has one: with this error.
-    pub(super) fn end_session_with(&mut self, id: SessionId, why: Ended, condition: StreamCondition, text: &str) {
-        match self.sessions.get(id).map(|session| session.conn) {
-            Some(Some(conn)) => self.fail_stream_with(conn, why, condition, Some(text), None),
-            Some(None) => self.endings.due.push_back(Due::Session(id)),
-            None => {}
-        }
-    }
-
-    /// The sessions of a user whose account is gone are to end; with `erase` all rows of the account go then.
-    pub(super) fn end_removed(&mut self, user: u32, erase: bool) {
-        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, s)| (id, s.conn)).collect();
-        for (id, conn) in sessions {
-            match conn {
-                Some(conn) => self.fail_removed(conn),
-                None => self.endings.due.push_back(Due::Session(id)),
-            }
-        }
-        if erase {
-            self.endings.due.push_back(Due::Account(user));
-        }
-    }
-
-    fn record_error(
-        &mut self,
-        id: ConnId,
-        why: Ended,
-        condition: StreamCondition,
-        text: Option<&str>,
-        app: Option<AppCondition<'_>>,
-        durable: bool,
-    ) {
-        let mut error = Vec::with_capacity(256);
-        crate::wire::error::write_stream_error(&mut error, condition, text, app);
-        self.record(ConnEnding { conn: id, ending: Ending::Broken, why, error, durable });
-    }
-
-    /// The first reason for which a connection is to end is the one.
-    fn record(&mut self, ending: ConnEnding) {
-        let Some(conn) = self.conns.get(ending.conn) else { return };
-        if conn.ending || matches!(conn.state(), ConnState::Closing { .. }) {
-            return;
-        }
-        conn.ending = true;
-        self.endings.due.push_back(Due::Conn(ending));
-    }
-
-    // What is carried out.
-
     /// Ends what is to end. What that leads to ends, too.
-    pub(super) fn carry_out_endings(&mut self) {
+    pub(crate) fn carry_out_endings(&mut self) {
         while let Some(due) = self.endings.due.pop_front() {
             match due {
                 Due::Conn(ending) => self.end_conn(ending),
@@ -206,7 +55,7 @@ impl Shard {
 
     /// Closes the connection. A session behind it ends, or waits to be resumed. With `durable` not before all is durable that
     /// the turn rests on, unless nothing of that was ever promised here.
-    fn close(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
+    pub(crate) fn close(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
         let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
         let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
         let Some(conn) = self.conns.get(id) else { return };
@@ -238,26 +87,8 @@ impl Shard {
         }
     }
 
-    /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
-    /// that are not among them.
-    pub(super) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
-        let outbound = self.conns.get(id).and_then(|conn| conn.outbound.as_mut());
-        let Some(outbound) = outbound else { return Default::default() };
-        let before = outbound.bytes();
-        let (unsent, last) = outbound.take_last();
-        self.levels.outbound_bytes -= before - outbound.bytes();
-        (unsent, last)
-    }
-
-    /// The driver says why the connection ends, before it does.
-    pub(super) fn lost(&mut self, id: ConnId, how: Lost) {
-        if let Some(conn) = self.conns.get(id) {
-            conn.lost.get_or_insert(how);
-        }
-    }
-
     /// The connection is gone.
-    pub(super) fn closed(&mut self, id: ConnId) {
+    pub(crate) fn closed(&mut self, id: ConnId) {
         let Some((mut conn, state)) = self.conns.remove(id) else { return };
         match state {
             ConnState::Departing => self.counters.departed.one(),
@@ -266,7 +97,7 @@ impl Shard {
         }
         let mut unsent = Vec::new();
         if let Some(mut outbound) = conn.outbound.take() {
-            self.levels.outbound_bytes -= outbound.bytes();
+            self.outbound_bytes -= outbound.bytes();
             unsent = outbound.take_unsent();
             self.recycle(outbound);
         }
@@ -300,7 +131,7 @@ impl Shard {
 
     /// Ends a session, if it is there: it leaves its user's list, its presence goes, and what it did not receive finds another way.
     /// `under_way` is the number of the first message that may still reach the client.
-    pub(super) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
+    pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
         // What was sent before stream management was enabled is known by the connection, the rest by the session.

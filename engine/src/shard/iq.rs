@@ -1,28 +1,21 @@
 //! Requests (RFC 6120 8.2.3): those of the own sessions, and those of others to a user of this home. What the server
 //! answers itself the features answer; here is who asked, and the way back.
 
-use crate::feature::{self, AccountAction, Context, IqRequest, Resume, Step, Target, last};
+use crate::actors::safe::Address;
+use crate::feature;
+use crate::feature::{AccountAction, Context, IqRequest, Step, Target, last};
 use crate::id::SessionId;
-use crate::io::{Job, StorageState};
+use crate::io::StorageState;
 use crate::mail::Kind;
-use crate::router::users::RosterStep;
+use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
-use crate::shard::account::Remover;
-use crate::shard::asker::{Asker, write_result};
-use crate::shard::mail::Incoming;
-use crate::shard::stanza::{Address, bare_of, local_of, write_error};
-use crate::shard::{Pending, Shard};
+use crate::shard::Shard;
 use crate::store::Found;
+use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
 use crate::wire::error::StanzaCondition;
-use crate::wire::limit::{Limit, Refusal};
+use crate::wire::jid::{bare_of, local_of};
+use crate::wire::limit::Limit;
 use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
-
-/// A feature waits for rows.
-#[derive(Debug)]
-pub(crate) struct FeatureRead {
-    asker: Asker,
-    resume: Resume,
-}
 
 impl Shard {
     /// An IQ of one of the own sessions.
@@ -197,42 +190,5 @@ impl Shard {
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {
         self.answer(read.asker, Err(StanzaCondition::InternalServerError.into()));
-    }
-
-    /// An IQ result to an own session.
-    pub(super) fn iq_result(&mut self, session: SessionId, id: Option<&str>, payload: &[u8]) {
-        if self.sessions.get(session).is_none() {
-            return;
-        }
-        let full = self.full_jid(session);
-        let mut out = Vec::with_capacity(payload.len() + 128);
-        write_result(&mut out, id, None, &full, payload);
-        self.reply(session, &out);
-    }
-
-    /// An IQ error to an own session.
-    pub(super) fn iq_error(&mut self, session: SessionId, id: Option<&str>, refusal: impl Into<Refusal>) {
-        if self.sessions.get(session).is_none() {
-            return;
-        }
-        let (full, refusal) = (self.full_jid(session), refusal.into());
-        self.limited(refusal, |_| full.clone());
-        let mut out = Vec::with_capacity(256);
-        write_error(&mut out, "iq", id, None, Some(&full), refusal);
-        self.reply(session, &out);
-    }
-
-    /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
-    pub(super) fn derive_keys(&mut self, password: &str) -> Option<Job> {
-        use rand_core::RngCore;
-        let password = crate::store::password::prepare(password).ok()?;
-        let mut salt = [0u8; 16];
-        self.entropy.fill_bytes(&mut salt);
-        Some(Job::DeriveKeys {
-            password: (&*password).into(),
-            salt: salt.into(),
-            iterations: self.settings.scram_iterations,
-            created_us: self.now.wall_us,
-        })
     }
 }

@@ -1,40 +1,26 @@
 //! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6), and the move to the user's home.
 
-use std::net::IpAddr;
-
-use crate::feature::{self, AccountAction, Step, register};
-use crate::id::{ConnId, Peer, ShardId};
-use crate::io::{Effect, Happened, Job, JobDone, Note};
-use crate::limits::{EARLY_REQUESTS_MAX, PREAUTH_BYTES_MAX};
-use crate::mail::{Answer, ConnRef, Letter, Question};
-use crate::ns;
-use crate::session::conn::{Attempt, ConnState, Opening, Owner, Pause, Registering, Stage, StreamExpect};
+use crate::feature::register;
+use crate::id::ConnId;
+use crate::io::{Effect, Happened, Job, JobDone};
+use crate::limits::PREAUTH_BYTES_MAX;
+use crate::mail::{Answer, ConnRef, Question};
+use crate::session::conn::{Attempt, ConnState, Opening, Owner, Pause, Stage, StreamExpect};
 use crate::session::moved::Moved;
-use crate::session::sasl::{
-    self, Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Refused, Terms,
-};
-use crate::shard::ended::Ended;
-use crate::shard::stanza::write_error;
-use crate::shard::{Pending, Shard};
+use crate::session::sasl;
+use crate::session::sasl::{Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Terms};
+use crate::shard::Shard;
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
-use crate::wire::error::{SaslCondition, StanzaCondition, StreamCondition, write_sasl_failure};
-use crate::wire::limit::{Held, Limit, Refusal};
+use crate::streams::ended::Ended;
+use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
+use crate::turn::pending::Pending;
+use crate::wire::error::{SaslCondition, StreamCondition, write_sasl_failure};
+use crate::wire::limit::{Held, Limit};
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
-
-/// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
-pub(super) fn replaced() -> Opening {
-    let listener =
-        crate::io::ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false };
-    let mut opening = Opening::new(listener, IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
-    opening.blocked = true;
-    opening
-}
-
-/// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
-pub(super) const SERVER_LANG: &str = "en";
+use crate::{feature, ns};
 
 /// Longest language tag that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
 const LANG_BYTES_MAX: usize = 35;
@@ -45,35 +31,22 @@ fn is_foreign(lang: &str) -> bool {
     tag && lang.len() <= LANG_BYTES_MAX && !lang.eq_ignore_ascii_case(SERVER_LANG)
 }
 
-/// Stream management where there can be none: too early, or twice (XEP-0198 3).
-pub(super) const SM_UNEXPECTED: &[u8] =
-    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
-
-/// A login that has waited so long for the server, and is given up, is not held against its address, milliseconds: in a storm
-/// of logins those who come late must not lock out those behind the same address.
-const SERVER_SLOW_MS: u64 = 2_000;
-
-/// Whether a connection may carry credentials.
-pub(super) fn is_private(opening: &Opening) -> bool {
-    opening.secured || opening.listener.plain_auth
-}
-
 impl Shard {
     /// A stream header has come: answers with the own one and the features of this stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.random_name();
-        let Some(conn) = self.conns.get(id) else { return };
-        conn.header_sent = true;
-        let Some(opening) = conn.opening() else { return };
-        self.counters.streams_opened.one();
         let mut out = Vec::with_capacity(1024);
-        opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
         write_header(&mut out, &Response::answering(header, &stream_id, &self.settings.domain, SERVER_LANG));
         let known = header
             .to
             .as_deref()
             .is_none_or(|to| jid::normalise_domain(to).is_ok_and(|to| *to == *self.settings.domain));
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
+        let bytes_max = self.settings.stanza_bytes_max;
+        let Some(conn) = self.accounts.conns.get(id) else { return };
+        conn.header_sent = true;
+        let Some(opening) = conn.opening() else { return };
+        opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
         if known && version {
             out.extend_from_slice(b"<stream:features>");
             let next = match opening.stage() {
@@ -83,13 +56,14 @@ impl Shard {
                 }
                 _ => {
                     choice_features(&mut out, opening);
-                    limits(&mut out, PREAUTH_BYTES_MAX.min(self.settings.stanza_bytes_max), 0);
+                    limits(&mut out, PREAUTH_BYTES_MAX.min(bytes_max), 0);
                     Stage::ExpectChoice
                 }
             };
             self.conns.set_stage(id, next);
             out.extend_from_slice(b"</stream:features>");
         }
+        self.counters.streams_opened.one();
         self.send_bytes(id, &out);
         if !known {
             self.fail_stream(id, StreamCondition::HostUnknown, None);
@@ -129,19 +103,6 @@ impl Shard {
         }
     }
 
-    /// Counts a request before there is a session, which is answered whatever the answer is: so it does not go on for
-    /// ever. Returns whether it may be answered; if not, the stream has ended.
-    pub(super) fn early_request(&mut self, id: ConnId) -> bool {
-        let Some(opening) = self.opening(id) else { return false };
-        opening.requests = opening.requests.saturating_add(1);
-        let may = opening.requests <= EARLY_REQUESTS_MAX;
-        if !may {
-            let text = "too many requests before a resource is bound";
-            self.fail_stream(id, StreamCondition::PolicyViolation, Some(text));
-        }
-        may
-    }
-
     /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
     fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
         let Some(opening) = self.opening(id) else { return };
@@ -158,10 +119,6 @@ impl Shard {
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::StartTls { conn: id, last, durable });
-    }
-
-    pub(super) fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
-        self.conns.get(id)?.opening()
     }
 
     // SASL (RFC 6120 6).
@@ -209,34 +166,6 @@ impl Shard {
         let asked_ms = self.now.mono_ms;
         let Some(opening) = self.opening(id) else { return };
         opening.attempt = Some(Box::new(Attempt { local, peer, mechanism, asked_ms }));
-    }
-
-    /// The other end of a connection that has no session yet.
-    fn peer(&mut self, id: ConnId) -> Option<Peer> {
-        let address = self.opening(id)?.peer;
-        Some(self.failed_logins.peer(address))
-    }
-
-    /// The shard that counts failed logins and registrations of an address, for the whole host.
-    fn counting(&self, peer: Peer) -> ShardId {
-        ShardId((peer.key % u64::from(self.settings.shards.max(1))) as u16)
-    }
-
-    /// Asks the shard that counts for an address; [`Shard::answered`] goes on.
-    fn ask_counting(&mut self, conn: ConnId, peer: Peer, local: &str, question: Question) {
-        let conn = ConnRef { shard: self.id, conn };
-        let counting = self.counting(peer);
-        let mail = self.mail_to(counting);
-        let local = mail.name(local);
-        mail.push(Letter::Ask { conn, local, question });
-    }
-
-    /// Asks an account's home; [`Shard::answered`] goes on where the connection is.
-    pub(super) fn ask_home(&mut self, conn: ConnRef, local: &str, question: Question) {
-        let home = self.home(&self.bare(local));
-        let mail = self.mail_to(home);
-        let local = mail.name(local);
-        mail.push(Letter::Ask { conn, local, question });
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
@@ -311,18 +240,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn job_done(&mut self, token: u64, done: JobDone) {
-        let pending = self.pending.remove(&token);
-        self.levels.jobs -= usize::from(pending.is_some());
-        match (pending, done) {
-            (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
-            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys),
-            _ => {}
-        }
-        self.hand_out_jobs();
-    }
-
-    fn keys_derived(&mut self, id: ConnId, done: JobDone) {
+    pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
@@ -384,52 +302,6 @@ impl Shard {
         self.unblock(id);
     }
 
-    fn charge_address(&mut self, peer: Peer) {
-        let counting = self.counting(peer);
-        self.mail_to(counting).push(Letter::LoginFailed { peer });
-    }
-
-    /// The account and its pair with the address get back what they were charged when a login began. The home remembers
-    /// where from it was, and the password that was right.
-    fn spare_account(&mut self, local: &str, peer: Peer, seen: Option<Tag>) {
-        let home = self.home(&self.bare(local));
-        let mail = self.mail_to(home);
-        let local = mail.name(local);
-        mail.push(Letter::LoginSpared { local, peer, seen: seen.map(Box::new) });
-    }
-
-    /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was
-    /// the server that took long.
-    pub(super) fn login_broken_off(&mut self, state: &ConnState) {
-        let ConnState::Opening(opening) = state else { return };
-        let Some(attempt) = &opening.attempt else { return };
-        let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_));
-        if waits_for_peer || self.now.mono_ms < attempt.asked_ms + SERVER_SLOW_MS {
-            self.charge_address(attempt.peer);
-            self.note_failure(attempt, "broken-off");
-        }
-    }
-
-    fn note_failure(&mut self, attempt: &Attempt, reason: &'static str) {
-        let what = Happened::LoginFailed { mechanism: attempt.mechanism.name(), reason };
-        self.note(what, &attempt.local, Some(attempt.peer.address));
-    }
-
-    /// Notes for the log what has happened to an account, by a peer with this address. It leaves when what it rests on is
-    /// durable.
-    pub(super) fn note(&mut self, what: Happened, local: &str, peer: Option<IpAddr>) {
-        let account = if local.is_empty() { Box::default() } else { self.bare(local).into() };
-        self.effects.push(Effect::Note(Box::new(Note { what, account, peer, conn: None })));
-    }
-
-    /// A limit has refused somebody: noted if it begins to hold.
-    pub(super) fn note_held(&mut self, refused: Refused, local: &str, peer: Peer) {
-        if refused.begins {
-            let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
-            self.note(Happened::Held { limit, left_ms }, local, Some(peer.address));
-        }
-    }
-
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
     /// `seen` is what the account's home is to know its password by.
     fn authenticated(&mut self, id: ConnId, proof: &Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
@@ -445,6 +317,7 @@ impl Shard {
                 self.note(what, &local, Some(attempt.peer.address));
             }
         }
+        let is_home = home == self.id;
         let Some(conn) = self.conns.get(id) else { return };
         let Some(opening) = conn.opening() else { return };
         opening.tls = None;
@@ -453,7 +326,7 @@ impl Shard {
         conn.expect = StreamExpect::Opening;
         conn.header_sent = false;
         conn.scope = Default::default();
-        if home == self.id {
+        if is_home {
             self.conns.set_stage(id, Stage::ExpectRestart(owner));
             return self.unblock(id);
         }
@@ -476,90 +349,6 @@ impl Shard {
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
-    }
-
-    /// A connection has come over: its user's home is here.
-    pub(super) fn arrived(&mut self, id: ConnId, moved: Moved) {
-        self.counters.arrived.one();
-        let stage = Stage::ExpectRestart(moved.owner);
-        let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
-        opening.secured = moved.secured;
-        self.conns.insert(id, opening, self.now.mono_s());
-        if self.shutting_down {
-            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
-        }
-        if !moved.leftover.is_empty() {
-            self.received(id, &moved.leftover);
-        }
-    }
-
-    // In-band registration before authentication (XEP-0077 3.1).
-
-    fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
-        let Some(opening) = self.opening(id) else { return };
-        let (open, private) = (opening.listener.registration, is_private(opening));
-        let set = iq.kind().as_deref() == Some("set");
-        let facts = feature::ServerFacts { registration: open, ..self.facts.clone() };
-        let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
-        let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
-        let step = register::before_authentication(&facts, private, local, set, &payload);
-        let registering = Registering { local: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
-        match step {
-            Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
-            Some(Step::Account(AccountAction::Create { local, password })) => {
-                if crate::store::password::prepare(&password).is_err() {
-                    return self.registration_failed(id, &registering, Limit::Credentials);
-                }
-                let registering = Registering { local, password: (&*password).into(), ..registering };
-                let Some(peer) = self.peer(id) else { return };
-                self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
-                self.block(id);
-                self.ask_counting(id, peer, "", Question::MayRegister { peer });
-            }
-            Some(Step::Error(refusal)) => self.registration_failed(id, &registering, refusal),
-            Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
-        }
-    }
-
-    /// The address may register: keys are derived, which takes long.
-    fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
-        let password = std::mem::take(&mut registering.password);
-        let Some(job) = self.derive_keys(&password) else {
-            return self.registration_failed(id, &registering, Limit::Credentials);
-        };
-        self.conns.set_stage(id, Stage::ExpectRegistration(registering));
-        self.job(Pending::Keys(id), job);
-    }
-
-    fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {
-        match answer {
-            Answer::Registered => {
-                let address = self.opening(id).map(|opening| opening.peer);
-                self.note(Happened::Registered, &registering.local, address);
-                if let Some(opening) = self.opening(id) {
-                    opening.promised = true;
-                }
-                self.registration_result(id, registering, b"");
-            }
-            Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
-            Answer::StoreFull => self.registration_failed(id, registering, Limit::Disk),
-            Answer::Held(held) => self.registration_failed(id, registering, *held),
-            _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),
-        }
-    }
-
-    fn registration_result(&mut self, id: ConnId, registering: &Registering, payload: &[u8]) {
-        self.send_with(id, |out| {
-            let mut w = Writer::new(out);
-            w.open("iq").attribute("type", "result").attribute("id", &registering.id).raw(payload).close();
-        });
-        self.unblock(id);
-    }
-
-    fn registration_failed(&mut self, id: ConnId, registering: &Registering, refusal: impl Into<Refusal>) {
-        let refusal = refusal.into();
-        self.send_with(id, |out| write_error(out, "iq", Some(&registering.id), None, None, refusal));
-        self.unblock(id);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{ConnState, Pause, Stage};
 use crate::shard::Shard;
-use crate::shard::ended::Ended;
+use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
 
 /// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth, or by
@@ -14,17 +14,12 @@ const LOOKS: u64 = 8;
 const PERIOD_MS_MIN: u64 = 100;
 /// No part of a round is made more often than this, milliseconds.
 const STEP_MS: u64 = 20;
-/// Rows of cursors that have moved are written this often, milliseconds.
-const ROWS_MS: u64 = 1_000;
 /// Memory is told this often, milliseconds.
 const MEMORY_MS: u64 = 1_000;
-/// Cursors that have moved are written when there are this many.
-const ROWS_MOST: usize = 4_096;
 
 /// Where the sweep stands.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    rows_ms: u64,
     memory_ms: u64,
     /// Finds for how many seconds the oldest send has been under way.
     conns: Round,
@@ -32,17 +27,6 @@ pub(crate) struct Sweeper {
     sessions: Round,
     /// Finds what is loaded of users, bytes.
     users: Round,
-    /// Users whose cursor may have moved.
-    moved: Vec<u32>,
-}
-
-impl Sweeper {
-    /// A user's cursor has moved: its row is written with the next round.
-    pub(crate) fn touch_log(&mut self, user: u32) {
-        if self.moved.last() != Some(&user) {
-            self.moved.push(user);
-        }
-    }
 }
 
 /// One kind's round over its slots.
@@ -118,8 +102,8 @@ impl Shard {
         let now_s = self.now.mono_s();
         let (preauth, idle, stall) =
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
-        let Some(conn) = self.conns.get(id) else { return };
         let held_s = self.held_s;
+        let Some(conn) = self.accounts.conns.get(id) else { return };
         let stalled = conn
             .outbound
             .as_ref()
@@ -170,7 +154,7 @@ impl Shard {
 
     fn sweep_session(&mut self, id: SessionId) {
         let now_s = self.now.mono_s();
-        let Some(session) = self.sessions.get(id) else { return };
+        let Some(session) = self.accounts.sessions.get(id) else { return };
         let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
         self.sweeper.sessions.found += session.managed.as_ref().map_or(0, |m| m.memory_bytes()) as u64;
         if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
@@ -182,7 +166,7 @@ impl Shard {
     fn sweep_user(&mut self, user: u32) {
         let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
         let crowded = self.users.len() > self.settings.cached_users_max;
-        let entry = self.users.get_mut(user);
+        let entry = self.accounts.users.get_mut(user);
         let live = entry.live;
         self.sweeper.users.found += entry.state.as_ref().map_or(0, |s| s.memory_bytes()) as u64;
         let idle = entry.state.as_ref().is_some_and(|s| {
@@ -209,20 +193,7 @@ impl Shard {
         c.mem_sessions_bytes.set(self.sessions.memory_bytes() as u64 + sweeper.sessions.told);
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
-        c.mem_outbound_bytes.set((self.levels.outbound_bytes + pool) as u64);
-    }
-
-    fn write_moved_rows(&mut self) {
-        let due = self.now.mono_ms.saturating_sub(self.sweeper.rows_ms) >= ROWS_MS;
-        if self.sweeper.moved.is_empty() || !(due || self.sweeper.moved.len() >= ROWS_MOST) {
-            return;
-        }
-        self.sweeper.rows_ms = self.now.mono_ms;
-        for user in std::mem::take(&mut self.sweeper.moved) {
-            if !self.users.get(user).local.is_empty() {
-                self.write_row(user);
-            }
-        }
+        c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);
     }
 }
 

@@ -665,6 +665,16 @@ impl PartialEq<Jid> for JidRef<'_> {
     }
 }
 
+/// The bare part of a normalised JID.
+pub fn bare_of(jid: &str) -> &str {
+    jid.split_once('/').map_or(jid, |(bare, _)| bare)
+}
+
+/// The localpart of a normalised JID of the served domain.
+pub fn local_of(jid: &str) -> &str {
+    jid.split_once('@').map_or("", |(local, _)| local)
+}
+
 #[cfg(test)]
 #[path = "jid_tests.rs"]
 mod tests;

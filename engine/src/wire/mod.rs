@@ -27,6 +27,7 @@ pub mod splice;
 pub mod stream;
 mod tag;
 pub mod text;
+pub mod written;
 
 pub use attribute::Attribute;
 pub use cursor::{Cursor, Event};

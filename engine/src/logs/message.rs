@@ -2,46 +2,24 @@
 //!
 //! What may wait is appended to the user's log in the turn that handles it, so it is durable before anyone hears of it. Who is
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
-//! ([`follow`](super::follow)). Nothing that is sent to a user ends one of the user's sessions.
+//! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
-use std::io::Write;
-
-use smallvec::SmallVec;
-
-use crate::feature::offline::{Keep, delay};
+use crate::feature::offline::Keep;
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
+use crate::logs::hand::Stamp;
+use crate::logs::{Logs, Takers};
 use crate::mail::MessageClass;
-use crate::ns;
-use crate::settings::BareDelivery;
-use crate::shard::Shard;
-use crate::shard::mail::Incoming;
-use crate::shard::stanza::bare_of;
+use crate::router::users::Incoming;
 use crate::store::archive::Entry;
-use crate::store::log::Log;
 use crate::store::waiting::{Apart, Holder, Transient};
 use crate::wire::error::StanzaCondition;
+use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
-use crate::wire::text::{escape_value_into, write_attribute};
 
-/// Memory for stamping that a shard keeps, bytes.
-const SCRATCH_BYTES_MAX: usize = 16 << 10;
-
-/// Sessions that get a message: seldom more than a few.
-pub(super) type Takers = SmallVec<[SessionId; 4]>;
-
-/// How a message in a log is stamped for whoever gets it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    /// Its stanza-id (XEP-0359).
-    pub(super) id: u64,
-    /// When it came, milliseconds since the Unix epoch, if that has to be said (XEP-0203).
-    pub(super) came_ms: Option<u64>,
-}
-
-impl Shard {
+impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
-    pub(super) fn message_for(&mut self, user: u32, class: MessageClass, keep: Keep, stanza: Incoming<'_>) {
+    pub(crate) fn message_for(&mut self, user: u32, class: MessageClass, keep: Keep, stanza: Incoming<'_>) {
         let resource = stanza.to.split_once('/').map(|(_, r)| r);
         let exact = resource.and_then(|r| {
             let mut sessions = self.users.sessions(&self.sessions, user);
@@ -71,23 +49,6 @@ impl Shard {
             }
         }
         self.confirm(stanza.origin);
-    }
-
-    /// Available sessions without a negative priority.
-    fn non_negative(&self, user: u32) -> Takers {
-        self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
-    }
-
-    /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
-    pub(super) fn takers(&self, user: u32) -> Takers {
-        match self.settings.bare_delivery {
-            BareDelivery::All => self.non_negative(user),
-            // They come newest first, and `min_by_key` takes the first of equals.
-            BareDelivery::MostAvailable => {
-                let all = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages());
-                all.min_by_key(|(_, s)| std::cmp::Reverse(s.priority)).map(|(id, _)| id).into_iter().collect()
-            }
-        }
     }
 
     /// A message for the session of its full JID.
@@ -199,34 +160,12 @@ impl Shard {
         }
     }
 
-    /// A transient entry is appended for messages that have lost their place: those who are at the head get it at once.
-    pub(super) fn append_again(&mut self, user: u32, of: Option<u64>, entry: Entry<'_>) {
-        let number = self.next_number();
-        let bare = self.bare_of_user(user);
-        Transient { of, entry: Entry { waits: true, ..entry } }.put(&mut self.writes, &bare, number);
-        self.log(user).appended(number, true);
-        let heads = self.heads(user);
-        let stamp = Stamp { id: of.unwrap_or(number), came_ms: Some(entry.time_ms) };
-        for &session in &heads {
-            if self.is_busy(session) {
-                self.log(user).fall_behind(session, number - 1, number - 1);
-            } else {
-                self.hand(session, number, stamp, entry.xml);
-            }
-        }
-        self.heads_changed(user);
-        if !self.users.get(user).live {
-            self.log(user).stored(entry.xml.len());
-        }
-        self.sweeper.touch_log(user);
-    }
-
     /// Whether a message of this kind stays when it is delivered.
     fn is_kept(&self, keep: Keep) -> bool {
         self.settings.archive && keep == Keep::Archive
     }
 
-    fn entry<'a>(&self, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {
+    pub(crate) fn entry<'a>(&self, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {
         Entry { incoming: true, waits, time_ms: self.now.wall_us / 1_000, peer: stanza.from, xml: stanza.xml }
     }
 
@@ -243,9 +182,9 @@ impl Shard {
     }
 
     /// A message waits that no session takes now.
-    fn stored(&mut self, user: u32, stanza: Incoming<'_>) {
+    pub(crate) fn stored(&mut self, user: u32, stanza: Incoming<'_>) {
         self.log(user).stored(stanza.xml.len());
-        self.sweeper.touch_log(user);
+        self.touch_log(user);
         self.counters.messages_stored.one();
         if self.watch.is_some() {
             self.watch_aside(stanza, None);
@@ -255,122 +194,5 @@ impl Shard {
     fn park_for_log(&mut self, user: u32, stanza: Incoming<'_>) {
         let local = self.users.get(user).local.clone();
         self.park(&local, stanza);
-    }
-
-    /// The user's log, which is known.
-    pub(super) fn log(&mut self, user: u32) -> &mut Log {
-        let known = self.know_log(user);
-        debug_assert!(known, "asked for a log that was not read");
-        let now_s = self.now.mono_s();
-        self.users.state(user, now_s).log.get_or_insert_with(|| Log::loaded(Default::default()))
-    }
-
-    pub(super) fn bare_of_user(&self, user: u32) -> String {
-        self.bare(&self.users.get(user).local)
-    }
-
-    /// Writes the row of the cursor if it has changed.
-    pub(super) fn write_row(&mut self, user: u32) {
-        let bare = self.bare_of_user(user);
-        let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) else { return };
-        let sessions = &self.sessions;
-        if let Some((row, gone)) = log.poll_row(|id| sessions.get(id).is_some_and(|s| s.follows)) {
-            row.put(&mut self.writes, &bare);
-            if let Some(number) = gone {
-                Transient::delete_up_to(&mut self.writes, &bare, number);
-            }
-        }
-    }
-
-    // Handing out.
-
-    /// Gives a session a message that waits nowhere; who has too much to take already does without.
-    fn hand_ephemeral(&mut self, session: SessionId, xml: &[u8]) {
-        if self.is_busy(session) {
-            return self.counters.stanzas_dropped.one();
-        }
-        self.hand_bytes(session, 0, xml);
-    }
-
-    /// Gives a session a message of the log, stamped.
-    pub(super) fn hand(&mut self, session: SessionId, mark: u64, stamp: Stamp, xml: &[u8]) {
-        let mut stanza = std::mem::take(&mut self.scratch);
-        insert_at_end(&mut stanza, xml, |out| self.stamp(out, session, stamp));
-        self.hand_bytes(session, mark, &stanza);
-        self.keep_scratch(stanza);
-    }
-
-    /// Memory for one stanza is used again, if it is not too much to keep.
-    pub(super) fn keep_scratch(&mut self, mut stanza: Vec<u8>) {
-        if stanza.capacity() <= SCRATCH_BYTES_MAX {
-            stanza.clear();
-            self.scratch = stanza;
-        }
-    }
-
-    /// Writes the stanza-id (XEP-0359) and, if it has waited, the delay (XEP-0203) of a message for a session's user.
-    fn stamp(&self, out: &mut Vec<u8>, session: SessionId, stamp: Stamp) {
-        let user = self.sessions.slot(session.slot).user;
-        out.extend_from_slice(b"<stanza-id");
-        write_attribute(out, "xmlns", ns::STANZA_ID);
-        // Writing to memory does not fail.
-        let _ = write!(out, " id='{}' by='", stamp.id);
-        escape_value_into(out, &self.users.get(user).local);
-        out.push(b'@');
-        escape_value_into(out, &self.settings.domain);
-        out.extend_from_slice(b"'/>");
-        if let Some(came_ms) = stamp.came_ms {
-            delay(out, &self.settings.domain, came_ms.saturating_mul(1_000));
-        }
-    }
-
-    fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
-        if self.watch.is_some() {
-            self.watch_goes(session, xml);
-        }
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        self.counters.messages_out.one();
-        self.counters.messages_live.one();
-        let conn = state.conn;
-        match (state.managed.as_mut(), conn) {
-            (Some(_), _) => self.send_managed(session, mark, xml),
-            (None, Some(conn)) => self.send_message(conn, mark, xml),
-            (None, None) => {}
-        }
-    }
-}
-
-/// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
-fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
-    if let Some(start_tag) = xml.strip_suffix(b"/>") {
-        let name_end = start_tag.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(start_tag.len());
-        out.extend_from_slice(start_tag);
-        out.push(b'>');
-        extra(out);
-        out.extend_from_slice(b"</");
-        out.extend_from_slice(&start_tag[1..name_end]);
-        out.push(b'>');
-        return;
-    }
-    let end = memchr::memrchr(b'<', xml).unwrap_or(xml.len());
-    out.extend_from_slice(&xml[..end]);
-    extra(out);
-    out.extend_from_slice(&xml[end..]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::insert_at_end;
-
-    #[test]
-    fn extras_go_before_the_end_tag() {
-        let with_extra = |xml: &str| {
-            let mut out = Vec::new();
-            insert_at_end(&mut out, xml.as_bytes(), |out| out.extend_from_slice(b"<x/>"));
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(with_extra("<message a='1'><b/></message>"), "<message a='1'><b/><x/></message>");
-        assert_eq!(with_extra("<message a='1'/>"), "<message a='1'><x/></message>");
-        assert_eq!(with_extra("<message/>"), "<message><x/></message>");
     }
 }

@@ -1,26 +1,20 @@
 //! What waits for a user goes, when the operator says so: for users who are not there only, whose mailbox nobody is at.
 
 use crate::io::{Effect, Reply, StorageState};
+use crate::logs::Logs;
 use crate::session::conn::NONE;
-use crate::shard::{Pending, Shard};
 use crate::store::waiting::Cursor;
 use crate::store::{Found, Table};
+use crate::turn::pending::{Flush, Pending, get};
 
-/// A user whose mailbox is being looked at before it is emptied.
-#[derive(Debug)]
-pub(crate) struct Flush {
-    token: u64,
-    local: Box<str>,
-}
-
-impl Shard {
-    /// Looks at the mailbox of a localpart; [`Shard::flush_found`] goes on.
-    pub(super) fn flush_mailbox(&mut self, token: u64, local: Box<str>) {
-        let row = super::mail::get(Table::Mailbox, &self.bare(&local));
+impl Logs {
+    /// Looks at the mailbox of a localpart; [`Logs::flush_found`] goes on.
+    pub(crate) fn flush_mailbox(&mut self, token: u64, local: Box<str>) {
+        let row = get(Table::Mailbox, &self.bare(&local));
         self.look(Pending::Flush(Flush { token, local: local.clone() }), &local, Some(row));
     }
 
-    pub(super) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
+    pub(crate) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
         let record = match found.first_mut() {
             Some(Found::Value(record)) => record.take(),
             _ => None,
@@ -48,7 +42,7 @@ impl Shard {
         self.effects.push(Effect::Reply { token: flush.token, reply, durable: true });
     }
 
-    pub(super) fn flush_unreadable(&mut self, flush: &Flush) {
+    pub(crate) fn flush_unreadable(&mut self, flush: &Flush) {
         self.unseen(&flush.local);
         self.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
     }

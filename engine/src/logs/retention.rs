@@ -2,19 +2,11 @@
 //! a few at a time, slowly, and their rows are read. Nothing depends on who is online.
 
 use crate::io::{Effect, Reply, StorageState};
-use crate::shard::{Pending, Shard};
+use crate::logs::Logs;
 use crate::store::archive::{entries, is_void, number_of};
 use crate::store::waiting::Cursor;
 use crate::store::{Found, Query, Row, Table};
-
-/// Users whose rows are being read.
-#[derive(Debug)]
-pub(crate) struct RetentionRead {
-    token: u64,
-    users: Vec<Box<str>>,
-    /// Users of whom something has gone.
-    trimmed: u32,
-}
+use crate::turn::pending::{Pending, RetentionRead, get};
 
 /// What has to be known of each user: the cursor, and the oldest rows.
 const QUERIES: usize = 2;
@@ -23,9 +15,9 @@ const ROWS_MAX: u32 = 64;
 /// Bytes of these.
 const BYTES_MAX: u32 = 32 << 10;
 
-impl Shard {
-    /// Looks at the archives of these users (bare JIDs); [`Shard::retention_found`] goes on.
-    pub(super) fn retain(&mut self, token: u64, users: Vec<Box<str>>) {
+impl Logs {
+    /// Looks at the archives of these users (bare JIDs); [`Logs::retention_found`] goes on.
+    pub(crate) fn retain(&mut self, token: u64, users: Vec<Box<str>>) {
         self.retain_on(RetentionRead { token, users, trimmed: 0 });
     }
 
@@ -44,13 +36,13 @@ impl Shard {
                 rows_max: ROWS_MAX,
                 bytes_max: BYTES_MAX,
             };
-            [super::mail::get(Table::Mailbox, user), oldest]
+            [get(Table::Mailbox, user), oldest]
         });
         let queries = queries.collect();
         self.read(Pending::Retention(read), queries);
     }
 
-    pub(super) fn retention_found(&mut self, mut read: RetentionRead, found: Vec<Found>) {
+    pub(crate) fn retention_found(&mut self, mut read: RetentionRead, found: Vec<Found>) {
         if self.storage == StorageState::Full {
             let reply = Reply::StoreFull;
             return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });

@@ -1,12 +1,11 @@
 //! Why streams end. Each connection whose stream ends here is counted once, by its reason.
 
 use crate::io::Lost;
-use crate::shard::Shard;
 use crate::wire::error::StreamCondition;
 
 /// Why a stream has ended; each has a counter of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// The client wished so, in good order.
     Client,
     /// The client vanished, or reset the connection.
@@ -33,7 +32,7 @@ pub(super) enum Ended {
 
 impl Ended {
     /// What a stream error of this condition is mostly for. Who means something else says so.
-    pub(super) fn of(condition: StreamCondition) -> Ended {
+    pub(crate) fn of(condition: StreamCondition) -> Ended {
         use StreamCondition as C;
         match condition {
             C::BadFormat
@@ -61,34 +60,12 @@ impl Ended {
     }
 
     /// What a connection ended by that nobody here has closed.
-    pub(super) fn by(lost: Option<Lost>) -> Ended {
+    pub(crate) fn by(lost: Option<Lost>) -> Ended {
         match lost {
             Some(Lost::Finished) => Ended::Client,
             Some(Lost::Tls) => Ended::Tls,
             Some(Lost::Misled) => Ended::Protocol,
             Some(Lost::Broken) | None => Ended::Lost,
         }
-    }
-}
-
-impl Shard {
-    /// A stream has ended.
-    pub(super) fn count_ended(&self, why: Ended) {
-        let c = &self.counters;
-        c.streams_closed.one();
-        match why {
-            Ended::Client => &c.closed_by_client,
-            Ended::Lost => &c.closed_lost,
-            Ended::Tls => &c.closed_tls,
-            Ended::Protocol => &c.closed_protocol,
-            Ended::Refused => &c.closed_refused,
-            Ended::Unread => &c.closed_unread,
-            Ended::Timeout => &c.closed_timeout,
-            Ended::Replaced => &c.closed_replaced,
-            Ended::Operator => &c.closed_operator,
-            Ended::Shutdown => &c.closed_shutdown,
-            Ended::Server => &c.closed_server,
-        }
-        .one();
     }
 }

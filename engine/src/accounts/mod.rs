@@ -2,64 +2,71 @@
 //!
 //! Whoever decides by an account's record reads it first, and much may have been written by the time the answer is there.
 //! What is known of the account in memory is newer then, and is kept as long as an answer is waited for; see
-//! `Shard::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
+//! `Actors::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
-use crate::id::ConnId;
-use crate::io::{Effect, Happened, Job, Reply, StorageState};
-use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
-use crate::mail::{Answer, ConnRef, Letter, Question};
-use crate::router::users::{Known, RosterStep, Waiting};
-use crate::session::conn::{NONE, Owner};
-use crate::shard::asker::Asker;
-use crate::shard::mail::{get, one_value};
-use crate::shard::{Pending, Shard};
-use crate::store::account::{Credentials, Incarnation};
-use crate::store::{Found, Query, Table};
-use crate::wire::error::{StanzaCondition, StreamCondition};
-use crate::wire::limit::Limit;
+pub(crate) mod limits;
+
+use std::collections::BTreeMap;
+
 use rand_core::RngCore;
 
-/// An account's record is read, and why.
+use crate::contacts::Contacts;
+use crate::floor::stands_on;
+use crate::id::{ConnId, Peer};
+use crate::io::{Effect, Happened, Job, Reply, StorageState};
+use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
+use crate::mail::{Answer, ConnRef, Question};
+use crate::router::users::{Known, RosterStep};
+use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
+use crate::store::account::{Credentials, Incarnation};
+use crate::store::{Found, Table};
+use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why, one_value};
+use crate::wire::error::StanzaCondition;
+use crate::wire::limit::Limit;
+
+/// The accounts of this home, and what is counted of logins.
 #[derive(Debug)]
-pub(crate) struct AccountRead {
-    local: Box<str>,
-    why: Why,
+pub struct Accounts {
+    contacts: Contacts,
+    pub(crate) plain_cache: PlainCache,
+    pub(crate) decoy: Decoy,
+    /// Failed logins of the addresses that this shard counts for.
+    pub(crate) failed_logins: AddressThrottle,
+    /// Logins to the accounts of this home.
+    pub(crate) logins: AccountThrottle,
+    /// Registrations of the addresses that this shard counts for.
+    pub(crate) registrations: AddressThrottle,
+    /// Accounts that are being removed, and who waits for it: bounded by `PARKED_STANZAS_MAX` an account.
+    removing: BTreeMap<Box<str>, Vec<Remover>>,
 }
 
-#[derive(Debug)]
-enum Why {
-    /// A login; the password that was shown before is asked for, too, if it is `plain`.
-    LogIn { conn: ConnRef, plain: bool },
-    /// An account is to be made.
-    Register { conn: ConnRef, credentials: Box<Credentials> },
-    /// A session wants another password: whose it changes is settled before its keys are derived.
-    ChangePassword { asker: Asker, job: Job },
-    /// The keys are there.
-    NewPassword { change: PasswordChange, credentials: Box<Credentials> },
-}
+stands_on!(Accounts, contacts: Contacts);
 
-/// A change of password waits for its keys.
-#[derive(Debug)]
-pub(crate) struct PasswordChange {
-    asker: Asker,
-    local: Box<str>,
-    /// The account that the password is for.
-    incarnation: Incarnation,
-}
+impl Accounts {
+    /// None, under these settings.
+    pub(crate) fn new(contacts: Contacts) -> Accounts {
+        let settings = contacts.settings.clone();
+        let key = &settings.process_key;
+        Accounts {
+            plain_cache: PlainCache::new(key, settings.plain_cache_max),
+            decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
+            failed_logins: AddressThrottle::new(Limit::AddressLogins, &settings.throttle, key),
+            logins: AccountThrottle::new(&settings.throttle, key),
+            registrations: AddressThrottle::new(Limit::Registrations, &settings.registration_throttle, key),
+            removing: BTreeMap::new(),
+            contacts,
+        }
+    }
 
-/// Who waits for the end of a removal.
-#[derive(Debug)]
-pub(crate) enum Remover {
-    /// A session of the account.
-    Session(Asker),
-    /// The operator, by the command's token.
-    Operator(u64),
-}
+    /// The other end of a connection that has no session yet.
+    pub(crate) fn peer(&mut self, id: ConnId) -> Option<Peer> {
+        let address = self.opening(id)?.peer;
+        Some(self.failed_logins.peer(address))
+    }
 
-impl Shard {
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
-    pub(super) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
+    pub(crate) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
         match question {
             Question::MayLogIn { peer, plain } => {
                 let refused = self.failed_logins.allows(self.now.mono_ms, peer).err();
@@ -103,50 +110,7 @@ impl Shard {
         self.look(Pending::Account(AccountRead { local: local.clone(), why }), &local, None);
     }
 
-    /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
-    /// [`Shard::seen`] must hear the answer.
-    pub(super) fn look(&mut self, pending: Pending, local: &str, more: Option<Query>) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
-        self.users.state(user, now_s).looks += 1;
-        let record = get(Table::Accounts, &self.bare(local));
-        self.read(pending, [record].into_iter().chain(more).collect());
-    }
-
-    /// Which account there is, by a record that was read and what has been written since; and the record, if it is that
-    /// account's.
-    pub(super) fn seen(&mut self, local: &str, record: Option<Box<[u8]>>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
-        let state = self.users.state(user, now_s);
-        state.looks = state.looks.saturating_sub(1);
-        let read = record.as_deref().map(Incarnation::of_record);
-        let there = match state.known {
-            Known::Exists(incarnation) => Some(incarnation),
-            Known::Missing => None,
-            Known::Unknown => read,
-        };
-        state.known = there.map_or(Known::Missing, Known::Exists);
-        (there, record.filter(|_| read == there))
-    }
-
-    /// An account's record could not be read: what is known of the account is not changed by it.
-    pub(super) fn unseen(&mut self, local: &str) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
-        let state = self.users.state(user, now_s);
-        state.looks = state.looks.saturating_sub(1);
-    }
-
-    /// Nothing is kept of names that nobody has: who guesses names fills no memory.
-    fn forget_no_one(&mut self, local: &str) {
-        let Some(user) = self.users.find(local) else { return };
-        let entry = self.users.get_mut(user);
-        let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled(false));
-        if missing && entry.first == NONE {
-            entry.state = None;
-            self.users.forget_if_idle(user);
-        }
-    }
-
-    pub(super) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
+    pub(crate) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
         let AccountRead { local, why } = read;
         let (there, row) = self.seen(&local, one_value(found));
         match why {
@@ -184,7 +148,7 @@ impl Shard {
     }
 
     /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
-    pub(super) fn account_unreadable(&mut self, read: AccountRead) {
+    pub(crate) fn account_unreadable(&mut self, read: AccountRead) {
         self.unseen(&read.local);
         match read.why {
             Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
@@ -194,12 +158,8 @@ impl Shard {
         }
     }
 
-    fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
-        self.mail_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
-    }
-
     /// A session wants another password, whose keys this job derives.
-    pub(super) fn change_password(&mut self, asker: Asker, local: &str, job: Job) {
+    pub(crate) fn change_password(&mut self, asker: Asker, local: &str, job: Job) {
         if let Err(refused) = self.logins.change_password(self.now.mono_ms, local) {
             if refused.begins {
                 let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
@@ -211,7 +171,7 @@ impl Shard {
     }
 
     /// The keys of a session's new password are there.
-    pub(super) fn password_derived(&mut self, change: PasswordChange, keys: Option<Box<Credentials>>) {
+    pub(crate) fn password_derived(&mut self, change: PasswordChange, keys: Option<Box<Credentials>>) {
         let Some(credentials) = keys else {
             return self.answer(change.asker, Err(Limit::Credentials.into()));
         };
@@ -222,7 +182,7 @@ impl Shard {
     }
 
     /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more.
-    pub(super) fn write_account(&mut self, local: &str, keys: Credentials, there: Option<Incarnation>) {
+    pub(crate) fn write_account(&mut self, local: &str, keys: Credentials, there: Option<Incarnation>) {
         let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
         let (bare, mut record) = (self.bare(local), Vec::new());
         keys.of(incarnation).encode(&mut record);
@@ -234,39 +194,9 @@ impl Shard {
         }
     }
 
-    // Sessions of authenticated connections.
-
-    /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
-    /// blocked, and what it has said is looked at again when it is: that is `None`.
-    pub(super) fn is_there(&mut self, conn: ConnId, owner: &Owner) -> Option<bool> {
-        let state = self.users.find(&owner.local).and_then(|user| self.users.get(user).state.as_ref());
-        match state.map_or(Known::Unknown, |state| state.known) {
-            Known::Exists(incarnation) => Some(incarnation == owner.incarnation),
-            Known::Missing => Some(false),
-            Known::Unknown => {
-                self.block(conn);
-                if !self.wait_for_account(&owner.local, Waiting::Claim(conn)) {
-                    let text = Some("too much waits for the account, try again");
-                    self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
-                } else if let Some(opening) = self.opening(conn) {
-                    opening.again = true;
-                }
-                None
-            }
-        }
-    }
-
-    /// Ends a stream for whose session it cannot be known whether its account is there.
-    pub(super) fn fail_unreadable(&mut self, conn: ConnId) {
-        let text = "this account cannot be read, the server's operator has to mend the store";
-        self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
-    }
-
-    // Removal.
-
     /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
     /// answered with the last one, whose writes the answer waits for: what was answered is not undone by a crash.
-    pub(super) fn delete_account(&mut self, local: &str, remover: Remover) {
+    pub(crate) fn delete_account(&mut self, local: &str, remover: Remover) {
         let removers = self.removing.entry(local.into()).or_default();
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
@@ -284,7 +214,7 @@ impl Shard {
     }
 
     /// An account is removed with this turn: who asked for it is told, the user's sessions end, and then all rows go.
-    pub(super) fn remove_account(&mut self, user: u32) {
+    pub(crate) fn remove_account(&mut self, user: u32) {
         let local = self.users.get(user).local.clone();
         for remover in self.removing.remove(&local).unwrap_or_default() {
             match remover {
@@ -301,7 +231,7 @@ impl Shard {
     }
 
     /// The last step of a removal, when the user's sessions have ended.
-    pub(super) fn erase_account(&mut self, user: u32) {
+    pub(crate) fn erase_account(&mut self, user: u32) {
         let local = self.users.get(user).local.clone();
         let bare = self.bare_of_user(user);
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
@@ -321,5 +251,19 @@ impl Shard {
         state.log = None;
         state.roster = None;
         state.log_outdated = state.log_asked;
+    }
+
+    /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
+    pub(crate) fn derive_keys(&mut self, password: &str) -> Option<Job> {
+        use rand_core::RngCore;
+        let password = crate::store::password::prepare(password).ok()?;
+        let mut salt = [0u8; 16];
+        self.entropy.fill_bytes(&mut salt);
+        Some(Job::DeriveKeys {
+            password: (&*password).into(),
+            salt: salt.into(),
+            iterations: self.settings.scram_iterations,
+            created_us: self.now.wall_us,
+        })
     }
 }

@@ -1,27 +1,27 @@
 //! Who is there: presence that a session sends, and presence that comes for a user of this home.
 
+use crate::actors::safe::Address;
+use crate::contacts::Contacts;
+use crate::contacts::show::PRESENCE_GONE;
 use crate::feature::{last, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::mail::{Kind, Letter, PresenceNews};
+use crate::mail::{Kind, PresenceNews};
 use crate::ns;
 use crate::router::users::{RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;
-use crate::shard::Shard;
-use crate::shard::bind::PRESENCE_GONE;
-use crate::shard::stanza::{Address, bare_of, local_of};
 use crate::wire::error::StanzaCondition;
+use crate::wire::jid::{bare_of, local_of};
 use crate::wire::limit::Limit;
-use crate::wire::splice::address;
 use crate::wire::{Element, Splice, splice};
 
 /// JIDs that a session may have sent directed presence to; more are not remembered, and get no farewell.
 const DIRECTED_MAX: usize = 1_000;
 
-impl Shard {
+impl Contacts {
     /// Presence from one of the user's sessions (RFC 6121 4).
-    pub(super) fn from_session_presence(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+    pub(crate) fn from_session_presence(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
         let kind = element.kind();
         let kind = kind.as_deref();
         let to = element.to();
@@ -80,7 +80,7 @@ impl Shard {
         }
     }
 
-    fn available(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+    pub(crate) fn available(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
         let priority = element.child("priority", ns::CLIENT).map_or(Some(0), |p| p.text().trim().parse::<i8>().ok());
         let Some(priority) = priority else {
             return self.refuse(session, seq, element, StanzaCondition::BadRequest);
@@ -110,7 +110,7 @@ impl Shard {
         self.stanza_done(session, seq);
     }
 
-    fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
+    pub(crate) fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
         let before = self.sessions.set_presence(session, None);
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
@@ -130,16 +130,16 @@ impl Shard {
 
     /// A session is not available any more: if it was the last one, the user is gone from now on (XEP-0012 3). Not worth
     /// a row on a full disk.
-    pub(super) fn note_logout(&mut self, user: u32, status: &str) {
+    fn note_logout(&mut self, user: u32, status: &str) {
         let online = self.users.sessions(&self.sessions, user).any(|(_, s)| s.is_available());
         if !online && self.storage == StorageState::Ok {
-            let account = self.bare_of_user(user);
-            last::logout(&mut self.writes, &account, self.now.wall_us, status);
+            let (account, now_us) = (self.bare_of_user(user), self.now.wall_us);
+            last::logout(&mut self.writes, &account, now_us, status);
         }
     }
 
     /// Presence to one address (RFC 6121 4.6).
-    fn directed(
+    pub(crate) fn directed(
         &mut self,
         session: SessionId,
         seq: u32,
@@ -183,16 +183,8 @@ impl Shard {
         });
     }
 
-    /// Says goodbye to those who got directed presence.
-    pub(super) fn withdraw_directed(&mut self, full: &str, xml: &[u8], directed: &[Box<str>]) {
-        for to in directed {
-            let home = self.home(bare_of(to));
-            self.post(home, Kind::Directed { unavailable: true }, None, full, to, |out| address(out, xml, full, to));
-        }
-    }
-
     /// Presence between users, at the receiver's home.
-    pub(super) fn presence_letter(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
+    pub(crate) fn presence_letter(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
         let local = local_of(to);
         // To a user without a session there is nothing to show (RFC 6121 4.3.2).
         let user = self.users.find(local);
@@ -240,99 +232,8 @@ impl Shard {
         }
     }
 
-    /// Presence of someone to all available sessions of a user.
-    pub(super) fn to_available(&mut self, user: u32, from: &str, to: &str, xml: &[u8]) {
-        let mut targets = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id);
-        let Some(first) = targets.next() else { return };
-        // Most users have one: a presence to many takes no memory for each.
-        let others: Vec<SessionId> = targets.collect();
-        let mut stanza = std::mem::take(&mut self.scratch);
-        address(&mut stanza, xml, from, to);
-        self.offer_stanza(first, &stanza);
-        for session in others {
-            self.offer_stanza(session, &stanza);
-        }
-        self.keep_scratch(stanza);
-    }
-
-    /// One contact gets a user's presence, a subscription stanza, or a probe.
-    pub(super) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
-        let home = self.home(bare_of(to));
-        let mail = self.mail_to(home);
-        let (from, to, xml) = (mail.name(from), mail.name(to), mail.write(xml));
-        mail.push(Letter::Presence { news, from, to, xml });
-    }
-
-    /// Many contacts get the same presence: the list stands still meanwhile, and the stanza crosses to each shard once.
-    pub(super) fn presence_to_all<'a>(
-        &mut self,
-        from: &str,
-        xml: &[u8],
-        contacts: impl Iterator<Item = (&'a str, PresenceNews)>,
-    ) {
-        let mut written: Vec<Option<(crate::mail::Name, crate::mail::Span)>> =
-            vec![None; usize::from(self.settings.shards)];
-        for (to, news) in contacts {
-            let home = self.home(to);
-            let mail = self.mail_to(home);
-            let (from, xml) = *written[home.index()].get_or_insert_with(|| (mail.name(from), mail.write(xml)));
-            let to = mail.name(to);
-            mail.push(Letter::Presence { news, from, to, xml });
-        }
-    }
-
-    /// The presence of all available sessions of a user goes to one JID.
-    pub(super) fn show_presence(&mut self, user: u32, to: &str) {
-        for (full, xml) in self.presences(user) {
-            self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
-        }
-    }
-
-    /// That one of a user's sessions is available, and no more, goes to one JID (RFC 6121 4.3.2), if there is such a session
-    /// and it `may` be shown. Returns whether it was.
-    pub(super) fn show_one(&mut self, user: u32, resource: &str, to: &str, may: impl Fn(&Session) -> bool) -> bool {
-        let mut sessions = self.users.sessions(&self.sessions, user);
-        let Some((id, _)) = sessions.find(|(_, s)| *s.resource == *resource && may(s)) else { return false };
-        let full = self.full_jid(id);
-        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
-        true
-    }
-
-    /// All available sessions of a user vanish for one JID.
-    pub(super) fn hide_presence(&mut self, user: u32, to: &str) {
-        let mut gone: Vec<String> = self.presences(user).into_iter().map(|(full, _)| full).collect();
-        // A session that has just become unavailable, but whose farewell still waits for the roster, would say it to the
-        // roster as it is then.
-        let waits = self.users.get(user).state.iter().flat_map(|state| &state.roster_waits);
-        gone.extend(waits.filter_map(|step| match step {
-            RosterStep::Withdraw { full, .. } => Some(full.to_string()),
-            _ => None,
-        }));
-        for full in gone {
-            self.presence_reply(PresenceNews::Unavailable, &full, to, PRESENCE_GONE);
-        }
-    }
-
-    fn presence_reply(&mut self, news: PresenceNews, full: &str, to: &str, xml: &[u8]) {
-        if to.contains('/') {
-            let home = self.home(bare_of(to));
-            let unavailable = news == PresenceNews::Unavailable;
-            self.post(home, Kind::Directed { unavailable }, None, full, to, |out| address(out, xml, full, to));
-        } else {
-            self.presence_to(news, full, to, xml);
-        }
-    }
-
-    /// Full JID and presence of each available session of a user.
-    pub(super) fn presences(&self, user: u32) -> Vec<(String, Vec<u8>)> {
-        self.users
-            .sessions(&self.sessions, user)
-            .filter_map(|(id, s)| Some((self.full_jid(id), self.presence_table.get(s.presence?).to_vec())))
-            .collect()
-    }
-
     /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).
-    fn unaddressed(&self, session: SessionId, element: &Element<'_>) -> Vec<u8> {
+    pub(crate) fn unaddressed(&self, session: SessionId, element: &Element<'_>) -> Vec<u8> {
         self.spliced(session, element, &Splice { unaddressed: true, ..Splice::default() })
     }
 
@@ -341,5 +242,20 @@ impl Shard {
         let lang = self.lang(session);
         splice(&mut xml, element, &Splice { lang: lang.as_deref(), ..*how });
         xml
+    }
+
+    /// Those who knew that a session was there hear that it has gone.
+    pub(crate) fn session_gone(&mut self, user: u32, full: &str, session: &mut Session) {
+        let directed = session.directed.take().map(|directed| *directed).unwrap_or_default();
+        match session.presence.take() {
+            Some(presence) => {
+                self.presence_table.release(presence);
+                self.note_logout(user, "");
+                let xml = PRESENCE_GONE.into();
+                let step = RosterStep::Withdraw { session: None, full: full.into(), xml, directed };
+                self.roster_step(user, step);
+            }
+            None => self.withdraw_directed(full, PRESENCE_GONE, &directed),
+        }
     }
 }

@@ -1,25 +1,26 @@
 //! Steps that need a user's roster: it is read when the first one comes, they wait in order, and it is dropped again when
 //! the user has been idle for a while.
 
+use crate::contacts::{Contacts, Decided};
 use crate::feature::RosterRequest as Request;
 use crate::feature::roster::{Again, ProbeAnswer, Roster};
 use crate::feature::subscription::{Kind, OwnPresence, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
-use crate::router::users::{Parked, RosterStep};
-use crate::shard::mail::id_of_stanza;
-use crate::shard::stanza::{bare_of, local_of};
-use crate::shard::{Pending, Shard};
+use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
+use crate::session::conn::NONE;
 use crate::store::Found;
+use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
+use crate::wire::jid::{bare_of, local_of};
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
-use crate::wire::text::write_attribute;
+use crate::wire::written::{id_of_stanza, write_error};
 
-impl Shard {
+impl Contacts {
     /// Does a step, now or when the roster has been read.
-    pub(super) fn roster_step(&mut self, user: u32, step: RosterStep) {
+    pub(crate) fn roster_step(&mut self, user: u32, step: RosterStep) {
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
         if state.roster.is_some() && state.roster_waits.is_empty() {
@@ -31,13 +32,13 @@ impl Shard {
             return self.refuse_roster_step(user, step);
         }
         state.roster_waits.push_back(step);
-        self.levels.parked += 1;
+        self.parked += 1;
         self.counters.parked_came.one();
         self.ask_for_roster(user);
     }
 
     /// Reads a user's roster before there is a step that needs it.
-    pub(super) fn read_roster_ahead(&mut self, user: u32) {
+    pub(crate) fn read_roster_ahead(&mut self, user: u32) {
         let now_s = self.now.mono_s();
         if self.users.state(user, now_s).roster.is_none() {
             self.ask_for_roster(user);
@@ -55,7 +56,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn roster_found(&mut self, local: &str, found: Vec<Found>) {
+    pub(crate) fn roster_found(&mut self, local: &str, found: Vec<Found>) {
         let Some(user) = self.users.find(local) else { return };
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
@@ -69,7 +70,7 @@ impl Shard {
         };
         // One by one: a step looks at what waits behind it, and what it leads to goes behind that.
         while let Some(step) = self.users.state(user, now_s).roster_waits.pop_front() {
-            self.levels.parked -= 1;
+            self.parked -= 1;
             if damaged {
                 self.refuse_roster_step(user, step);
             } else {
@@ -79,7 +80,7 @@ impl Shard {
         self.users.state(user, now_s).roster_asked = false;
     }
 
-    pub(super) fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
+    pub(crate) fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, .. } => {
                 self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);
@@ -91,13 +92,13 @@ impl Shard {
                 self.confirm(parked.origin);
             }
             // Whom to tell cannot be known, but the account goes.
-            RosterStep::Leave => self.remove_account(user),
+            RosterStep::Leave => self.decided.push(Decided::Left(user)),
             _ => {}
         }
     }
 
     /// Takes the roster out for a step, so that the step can use the rest of the shard, and puts it back.
-    fn with_roster<T>(&mut self, user: u32, step: impl FnOnce(&mut Shard, &mut Roster) -> T) -> Option<T> {
+    fn with_roster<T>(&mut self, user: u32, step: impl FnOnce(&mut Contacts, &mut Roster) -> T) -> Option<T> {
         let mut roster = self.users.get_mut(user).state.as_mut()?.roster.take()?;
         let result = step(self, &mut roster);
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
@@ -122,11 +123,12 @@ impl Shard {
             }
             RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
-                self.noted(&self.bare_of_user(user), &contact, confirm);
+                let owner = self.bare_of_user(user);
+                self.noted(&owner, &contact, confirm);
             }
             RosterStep::Noted { contact, confirm } => {
                 let owner = self.bare_of_user(user);
-                self.with_roster(user, |shard, roster| roster.noted(&owner, &contact, confirm, &mut shard.writes));
+                self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));
             }
             RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
@@ -134,8 +136,6 @@ impl Shard {
             RosterStep::Leave => self.leave_contacts(user),
         }
     }
-
-    // Requests (RFC 6121 2).
 
     fn roster_request(&mut self, user: u32, session: SessionId, id: Option<&str>, request: Request) {
         let owner = self.bare_of_user(user);
@@ -154,7 +154,7 @@ impl Shard {
                 }
             }
             Request::Set(item) => {
-                let set = |shard: &mut Shard, roster: &mut Roster| roster.set(&owner, &item, &mut shard.writes);
+                let set = |floor: &mut Contacts, roster: &mut Roster| roster.set(&owner, &item, &mut floor.writes);
                 match self.with_roster(user, set) {
                     Some(Ok(push)) => {
                         self.push_to_interested(user, &push);
@@ -170,7 +170,7 @@ impl Shard {
 
     fn remove_contact(&mut self, user: u32, session: SessionId, id: Option<&str>, contact: &str) {
         let owner = self.bare_of_user(user);
-        let remove = |shard: &mut Shard, roster: &mut Roster| roster.remove(&owner, contact, &mut shard.writes);
+        let remove = |floor: &mut Contacts, roster: &mut Roster| roster.remove(&owner, contact, &mut floor.writes);
         let removed = match self.with_roster(user, remove) {
             Some(Ok(removed)) => removed,
             Some(Err(condition)) => return self.iq_error(session, id, condition),
@@ -188,47 +188,21 @@ impl Shard {
         self.iq_result(session, id, b"");
     }
 
-    /// A roster push to the interested resources (RFC 6121 2.1.6).
-    fn push_to_interested(&mut self, user: u32, payload: &[u8]) {
-        let interested: Vec<SessionId> =
-            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.interested).map(|(id, _)| id).collect();
-        for session in interested {
-            self.push_to(session, payload);
-        }
-    }
-
-    fn push_to(&mut self, session: SessionId, payload: &[u8]) {
-        if self.sessions.get(session).is_none() {
-            return;
-        }
-        let (full, id) = (self.full_jid(session), self.random_name());
-        let mut out = Vec::with_capacity(payload.len() + 128);
-        out.extend_from_slice(b"<iq type='set'");
-        write_attribute(&mut out, "id", &id);
-        write_attribute(&mut out, "to", &full);
-        out.push(b'>');
-        out.extend_from_slice(payload);
-        out.extend_from_slice(b"</iq>");
-        self.send_stanza(session, &out);
-    }
-
-    // Presence.
-
-    fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
+    pub(crate) fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
         let owner = self.bare_of_user(user);
         // Asking again is not worth rows on a full disk.
         let asks = initial && self.storage == StorageState::Ok;
-        let tell = |shard: &mut Shard, roster: &mut Roster| {
+        let tell = |floor: &mut Contacts, roster: &mut Roster| {
             let asked = |contact: &str, state: State| (initial && state.to()).then(|| roster.asked(contact));
             let news = |(contact, state): (_, State)| match (state.from(), asked(contact, state)) {
                 (true, probe) => Some((contact, PresenceNews::Available { probe })),
                 (false, probe) => probe.map(|number| (contact, PresenceNews::Probe { number })),
             };
-            shard.presence_to_all(full, xml, roster.contacts().filter_map(news));
+            floor.presence_to_all(full, xml, roster.contacts().filter_map(news));
             if !initial {
                 return (Vec::new(), Vec::new());
             }
-            let mut again = if asks { roster.ask_again(&owner, &mut shard.writes) } else { Vec::new() };
+            let mut again = if asks { roster.ask_again(&owner, &mut floor.writes) } else { Vec::new() };
             again.extend(roster.unconfirmed());
             let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
@@ -267,7 +241,7 @@ impl Shard {
     /// Passes a client's probe on, with a number only where there is a subscription to heal.
     fn ask_after(&mut self, user: u32, full: &str, to: &str) {
         let contact = bare_of(to);
-        let number = |_: &mut Shard, roster: &mut Roster| {
+        let number = |_: &mut Contacts, roster: &mut Roster| {
             if roster.state(contact).to() { roster.asked(contact) } else { 0 }
         };
         if let Some(number) = self.with_roster(user, number) {
@@ -276,7 +250,7 @@ impl Shard {
     }
 
     /// Answers a contact's probe (RFC 6121 4.3.2), and one of somebody who got directed presence (4.6.6).
-    fn probed(&mut self, user: u32, from: &str, to: &str, number: u64) {
+    pub(crate) fn probed(&mut self, user: u32, from: &str, to: &str, number: u64) {
         let (owner, contact) = (self.bare_of_user(user), bare_of(from));
         if contact == owner {
             return;
@@ -305,9 +279,9 @@ impl Shard {
 
     fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
         // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
-        let tell = |shard: &mut Shard, roster: &mut Roster| -> Vec<Box<str>> {
+        let tell = |floor: &mut Contacts, roster: &mut Roster| -> Vec<Box<str>> {
             let from = roster.contacts().filter(|(_, state)| state.from());
-            shard.presence_to_all(full, xml, from.map(|(contact, _)| (contact, PresenceNews::Unavailable)));
+            floor.presence_to_all(full, xml, from.map(|(contact, _)| (contact, PresenceNews::Unavailable)));
             directed.iter().filter(|to| !roster.state(bare_of(to)).from()).cloned().collect()
         };
         let Some(others) = self.with_roster(user, tell) else { return };
@@ -331,14 +305,12 @@ impl Shard {
         }
     }
 
-    // Subscriptions (RFC 6121 3, Appendix A).
-
     fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
         let owner = self.bare_of_user(user);
         if self.storage == StorageState::Full {
             return self.presence_error(session, contact, xml, Limit::Disk);
         }
-        let send = |shard: &mut Shard, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut shard.writes);
+        let send = |floor: &mut Contacts, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut floor.writes);
         let sent = match self.with_roster(user, send) {
             Some(Ok(sent)) => sent,
             Some(Err(refusal)) => return self.presence_error(session, contact, xml, refusal),
@@ -366,45 +338,16 @@ impl Shard {
             return;
         }
         let (full, id, refusal) = (self.full_jid(session), id_of_stanza(xml), refusal.into());
-        self.limited(refusal, |_| full.clone());
+        self.limited(refusal, || full.clone());
         let mut out = Vec::new();
-        super::stanza::write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), refusal);
+        write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), refusal);
         self.send_stanza(session, &out);
-    }
-
-    /// Sends a subscription stanza that the server makes itself.
-    fn subscription_to(&mut self, from: &str, to: &str, kind: Kind, number: u64, confirm: u64) {
-        let xml = format!("<presence type='{}'/>", kind.as_str());
-        self.presence_to(PresenceNews::Subscription { kind, number, confirm }, from, to, xml.as_bytes());
-    }
-
-    /// Tells a contact's home that a subscription stanza of it has had its effect, if it wants to know; with this turn's
-    /// writes, when they are durable.
-    fn noted(&mut self, from: &str, to: &str, confirm: u64) {
-        if confirm != 0 {
-            self.presence_to(PresenceNews::Noted { confirm }, from, to, b"");
-        }
-    }
-
-    /// There is no such account. A request for its presence is answered with an error, as the asking user's server owes it
-    /// (RFC 6121 3.1.2), and does not wait any more: it takes the way of a denial. All else is silently dropped (8.5.1).
-    pub(super) fn step_for_no_one(&mut self, local: &str, step: RosterStep) {
-        let RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } = step else { return };
-        if kind != Kind::Subscribe {
-            return self.noted(&self.bare(local), &contact, confirm);
-        }
-        let id = id_of_stanza(&xml);
-        let mut error = Vec::new();
-        let condition = StanzaCondition::ServiceUnavailable;
-        super::stanza::write_error(&mut error, "presence", id.as_deref(), None, None, condition);
-        let news = PresenceNews::Subscription { kind: Kind::Unsubscribed, number, confirm: 0 };
-        self.presence_to(news, &self.bare(local), &contact, &error);
     }
 
     fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
         let owner = self.bare_of_user(user);
-        let receive = |shard: &mut Shard, roster: &mut Roster| {
-            roster.received(&owner, contact, kind, number, xml, &mut shard.writes)
+        let receive = |floor: &mut Contacts, roster: &mut Roster| {
+            roster.received(&owner, contact, kind, number, xml, &mut floor.writes)
         };
         let Some(received) = self.with_roster(user, receive) else { return };
         if received.deliver {
@@ -438,13 +381,13 @@ impl Shard {
     /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
     fn leave_contacts(&mut self, user: u32) {
         let owner = self.bare_of_user(user);
-        let collect = |_: &mut Shard, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
+        let collect = |_: &mut Contacts, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
             roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
         };
         for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
             self.subscription_to(&owner, &contact, kind, 0, 0);
         }
-        self.remove_account(user);
+        self.decided.push(Decided::Left(user));
     }
 
     /// Whether a sender may see the user's presence, for requests that depend on it.
@@ -452,6 +395,21 @@ impl Shard {
         let from = bare_of(&parked.from).to_owned();
         let own = local_of(&from) == &*self.users.get(user).local;
         let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
-        self.answer_request(user, (&parked).into(), own || may);
+        self.decided.push(Decided::Request { user, parked, may: own || may });
+    }
+
+    /// Does a roster step if there is an account.
+    pub(crate) fn with_account(&mut self, local: &str, step: RosterStep) {
+        let user = self.users.find_or_insert(local);
+        let User { first, state, .. } = self.users.get(user);
+        let online = *first != NONE;
+        match state.as_ref().map_or(Known::Unknown, |s| s.known) {
+            _ if online => self.roster_step(user, step),
+            Known::Exists(_) => self.roster_step(user, step),
+            Known::Missing => self.step_for_no_one(local, step),
+            Known::Unknown => {
+                self.wait_for_account(local, Waiting::Step(step));
+            }
+        }
     }
 }

@@ -3,37 +3,38 @@
 //! While nobody looks, `watch` is none, and each stanza costs one look at that. All of this stands beside the way of a message,
 //! and changes nothing on it.
 
+use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
 use crate::io::{BusyRow, Reply};
+use crate::router::users::Incoming;
 use crate::session::conn::ConnState;
-use crate::shard::Shard;
-use crate::shard::mail::Incoming;
-use crate::shard::stanza::local_of;
 use crate::watch::TRACES_MAX;
 use crate::watch::busiest::Busiest;
 use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
 use crate::wire::error::StanzaCondition;
+use crate::wire::jid::local_of;
 use crate::wire::{Element, Expect, Scanner, StreamScope};
 
-impl Shard {
+impl Actors {
     /// Begins a trace of a user's sessions, or of one; how many there are now.
-    pub(super) fn trace(&mut self, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
+    pub(crate) fn trace(&mut self, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
+        let now_ms = self.now.mono_ms;
         let watch = self.watch.get_or_insert_default();
         if watch.traces.len() >= TRACES_MAX {
             return Reply::Busy;
         }
         let resource = jid.split_once('/').map(|(_, resource)| resource);
-        watch.traces.push(Trace::new(id, local_of(jid), resource, bodies, self.now.mono_ms, ms));
+        watch.traces.push(Trace::new(id, local_of(jid), resource, bodies, now_ms, ms));
         Reply::Done(self.sessions_of(jid).len() as u32)
     }
 
-    pub(super) fn fetch_trace(&mut self, id: u64) -> Reply {
+    pub(crate) fn fetch_trace(&mut self, id: u64) -> Reply {
         let now = self.now;
         let trace = self.watch.as_mut().and_then(|watch| watch.traces.iter_mut().find(|trace| trace.id == id));
         trace.map_or(Reply::NotFound, |trace| Reply::Traced(Box::new(trace.fetch(now))))
     }
 
-    pub(super) fn end_trace(&mut self, id: u64) -> Reply {
+    pub(crate) fn end_trace(&mut self, id: u64) -> Reply {
         let Some(watch) = self.watch.as_mut() else { return Reply::NotFound };
         let before = watch.traces.len();
         watch.traces.retain(|trace| trace.id != id);
@@ -41,7 +42,7 @@ impl Shard {
     }
 
     /// Who is busiest; from now on sessions are counted, until nobody asks any more.
-    pub(super) fn busiest(&mut self, most: u32) -> Reply {
+    pub(crate) fn busiest(&mut self, most: u32) -> Reply {
         let now_ms = self.now.mono_ms;
         let watch = self.watch.get_or_insert_default();
         let (window_ms, counted) = watch.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
@@ -62,13 +63,13 @@ impl Shard {
     }
 
     /// Ends what nobody looks at any more.
-    pub(super) fn sweep_watch(&mut self) {
+    pub(crate) fn sweep_watch(&mut self) {
         let now_ms = self.now.mono_ms;
         self.watch.take_if(|watch| !watch.keep(now_ms));
     }
 
     /// The user of a session, if somebody traces it.
-    fn traced(&self, session: SessionId) -> bool {
+    pub(crate) fn traced(&self, session: SessionId) -> bool {
         let (Some(watch), Some(session)) = (&self.watch, self.sessions.get(session)) else { return false };
         watch.traces_user(&self.users.get(session.user).local)
     }
@@ -80,9 +81,9 @@ impl Shard {
         watch.traces.iter_mut().filter(|trace| trace.takes(local, Some(&state.resource))).for_each(&mut with);
     }
 
-    /// A stanza has come from a session; [`Shard::watch_taken`] follows.
+    /// A stanza has come from a session; [`Actors::watch_taken`] follows.
     #[cold]
-    pub(super) fn watch_came(&mut self, session: SessionId, element: &Element<'_>) {
+    pub(crate) fn watch_came(&mut self, session: SessionId, element: &Element<'_>) {
         let now = self.now;
         if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, true, element.bytes().len());
@@ -98,33 +99,33 @@ impl Shard {
 
     /// A stanza that has just come is answered with an error.
     #[cold]
-    pub(super) fn watch_refused(&mut self, session: SessionId, condition: StanzaCondition) {
+    pub(crate) fn watch_refused(&mut self, session: SessionId, condition: StanzaCondition) {
         self.with_traces(session, |trace| trace.refused(condition.name()));
     }
 
     /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
     #[cold]
-    pub(super) fn watch_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
+    pub(crate) fn watch_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
         let under_way = self.sessions.get(session).is_some_and(|state| state.in_flight > in_flight).then_some(seq);
         self.with_traces(session, |trace| trace.taken(session, under_way));
     }
 
     /// The stanza with this number is in safe hands.
     #[cold]
-    pub(super) fn watch_safe(&mut self, session: SessionId, seq: u32) {
+    pub(crate) fn watch_safe(&mut self, session: SessionId, seq: u32) {
         let now = self.now;
         self.with_traces(session, |trace| trace.safe(now, session, seq));
     }
 
     /// A stanza is about to go to a session.
     #[cold]
-    pub(super) fn watch_goes(&mut self, session: SessionId, xml: &[u8]) {
+    pub(crate) fn watch_goes(&mut self, session: SessionId, xml: &[u8]) {
         self.watch_goes_ahead(session, xml, 0);
     }
 
     /// The same of one that goes ahead of so many that are counted.
     #[cold]
-    pub(super) fn watch_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
+    pub(crate) fn watch_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
         let now = self.now;
         if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, false, xml.len());
@@ -146,7 +147,7 @@ impl Shard {
 
     /// All that waits for a connection is in the send that is made now.
     #[cold]
-    pub(super) fn watch_sending(&mut self, conn: ConnId) {
+    pub(crate) fn watch_sending(&mut self, conn: ConnId) {
         let now = self.now;
         if let Some(session) = self.session_of(conn) {
             self.with_traces(session, |trace| trace.sending(now, session));
@@ -155,7 +156,7 @@ impl Shard {
 
     /// A send is with the kernel.
     #[cold]
-    pub(super) fn watch_sent(&mut self, conn: ConnId) {
+    pub(crate) fn watch_sent(&mut self, conn: ConnId) {
         let now = self.now;
         if let Some(ConnState::Bound(session)) = self.conns.get(conn).map(|conn| conn.state()) {
             let session = *session;
@@ -165,14 +166,14 @@ impl Shard {
 
     /// The client has acknowledged what it got up to this number.
     #[cold]
-    pub(super) fn watch_acknowledged(&mut self, session: SessionId, h: u32) {
+    pub(crate) fn watch_acknowledged(&mut self, session: SessionId, h: u32) {
         let now = self.now;
         self.with_traces(session, |trace| trace.acknowledged(now, session, h));
     }
 
     /// A stanza for a user of this home goes to no session now.
     #[cold]
-    pub(super) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
+    pub(crate) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
         let (now, local) = (self.now, local_of(stanza.to));
         let resource = stanza.to.split_once('/').map(|(_, resource)| resource);
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
@@ -186,7 +187,7 @@ impl Shard {
 
     /// News of a session.
     #[cold]
-    pub(super) fn watch_news(&mut self, session: SessionId, news: News) {
+    pub(crate) fn watch_news(&mut self, session: SessionId, news: News) {
         if self.traced(session) {
             let (now, full) = (self.now, self.full_jid(session));
             self.with_traces(session, |trace| trace.news(now, session, &full, news));

@@ -1,0 +1,59 @@
+//! Who is refused by which limit: for operators, who see it and let go.
+//!
+//! Limits that remember what was done (failed logins, registrations) know themselves whom they hold. Of the others, which hold
+//! for as long as something is full, a bounded list says who ran into them lately.
+
+use crate::accounts::Accounts;
+use crate::io::{LimitRow, Reply};
+use crate::session::sasl::{Freed, Holding};
+use crate::turn::refusals::Refusals;
+use crate::wire::jid::local_of;
+use crate::wire::limit::Limit;
+
+impl Accounts {
+    /// Who is held by this shard's part of the limits.
+    pub(crate) fn list_limits(&mut self) -> Reply {
+        let (now_ms, domain) = (self.now.mono_ms, self.settings.domain.clone());
+        let row = |(limit, holding): (Limit, Holding)| LimitRow {
+            who: named(limit, &holding.who, &domain),
+            limit,
+            since_ms: now_ms.saturating_sub(holding.since_ms),
+            left_ms: Some(holding.left_ms),
+            refused: holding.refused,
+        };
+        let mut rows: Vec<_> = self.failed_logins.holdings(now_ms).map(row).collect();
+        rows.extend(self.logins.holdings(now_ms).map(row));
+        rows.extend(self.registrations.holdings(now_ms).map(row));
+        rows.extend(self.refusals.rows(now_ms));
+        Reply::Limits(rows)
+    }
+
+    /// Lets go of an address, an account by its bare JID, or everybody.
+    pub(crate) fn release_limits(&mut self, whom: &crate::io::Whom) -> Reply {
+        use crate::io::Whom;
+        let now_ms = self.now.mono_ms;
+        let freed = match whom {
+            Whom::Address(address) => {
+                let peer = self.failed_logins.peer(*address);
+                let counted =
+                    self.failed_logins.release(now_ms, Some(peer)) + self.registrations.release(now_ms, Some(peer));
+                counted + self.logins.release(now_ms, Freed::Peer(peer))
+            }
+            Whom::Account(jid) => self.logins.release(now_ms, Freed::Account(local_of(jid))),
+            Whom::All => {
+                self.refusals = Refusals::default();
+                let counted = self.failed_logins.release(now_ms, None) + self.registrations.release(now_ms, None);
+                counted + self.logins.release(now_ms, Freed::All)
+            }
+        };
+        Reply::Done(freed)
+    }
+}
+
+/// Who it is, with accounts as JIDs.
+pub(crate) fn named(limit: Limit, who: &str, domain: &str) -> String {
+    match limit {
+        Limit::PairLogins | Limit::AccountLogins | Limit::PasswordChanges => format!("{who}@{domain}"),
+        _ => who.to_owned(),
+    }
+}

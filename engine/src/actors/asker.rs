@@ -1,0 +1,48 @@
+//! The way back to whoever has asked: a session of this shard, or a user elsewhere.
+
+use crate::actors::Actors;
+use crate::io::{Effect, Happened, Note};
+use crate::mail::Kind;
+use crate::turn::pending::Asker;
+use crate::wire::jid::bare_of;
+use crate::wire::limit::Refusal;
+use crate::wire::written::{write_error, write_result};
+
+impl Actors {
+    /// Whether a session that has asked is still there.
+    pub(crate) fn asks_still(&self, asker: &Asker) -> bool {
+        asker.session.is_some_and(|(session, _)| self.sessions.get(session).is_some())
+    }
+
+    /// A user has changed the own account.
+    pub(crate) fn note_change(&mut self, what: Happened, local: &str, asker: &Asker) {
+        let conn = asker.session.and_then(|(session, _)| self.sessions.get(session)?.conn);
+        let account = self.bare(local).into();
+        self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
+    }
+
+    /// Sends the answer to whoever asked.
+    pub(crate) fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
+        if let Err(refusal) = answer {
+            self.limited(refusal, || bare_of(&asker.from).to_owned());
+        }
+        let (id, from, to) = (asker.id.as_deref(), asker.to.as_deref(), &*asker.from);
+        let write = |out: &mut Vec<u8>| match answer {
+            Ok(payload) => write_result(out, id, from, to, payload),
+            Err(refusal) => write_error(out, "iq", id, from, Some(to), refusal),
+        };
+        match asker.session {
+            Some((session, seq)) => {
+                let mut out = Vec::with_capacity(256);
+                write(&mut out);
+                self.reply(session, &out);
+                self.stanza_done(session, seq);
+            }
+            None => {
+                let home = self.home(bare_of(to));
+                self.post(home, Kind::Response, None, from.unwrap_or_default(), to, write);
+                self.confirm(asker.origin);
+            }
+        }
+    }
+}

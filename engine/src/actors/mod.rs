@@ -1,0 +1,82 @@
+//! The actors' floor: users whose home this shard is, what is known of them, and their sessions. It knows no messages, rosters or
+//! passwords.
+
+pub(crate) mod asker;
+pub(crate) mod management;
+pub(crate) mod safe;
+pub(crate) mod send;
+pub(crate) mod session;
+pub(crate) mod taps;
+pub(crate) mod waiting;
+
+use crate::floor::stands_on;
+use crate::id::{ConnId, SessionId};
+use crate::router::users::Users;
+use crate::session::table::Sessions;
+use crate::streams::Streams;
+use crate::watch::Watch;
+use crate::wire::jid::local_of;
+
+/// The users of a shard and their sessions.
+#[derive(Debug)]
+pub struct Actors {
+    streams: Streams,
+    pub(crate) sessions: Sessions,
+    pub(crate) users: Users,
+    /// Stanzas and steps that wait for an account, a log or a roster.
+    pub(crate) parked: usize,
+    /// What an operator looks at; none most of the time.
+    pub(crate) watch: Option<Box<Watch>>,
+}
+
+stands_on!(Actors, streams: Streams);
+
+impl Actors {
+    /// Sets the gauges of users and sessions.
+    pub(crate) fn publish_actors(&self) {
+        let c = &self.counters;
+        c.sessions.set(self.sessions.len() as u64);
+        c.sessions_detached.set(self.sessions.detached() as u64);
+        c.sessions_available.set(self.sessions.available() as u64);
+        c.users_loaded.set(self.users.len() as u64);
+        c.parked.set(self.parked as u64);
+    }
+
+    /// Nobody. `users_key` is secret, and keys the index of users.
+    pub(crate) fn new(streams: Streams, users_key: [u8; 16]) -> Actors {
+        Actors { streams, sessions: Sessions::default(), users: Users::new(users_key), parked: 0, watch: None }
+    }
+
+    pub(crate) fn bare_of_user(&self, user: u32) -> String {
+        self.bare(&self.users.get(user).local)
+    }
+
+    /// The full JID of a session.
+    pub(crate) fn full_jid(&self, id: SessionId) -> String {
+        let session = self.sessions.slot(id.slot);
+        let local = &self.users.get(session.user).local;
+        [local, "@", &*self.settings.domain, "/", &*session.resource].concat()
+    }
+
+    /// The sessions of a bare JID, or the one of a full JID, with their connections.
+    pub(crate) fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
+        let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
+        let resource = jid.split_once('/').map(|(_, r)| r);
+        let of_user = self.users.sessions(&self.sessions, user);
+        of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, s)| (id, s.conn)).collect()
+    }
+
+    /// The language that a session's stanzas inherit from their stream, if it has to be said (RFC 6120 8.1.5).
+    pub(crate) fn lang(&self, session: SessionId) -> Option<Box<str>> {
+        self.sessions.get(session)?.lang.as_deref().cloned()
+    }
+
+    /// Whether a session has too much to take already. What is for it waits in the log, if it may.
+    pub(crate) fn is_busy(&mut self, session: SessionId) -> bool {
+        let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
+        let Some(state) = self.sessions.get(session) else { return true };
+        let unacked = state.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);
+        let conn = state.conn;
+        unacked || conn.is_some_and(|conn| self.is_heavy(conn))
+    }
+}

@@ -1,0 +1,191 @@
+//! What sessions get that stands in no log: presence, requests, answers, errors, and messages that wait nowhere.
+
+use crate::actors::Actors;
+use crate::id::SessionId;
+use crate::mail::{Kind, MessageClass};
+use crate::router::users::Incoming;
+use crate::streams::ended::Ended;
+use crate::wire::Element;
+use crate::wire::error::StreamCondition;
+use crate::wire::limit::Refusal;
+use crate::wire::written::{Stanza, write_error, write_result};
+
+impl Actors {
+    /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
+    /// who leaves too much unread or unacknowledged does without. For messages see [`logs`](crate::logs::message).
+    pub(crate) fn offer_stanza(&mut self, session: SessionId, xml: &[u8]) -> bool {
+        let full = self.is_full(session);
+        if full {
+            self.counters.stanzas_dropped.one();
+        } else {
+            self.send_stanza(session, xml);
+        }
+        !full
+    }
+
+    /// Whether a session has so much unread or unacknowledged that it gets nothing more from others.
+    fn is_full(&self, session: SessionId) -> bool {
+        let most = self.settings.outbound_bytes_max;
+        let Some(state) = self.sessions.get(session) else { return true };
+        let unacked = state.managed.as_ref().map_or(0, |managed| managed.unacked_bytes());
+        unacked > most || state.conn.is_some_and(|conn| self.conns.outbound_bytes(conn) > most)
+    }
+
+    /// Sends the answer to a session's own request. One that asks on and on and acknowledges nothing ends: as much as others may
+    /// fill is there for answers alone.
+    pub(crate) fn reply(&mut self, session: SessionId, xml: &[u8]) {
+        self.send_stanza(session, xml);
+        let most = 2 * self.settings.outbound_bytes_max;
+        let managed = self.sessions.get(session).and_then(|session| session.managed.as_ref());
+        if managed.is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1) {
+            self.counters.outbound_overflows.one();
+            self.end_session_with(
+                session,
+                Ended::Unread,
+                StreamCondition::ResourceConstraint,
+                "nothing is acknowledged",
+            );
+        }
+    }
+
+    /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
+    pub(crate) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
+        if self.watch.is_some() {
+            self.watch_goes(session, xml);
+        }
+        let Some(state) = self.sessions.get(session) else { return };
+        let c = &self.counters;
+        Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
+        match (state.conn, state.managed.is_some()) {
+            (_, true) => self.send_managed(session, 0, xml),
+            (Some(conn), false) => self.send_bytes(conn, xml),
+            (None, false) => {}
+        }
+    }
+
+    /// Sends to a managed session and keeps a copy until it is acknowledged. `mark` is what the user's log knows it by, or 0.
+    fn send_managed(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let conn = state.conn;
+        let Some(managed) = state.managed.as_mut() else { return };
+        managed.send(xml, mark);
+        if let Some(conn) = conn {
+            self.send_bytes(conn, xml);
+            self.count_stanza(conn);
+        }
+    }
+
+    /// Sends a message of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
+    /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
+    pub(crate) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
+        let Some(conn) = self.sessions.get(session).and_then(|s| s.conn) else { return };
+        self.counters.messages_out.one();
+        let overtaken = self.send_first(conn, xml);
+        if self.watch.is_some() {
+            self.watch_goes_ahead(session, xml, overtaken);
+        }
+        if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
+            managed.send_ahead(xml, 0, overtaken);
+        }
+    }
+
+    /// Answers a session's stanza with an error and counts it as handled.
+    pub(crate) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, refusal: impl Into<Refusal>) {
+        let refusal = refusal.into();
+        if refusal.held.is_some() {
+            let full = self.full_jid(session);
+            self.limited(refusal, || full);
+        }
+        let is_error = element.kind().as_deref() == Some("error");
+        let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
+        if !is_error && !is_response {
+            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.3.8).
+            let to = element.to();
+            let id = element.id();
+            let full = self.full_jid(session);
+            let mut out = Vec::with_capacity(256);
+            write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
+            self.reply(session, &out);
+        }
+        if element.name() == "message" {
+            self.counters.messages_refused.one();
+        }
+        if self.watch.is_some() {
+            self.watch_refused(session, refusal.condition);
+        }
+        self.stanza_done(session, seq);
+    }
+
+    /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
+    /// (RFC 6121 8.5.2.1.2). Returns whether there was one that took it.
+    pub(crate) fn to_exact_session(&mut self, user: u32, stanza: Incoming<'_>) -> bool {
+        let resource = stanza.to.split_once('/').map(|(_, r)| r);
+        let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
+        let targets: Vec<_> = self
+            .users
+            .sessions(&self.sessions, user)
+            .filter(|(_, s)| resource.map_or(bare_presence && s.is_available(), |r| *s.resource == *r))
+            .map(|(id, _)| id)
+            .collect();
+        targets.into_iter().fold(false, |any, id| self.answer_to_session(id, stanza) | any)
+    }
+
+    /// Hands a stanza to a session. What a server has made answers what the session has asked for; of what clients have made it
+    /// gets only so much. Returns whether it took it.
+    pub(crate) fn answer_to_session(&mut self, session: SessionId, stanza: Incoming<'_>) -> bool {
+        let answer = match stanza.kind {
+            Kind::Response | Kind::Message { class: MessageClass::Error, .. } => stanza.origin.is_none(),
+            _ => false,
+        };
+        if answer {
+            self.reply(session, stanza.xml);
+            return true;
+        }
+        self.offer_stanza(session, stanza.xml)
+    }
+
+    /// An IQ result to an own session.
+    pub(crate) fn iq_result(&mut self, session: SessionId, id: Option<&str>, payload: &[u8]) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let full = self.full_jid(session);
+        let mut out = Vec::with_capacity(payload.len() + 128);
+        write_result(&mut out, id, None, &full, payload);
+        self.reply(session, &out);
+    }
+
+    /// An IQ error to an own session.
+    pub(crate) fn iq_error(&mut self, session: SessionId, id: Option<&str>, refusal: impl Into<Refusal>) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let (full, refusal) = (self.full_jid(session), refusal.into());
+        self.limited(refusal, || full.clone());
+        let mut out = Vec::with_capacity(256);
+        write_error(&mut out, "iq", id, None, Some(&full), refusal);
+        self.reply(session, &out);
+    }
+
+    pub(crate) fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
+        if self.watch.is_some() {
+            self.watch_goes(session, xml);
+        }
+        let Some(state) = self.sessions.get(session) else { return };
+        self.counters.messages_out.one();
+        self.counters.messages_live.one();
+        match (state.managed.is_some(), state.conn) {
+            (true, _) => self.send_managed(session, mark, xml),
+            (false, Some(conn)) => self.send_message(conn, mark, xml),
+            (false, None) => {}
+        }
+    }
+
+    /// Gives a session a message that waits nowhere; who has too much to take already does without.
+    pub(crate) fn hand_ephemeral(&mut self, session: SessionId, xml: &[u8]) {
+        if self.is_busy(session) {
+            return self.counters.stanzas_dropped.one();
+        }
+        self.hand_bytes(session, 0, xml);
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of an account, and what waits until it is known.
+
+use crate::actors::Actors;
+use crate::id::ConnId;
+use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::router::users::{Incoming, Known, Waiting};
+use crate::session::conn::{NONE, Owner};
+use crate::store::account::Incarnation;
+use crate::store::{Query, Table, archive};
+use crate::turn::pending::{Pending, get};
+use crate::wire::error::{StanzaCondition, StreamCondition};
+use crate::wire::jid::{bare_of, local_of};
+use crate::wire::limit::{Limit, Refusal};
+use crate::wire::written::id_of_stanza;
+
+impl Actors {
+    /// Whether something waits for this user's account, so that what comes has to go behind it (RFC 6120 10.1).
+    pub(crate) fn has_parked(&self, user: Option<u32>) -> bool {
+        let state = user.and_then(|user| self.users.get(user).state.as_ref());
+        state.is_some_and(|state| !state.parked.is_empty())
+    }
+
+    /// Queues something until the account is looked up; false if too much waits already.
+    pub(crate) fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
+            self.counters.parked_refused.one();
+            return false;
+        }
+        state.parked.push_back(waiting);
+        let asked = std::mem::replace(&mut state.asked, true);
+        self.parked += 1;
+        self.counters.parked_came.one();
+        if !asked {
+            let bare = self.bare(local);
+            let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
+            self.read(Pending::Receiver(local.into()), queries.into());
+        }
+        true
+    }
+
+    /// Keeps a stanza until its receiver's account and cursor are read.
+    pub(crate) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
+        if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
+            self.turn_away(stanza, Limit::Waiting);
+        }
+    }
+
+    /// Answers a stanza with an error, if it is one that earns errors, and is done with it: what its sender's log says of it
+    /// is void.
+    pub(crate) fn turn_away(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+        self.answer_with_error(stanza, refusal);
+        if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry != 0) {
+            let mail = self.mail_to(shard);
+            let from = mail.name(stanza.from);
+            mail.push(Letter::Refused { from, entry });
+        }
+        self.confirm(stanza.origin);
+    }
+
+    /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).
+    pub(crate) fn for_no_one(&mut self, stanza: Incoming<'_>) {
+        if !matches!(stanza.kind, Kind::Message { class: MessageClass::Headline, .. }) {
+            return self.turn_away(stanza, StanzaCondition::ServiceUnavailable);
+        }
+        self.confirm(stanza.origin);
+    }
+
+    /// Sends the error that a stanza earns, if it is one that earns errors.
+    pub(crate) fn answer_with_error(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+        let refusal = refusal.into();
+        self.limited(refusal, || bare_of(stanza.to).to_owned());
+        let name = match stanza.kind {
+            Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
+                return;
+            }
+            Kind::Message { .. } => "message",
+            Kind::Request => "iq",
+        };
+        if name == "message" {
+            self.counters.messages_refused.one();
+        }
+        if self.watch.is_some() {
+            self.watch_aside(stanza, Some(refusal.condition));
+        }
+        let id = id_of_stanza(stanza.xml);
+        self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);
+    }
+
+    /// An entry of a sender's log is void: its message was refused.
+    pub(crate) fn void(&mut self, from: &str, entry: u64) {
+        let user = self.users.find(local_of(from));
+        let known = user.and_then(|user| self.users.get(user).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        if known != Known::Missing {
+            archive::put_void(&mut self.writes, bare_of(from), entry);
+        }
+    }
+
+    /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
+    /// blocked, and what it has said is looked at again when it is: that is `None`.
+    pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Owner) -> Option<bool> {
+        let state = self.users.find(&owner.local).and_then(|user| self.users.get(user).state.as_ref());
+        match state.map_or(Known::Unknown, |state| state.known) {
+            Known::Exists(incarnation) => Some(incarnation == owner.incarnation),
+            Known::Missing => Some(false),
+            Known::Unknown => {
+                self.block(conn);
+                if !self.wait_for_account(&owner.local, Waiting::Claim(conn)) {
+                    let text = Some("too much waits for the account, try again");
+                    self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
+                } else if let Some(opening) = self.opening(conn) {
+                    opening.again = true;
+                }
+                None
+            }
+        }
+    }
+
+    /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
+    /// [`Actors::seen`] must hear the answer.
+    pub(crate) fn look(&mut self, pending: Pending, local: &str, more: Option<Query>) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        self.users.state(user, now_s).looks += 1;
+        let record = get(Table::Accounts, &self.bare(local));
+        self.read(pending, [record].into_iter().chain(more).collect());
+    }
+
+    /// Which account there is, by a record that was read and what has been written since; and the record, if it is that
+    /// account's.
+    pub(crate) fn seen(&mut self, local: &str, record: Option<Box<[u8]>>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        let state = self.users.state(user, now_s);
+        state.looks = state.looks.saturating_sub(1);
+        let read = record.as_deref().map(Incarnation::of_record);
+        let there = match state.known {
+            Known::Exists(incarnation) => Some(incarnation),
+            Known::Missing => None,
+            Known::Unknown => read,
+        };
+        state.known = there.map_or(Known::Missing, Known::Exists);
+        (there, record.filter(|_| read == there))
+    }
+
+    /// An account's record could not be read: what is known of the account is not changed by it.
+    pub(crate) fn unseen(&mut self, local: &str) {
+        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+        let state = self.users.state(user, now_s);
+        state.looks = state.looks.saturating_sub(1);
+    }
+
+    /// Nothing is kept of names that nobody has: who guesses names fills no memory.
+    pub(crate) fn forget_no_one(&mut self, local: &str) {
+        let Some(user) = self.users.find(local) else { return };
+        let entry = self.users.get_mut(user);
+        let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled(false));
+        if missing && entry.first == NONE {
+            entry.state = None;
+            self.users.forget_if_idle(user);
+        }
+    }
+}

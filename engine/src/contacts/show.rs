@@ -1,0 +1,93 @@
+//! Who is shown what: presence for sessions and contacts, and roster pushes (RFC 6121 2.1.6, 4).
+
+use crate::contacts::Contacts;
+use crate::id::SessionId;
+use crate::mail::PresenceNews;
+use crate::router::users::RosterStep;
+use crate::session::table::Session;
+use crate::wire::splice::address;
+use crate::wire::text::write_attribute;
+
+/// Unavailable presence without payload, unaddressed.
+pub(crate) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
+
+impl Contacts {
+    /// Presence of someone to all available sessions of a user.
+    pub(crate) fn to_available(&mut self, user: u32, from: &str, to: &str, xml: &[u8]) {
+        let mut targets = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id);
+        let Some(first) = targets.next() else { return };
+        // Most users have one: a presence to many takes no memory for each.
+        let others: Vec<SessionId> = targets.collect();
+        let mut stanza = std::mem::take(&mut self.scratch);
+        address(&mut stanza, xml, from, to);
+        self.offer_stanza(first, &stanza);
+        for session in others {
+            self.offer_stanza(session, &stanza);
+        }
+        self.keep_scratch(stanza);
+    }
+
+    /// The presence of all available sessions of a user goes to one JID.
+    pub(crate) fn show_presence(&mut self, user: u32, to: &str) {
+        for (full, xml) in self.presences(user) {
+            self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
+        }
+    }
+
+    /// That one of a user's sessions is available, and no more, goes to one JID (RFC 6121 4.3.2), if there is such a session
+    /// and it `may` be shown. Returns whether it was.
+    pub(crate) fn show_one(&mut self, user: u32, resource: &str, to: &str, may: impl Fn(&Session) -> bool) -> bool {
+        let mut sessions = self.users.sessions(&self.sessions, user);
+        let Some((id, _)) = sessions.find(|(_, s)| *s.resource == *resource && may(s)) else { return false };
+        let full = self.full_jid(id);
+        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
+        true
+    }
+
+    /// All available sessions of a user vanish for one JID.
+    pub(crate) fn hide_presence(&mut self, user: u32, to: &str) {
+        let mut gone: Vec<String> = self.presences(user).into_iter().map(|(full, _)| full).collect();
+        // A session that has just become unavailable, but whose farewell still waits for the roster, would say it to the
+        // roster as it is then.
+        let waits = self.users.get(user).state.iter().flat_map(|state| &state.roster_waits);
+        gone.extend(waits.filter_map(|step| match step {
+            RosterStep::Withdraw { full, .. } => Some(full.to_string()),
+            _ => None,
+        }));
+        for full in gone {
+            self.presence_reply(PresenceNews::Unavailable, &full, to, PRESENCE_GONE);
+        }
+    }
+
+    /// Full JID and presence of each available session of a user.
+    pub(crate) fn presences(&self, user: u32) -> Vec<(String, Vec<u8>)> {
+        self.users
+            .sessions(&self.sessions, user)
+            .filter_map(|(id, s)| Some((self.full_jid(id), self.presence_table.get(s.presence?).to_vec())))
+            .collect()
+    }
+
+    /// A roster push to the interested resources (RFC 6121 2.1.6).
+    pub(crate) fn push_to_interested(&mut self, user: u32, payload: &[u8]) {
+        let interested: Vec<SessionId> =
+            self.users.sessions(&self.sessions, user).filter(|(_, s)| s.interested).map(|(id, _)| id).collect();
+        for session in interested {
+            self.push_to(session, payload);
+        }
+    }
+
+    pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let (full, id) = (self.full_jid(session), self.random_name());
+        let mut out = Vec::with_capacity(payload.len() + 128);
+        out.extend_from_slice(b"<iq type='set'");
+        write_attribute(&mut out, "id", &id);
+        write_attribute(&mut out, "to", &full);
+        out.push(b'>');
+        out.extend_from_slice(payload);
+        out.extend_from_slice(b"</iq>");
+        self.send_stanza(session, &out);
+    }
+}

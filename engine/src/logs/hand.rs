@@ -1,0 +1,69 @@
+//! Handing out entries of a log, stamped (XEP-0359, XEP-0203), to followers at its head.
+
+use std::io::Write;
+
+use crate::feature::offline::delay;
+use crate::id::SessionId;
+use crate::logs::Logs;
+use crate::ns;
+use crate::store::archive::Entry;
+use crate::store::waiting::Transient;
+use crate::wire::text::{escape_value_into, write_attribute};
+use crate::wire::written::insert_at_end;
+
+/// How a message in a log is stamped for whoever gets it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    /// Its stanza-id (XEP-0359).
+    pub(crate) id: u64,
+    /// When it came, milliseconds since the Unix epoch, if that has to be said (XEP-0203).
+    pub(crate) came_ms: Option<u64>,
+}
+
+impl Logs {
+    /// A transient entry is appended for messages that have lost their place: those who are at the head get it at once.
+    pub(crate) fn append_again(&mut self, user: u32, of: Option<u64>, entry: Entry<'_>) {
+        let number = self.next_number();
+        let bare = self.bare_of_user(user);
+        Transient { of, entry: Entry { waits: true, ..entry } }.put(&mut self.writes, &bare, number);
+        self.log(user).appended(number, true);
+        let heads = self.heads(user);
+        let stamp = Stamp { id: of.unwrap_or(number), came_ms: Some(entry.time_ms) };
+        for &session in &heads {
+            if self.is_busy(session) {
+                self.log(user).fall_behind(session, number - 1, number - 1);
+            } else {
+                self.hand(session, number, stamp, entry.xml);
+            }
+        }
+        self.heads_changed(user);
+        if !self.users.get(user).live {
+            self.log(user).stored(entry.xml.len());
+        }
+        self.touch_log(user);
+    }
+
+    /// Gives a session a message of the log, stamped.
+    pub(crate) fn hand(&mut self, session: SessionId, mark: u64, stamp: Stamp, xml: &[u8]) {
+        let mut stanza = std::mem::take(&mut self.scratch);
+        insert_at_end(&mut stanza, xml, |out| self.stamp(out, session, stamp));
+        self.hand_bytes(session, mark, &stanza);
+        self.keep_scratch(stanza);
+    }
+
+    /// Writes the stanza-id (XEP-0359) and, if it has waited, the delay (XEP-0203) of a message for a session's user.
+    pub(crate) fn stamp(&self, out: &mut Vec<u8>, session: SessionId, stamp: Stamp) {
+        let user = self.sessions.slot(session.slot).user;
+        out.extend_from_slice(b"<stanza-id");
+        write_attribute(out, "xmlns", ns::STANZA_ID);
+        // Writing to memory does not fail.
+        let _ = write!(out, " id='{}' by='", stamp.id);
+        escape_value_into(out, &self.users.get(user).local);
+        out.push(b'@');
+        escape_value_into(out, &self.settings.domain);
+        out.extend_from_slice(b"'/>");
+        if let Some(came_ms) = stamp.came_ms {
+            delay(out, &self.settings.domain, came_ms.saturating_mul(1_000));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Reading a log: followers that are behind are brought up from the store, page by page, at their own pace. That holds up
+//! nobody.
+
+use crate::id::{SessionId, mark};
+use crate::logs::Logs;
+use crate::logs::hand::Stamp;
+use crate::store::archive::Entry;
+use crate::store::log::{Follower, Gathering};
+use crate::store::waiting::{Apart, Transient};
+use crate::store::{Found, Query, Row, Table, archive, waiting};
+use crate::turn::pending::{Pending, get};
+use crate::wire::error::StreamCondition;
+
+/// Entries of a log that are read at once.
+const PAGE_ROWS_MAX: u32 = 64;
+
+pub(crate) const PAGE_BYTES_MAX: u32 = 128 << 10;
+
+const DELAY_MS: u64 = 1_000;
+
+/// What a page holds.
+pub(crate) struct Item<'a> {
+    pub(crate) number: u64,
+    pub(crate) entry: Entry<'a>,
+    /// The number that it is known by, if it is another one.
+    pub(crate) of: Option<u64>,
+    /// It is for one session alone.
+    pub(crate) apart: Option<SessionId>,
+}
+
+impl Logs {
+    pub(crate) fn ask_for_log(&mut self, user: u32) {
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
+        if std::mem::replace(&mut state.log_asked, true) {
+            return;
+        }
+        let local = self.users.get(user).local.clone();
+        let bare = self.bare(&local);
+        let row = get(Table::Mailbox, &bare);
+        self.read(Pending::Log(local), vec![row]);
+    }
+
+    /// Reads on for each session that is behind, can take more, and is not being read for.
+    pub(crate) fn bring_up(&mut self, user: u32) {
+        let Some(log) = self.log_if_known(user) else { return };
+        if log.behind.is_empty() {
+            return;
+        }
+        let idle: Vec<Follower> = log.behind.iter().filter(|follower| !follower.reading).copied().collect();
+        for follower in idle {
+            let id = follower.session;
+            let follows = self.sessions.get(id).is_some_and(|session| session.follows);
+            let apart = self.log(user).waits_apart(&follower);
+            if !(follows || apart) || self.is_busy(id) {
+                continue;
+            }
+            if let Some(follower) = self.log(user).follower(id) {
+                follower.reading = true;
+            }
+            let local = self.users.get(user).local.clone();
+            let bare = self.bare(&local);
+            // One that takes nothing for the bare JID has seen it all.
+            let seen = if follows { follower.seen } else { u64::MAX };
+            let entries = Query::Range {
+                table: Table::Archive,
+                partition: bare.as_bytes().into(),
+                from: seen.saturating_add(1).to_be_bytes().as_slice().into(),
+                until: None,
+                reverse: false,
+                rows_max: PAGE_ROWS_MAX,
+                bytes_max: PAGE_BYTES_MAX,
+            };
+            let transients = waiting::transients(&bare, seen, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+            let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+            let last = self.log(user).last();
+            let pending = Pending::Page { local, session: id, last, all: follows };
+            self.read(pending, vec![entries, transients, aparts]);
+        }
+    }
+
+    /// A page of the log for a session. `last` was the last that waited when it was asked for, and `all` says whether it asked
+    /// for what waits for all.
+    pub(crate) fn page_found(&mut self, local: &str, id: SessionId, last: u64, all: bool, found: Vec<Found>) {
+        let Some(user) = self.users.find(local).filter(|_| self.sessions.get(id).is_some()) else { return };
+        let log = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut());
+        let Some(follower) = log.and_then(|log| log.follower(id)) else { return };
+        follower.reading = false;
+        let (items, end) = page(&found);
+        let before = (follower.seen, follower.apart);
+        for item in &items {
+            if self.is_busy(id) {
+                // The rest is read again, when there is room.
+                return;
+            }
+            self.hand_item(user, id, item, before);
+        }
+        let last = items.last().map_or(0, |item| item.number).max(end.unwrap_or(last));
+        let follows = self.sessions.get(id).is_some_and(|session| session.follows);
+        let log = self.log(user);
+        let newest = log.newest();
+        let Some(follower) = log.follower(id) else { return };
+        if follows && all {
+            follower.seen = follower.seen.max(last);
+        }
+        follower.apart = follower.apart.max(last);
+        let (place, cursor) = (*follower, log.cursor());
+        if end.is_some() || (follows && (!all || newest > place.seen)) || log.waits_apart(&place) {
+            return self.bring_up(user);
+        }
+        if follows {
+            log.leave(id);
+            log.drained();
+            self.users.get_mut(user).live = true;
+            self.touch_log(user);
+        } else if place.seen <= cursor {
+            log.leave(id);
+        }
+    }
+
+    /// Hands an item of a page to a session, if it is for it. `before` is where it stood when the page came.
+    fn hand_item(&mut self, user: u32, id: SessionId, item: &Item<'_>, before: (u64, u64)) {
+        let Item { number, entry, of, apart } = item;
+        let (seen, passed) = before;
+        let follows = self.sessions.get(id).is_some_and(|session| session.follows);
+        let goes = match apart {
+            Some(holder) => *holder == id && *number > passed,
+            None => follows && entry.incoming && entry.waits && *number > seen,
+        };
+        let log = self.log(user);
+        if let Some(follower) = log.follower(id) {
+            match apart {
+                Some(_) => follower.apart = follower.apart.max(*number),
+                None if follows => follower.seen = follower.seen.max(*number),
+                None => {}
+            }
+        }
+        if !goes {
+            return;
+        }
+        match apart {
+            Some(_) => log.taken(entry.xml.len()),
+            None => log.caught_up(*number, entry.xml.len()),
+        }
+        self.touch_log(user);
+        self.counters.messages_replayed.one();
+        // What came in while older ones were being handed out is as good as live.
+        let since = self.users.get(user).state.as_ref().map_or(0, |state| state.since);
+        let waited = *number <= since || (self.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS;
+        let stamp = Stamp { id: of.unwrap_or(*number), came_ms: waited.then_some(entry.time_ms) };
+        let mark = if apart.is_some() { *number | mark::APART } else { *number };
+        self.hand(id, mark, stamp, entry.xml);
+    }
+
+    /// What waits for a session cannot be read. It is not passed over, because nobody could say what was in it: the session ends
+    /// with an error (RFC 6120 4.9.3.6), and log and cursor stay as they are.
+    pub(crate) fn page_unreadable(&mut self, local: &str, id: SessionId) {
+        let user = self.users.find(local);
+        let log = user.and_then(|user| self.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
+        if let Some(follower) = log.and_then(|log| log.follower(id)) {
+            follower.reading = false;
+        }
+        self.fail_unread(id);
+    }
+
+    /// The cursor of a user cannot be read.
+    pub(crate) fn log_unreadable(&mut self, local: &str) {
+        let Some(user) = self.users.find(local) else { return };
+        let now_s = self.now.mono_s();
+        let state = self.users.state(user, now_s);
+        (state.log_asked, state.log_outdated) = (false, false);
+        for session in self.takers(user) {
+            self.fail_unread(session);
+        }
+    }
+
+    fn fail_unread(&mut self, session: SessionId) {
+        if let Some(conn) = self.sessions.get(session).and_then(|session| session.conn) {
+            let text = "stored messages of this account cannot be read, the server's operator has to mend the store";
+            self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
+        }
+    }
+
+    /// Looks for messages that stood apart for sessions that are not there any more; `ended` says that there may be new ones.
+    pub(crate) fn gather(&mut self, user: u32, ended: bool) {
+        if !self.know_log(user) {
+            // They are looked for when it is read.
+            return;
+        }
+        let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) else { return };
+        match &mut log.gathering {
+            Gathering::Reading { again } => *again |= ended,
+            Gathering::Done if !ended => {}
+            Gathering::Due | Gathering::Done => self.gather_page(user, 0),
+        }
+    }
+
+    fn gather_page(&mut self, user: u32, after: u64) {
+        self.log(user).gathering = Gathering::Reading { again: false };
+        let local = self.users.get(user).local.clone();
+        let query = waiting::aparts(&self.bare(&local), after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+        self.read(Pending::Aparts(local), vec![query]);
+    }
+
+    /// Each of them whose session has gone is appended to the log again: it comes to all, or waits.
+    pub(crate) fn aparts_found(&mut self, local: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(local) else { return };
+        let Some(log) = self.log_if_known(user) else { return };
+        let Gathering::Reading { again } = log.gathering else { return };
+        let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
+        let bare = self.bare_of_user(user);
+        for Row { sort, value } in &rows {
+            let (Some(number), Some(apart)) = (waiting::number_of(sort), Apart::decode(value)) else { continue };
+            let holder = apart.holder;
+            if holder.life == self.life && self.sessions.get(holder.session).is_some() {
+                continue;
+            }
+            Apart::delete(&mut self.writes, &bare, number);
+            self.append_again(user, Some(number), apart.entry);
+        }
+        let last = rows.last().and_then(|row| waiting::number_of(&row.sort)).unwrap_or(0);
+        if again {
+            self.gather_page(user, 0);
+        } else if more {
+            self.gather_page(user, last);
+        } else {
+            let live = !self.heads(user).is_empty();
+            let log = self.log(user);
+            log.gathering = Gathering::Done;
+            if live {
+                log.drained();
+            }
+        }
+    }
+
+    pub(crate) fn aparts_unreadable(&mut self, local: &str) {
+        let Some(user) = self.users.find(local) else { return };
+        if let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) {
+            // They stay, and are looked for again when the log is read anew.
+            log.gathering = Gathering::Done;
+        }
+    }
+}
+
+/// The items of a page in their order, and, if there is more behind them, the number up to which they are all there is.
+pub(crate) fn page(found: &[Found]) -> (Vec<Item<'_>>, Option<u64>) {
+    let (mut items, mut end) = (Vec::new(), None);
+    for (index, found) in found.iter().enumerate() {
+        let Found::Rows { rows, more } = found else { continue };
+        for Row { sort, value } in rows {
+            match index {
+                0 => {
+                    let all = archive::entries(sort, value).unwrap_or_default();
+                    items.extend(all.into_iter().map(|(number, entry)| Item { number, entry, of: None, apart: None }));
+                }
+                1 => {
+                    let row = waiting::number_of(sort).zip(Transient::decode(value));
+                    items.extend(row.map(|(number, Transient { of, entry })| Item { number, entry, of, apart: None }));
+                }
+                _ => {
+                    let row = waiting::number_of(sort).zip(Apart::decode(value));
+                    items.extend(row.map(|(number, Apart { holder, entry })| Item {
+                        number,
+                        entry,
+                        of: None,
+                        apart: Some(holder.session),
+                    }));
+                }
+            }
+        }
+        let number = |row: &Row| if index == 0 { archive::number_of(&row.sort) } else { waiting::number_of(&row.sort) };
+        if let Some(last) = rows.last().filter(|_| *more).and_then(number) {
+            end = Some(end.map_or(last, |end: u64| end.min(last)));
+        }
+    }
+    items.retain(|item| end.is_none_or(|end| item.number <= end));
+    items.sort_by_key(|item| item.number);
+    (items, end)
+}

@@ -1,0 +1,217 @@
+//! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
+
+use crate::contacts::Decided;
+use crate::io::JobDone;
+use crate::mail::{Kind, Letter, MailBatch};
+use crate::router::users::{Incoming, Known, Waiting};
+use crate::session::conn::NONE;
+use crate::shard::Shard;
+use crate::store::Found;
+use crate::store::account::Incarnation;
+use crate::store::log::Log;
+use crate::store::waiting::Cursor;
+use crate::turn::pending::{Pending, two_values};
+use crate::wire::error::StanzaCondition;
+use crate::wire::jid::local_of;
+
+impl Shard {
+    /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
+    /// to is carried out, too.
+    pub(super) fn settle(&mut self) {
+        loop {
+            self.carry_out_endings();
+            if !self.decided.is_empty() {
+                for decided in std::mem::take(&mut self.decided) {
+                    match decided {
+                        Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
+                        Decided::Left(user) => self.remove_account(user),
+                    }
+                }
+            } else if let Some(conn) = self.ready.pop() {
+                self.received(conn, b"");
+            } else {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn read_letter(&mut self, batch: &MailBatch, letter: &Letter) {
+        let now_ms = self.now.mono_ms;
+        match letter {
+            Letter::Stanza { kind, origin, from, to, xml } => {
+                let incoming = Incoming {
+                    kind: *kind,
+                    origin: *origin,
+                    from: batch.str(*from),
+                    to: batch.str(*to),
+                    xml: batch.bytes(*xml),
+                };
+                self.incoming(incoming);
+            }
+            Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
+            Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),
+            Letter::Presence { news, from, to, xml } => {
+                self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
+            }
+            Letter::Ask { conn, local, question } => self.asked(*conn, batch.str(*local).into(), question.clone()),
+            Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
+            Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
+            Letter::LoginSpared { local, peer, seen } => {
+                let local = batch.str(*local);
+                self.logins.succeeded(now_ms, *peer, local);
+                if let Some(seen) = seen {
+                    self.plain_cache.remember(local, **seen);
+                }
+            }
+        }
+    }
+
+    /// A stanza for a user of this home, or for the account itself.
+    pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
+        let local = local_of(stanza.to);
+        let slot = self.users.find(local);
+        // What waits already goes first (RFC 6120 10.1).
+        if self.has_parked(slot) {
+            return self.park(local, stanza);
+        }
+        let online = slot.is_some_and(|slot| self.users.get(slot).first != NONE);
+        if online {
+            return self.for_user(slot.expect("online users have a slot"), stanza);
+        }
+        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        match (known, slot) {
+            (Known::Missing, _) => self.for_no_one(stanza),
+            (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
+            _ => self.park(local, stanza),
+        }
+    }
+
+    /// The receiver's state is at hand.
+    fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
+        match stanza.kind {
+            Kind::Message { class, keep } => self.message_for(user, class, keep, stanza),
+            Kind::Request => self.request_for(user, stanza),
+            Kind::Response | Kind::Directed { .. } => {
+                self.to_exact_session(user, stanza);
+                self.confirm(stanza.origin);
+            }
+        }
+    }
+
+    /// Account and cursor of a receiver have come: what was parked goes on.
+    fn receiver_found(&mut self, local: &str, found: Vec<Found>) {
+        let [account, cursor] = two_values(found);
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        state.asked = false;
+        // An account that was made or removed since the question was put is known better than the answer knows it.
+        if state.known == Known::Unknown {
+            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
+        }
+        if state.known == Known::Missing {
+            // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
+            self.end_removed(user, false);
+            self.carry_out_endings();
+        }
+        // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
+        // store lies behind what they have got, and would bring it again.
+        let live = self.users.get(user).live;
+        let state = self.users.state(user, now_s);
+        if state.known != Known::Missing && state.log.is_none() && !live {
+            state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
+        }
+        let parked = std::mem::take(&mut state.parked);
+        self.parked -= parked.len();
+        for waiting in parked {
+            match waiting {
+                Waiting::Stanza(parked) => self.incoming((&parked).into()),
+                Waiting::Claim(conn) if self.opening(conn).is_some() => self.unblock(conn),
+                Waiting::Claim(_) => {}
+                Waiting::Step(step) => self.with_account(local, step),
+                Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
+            }
+        }
+    }
+
+    /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
+    /// one asks again.
+    fn receiver_unreadable(&mut self, local: &str, found: Vec<Found>) {
+        let now_s = self.now.mono_s();
+        let user = self.users.find_or_insert(local);
+        let state = self.users.state(user, now_s);
+        state.asked = false;
+        // It may be the cursor alone: then the account is known, and who claims it goes on.
+        if let (Known::Unknown, Some(Found::Value(account))) = (state.known, found.into_iter().next()) {
+            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
+        }
+        let known = state.known;
+        let parked = std::mem::take(&mut state.parked);
+        self.parked -= parked.len();
+        for waiting in parked {
+            match waiting {
+                Waiting::Stanza(parked) => {
+                    self.turn_away((&parked).into(), StanzaCondition::InternalServerError);
+                }
+                Waiting::Claim(conn) if self.opening(conn).is_none() => {}
+                Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
+                Waiting::Claim(conn) => self.unblock(conn),
+                Waiting::Step(step) => self.refuse_roster_step(user, step),
+                Waiting::Presence { .. } => {}
+            }
+        }
+    }
+
+    /// What was asked for is damaged: whoever it was for gets an error, and nothing is taken for missing or written over.
+    pub(crate) fn unreadable(&mut self, pending: Pending, found: Vec<Found>) {
+        match pending {
+            Pending::Receiver(local) => self.receiver_unreadable(&local, found),
+            // A roster that cannot be read is no empty one: requests get an error.
+            Pending::Roster(local) => self.roster_found(&local, Vec::new()),
+            Pending::Log(local) => self.log_unreadable(&local),
+            Pending::Page { local, session, .. } => self.page_unreadable(&local, session),
+            Pending::Aparts(local) => self.aparts_unreadable(&local),
+            Pending::Account(read) => self.account_unreadable(read),
+            Pending::Feature(read) => self.feature_unreadable(read),
+            Pending::Flush(flush) => self.flush_unreadable(&flush),
+            Pending::CommandAccount(command) => self.command_account_unreadable(&command),
+            Pending::Retention(_) | Pending::Keys(_) | Pending::SessionKeys(_) => {}
+        }
+    }
+
+    /// An answer of the store.
+    pub(crate) fn found(&mut self, token: u64, found: Vec<Found>) {
+        let damaged = found.contains(&Found::Damaged);
+        match self.pending.remove(&token) {
+            // Of those whose rows cannot be read, nothing goes.
+            Some(Pending::Retention(read)) => self.retention_found(read, found),
+            Some(pending) if damaged => self.unreadable(pending, found),
+            Some(Pending::Receiver(local)) => self.receiver_found(&local, found),
+            Some(Pending::Roster(local)) => self.roster_found(&local, found),
+            Some(Pending::Log(local)) => self.log_found(&local, found),
+            Some(Pending::Page { local, session, last, all }) => {
+                self.page_found(&local, session, last, all, found);
+            }
+            Some(Pending::Aparts(local)) => self.aparts_found(&local, found),
+            Some(Pending::Account(read)) => self.account_found(read, found),
+            Some(Pending::Feature(read)) => self.feature_found(read, found),
+            Some(Pending::Flush(flush)) => self.flush_found(flush, found),
+            Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
+            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
+                debug_assert!(false, "a job's token answered by the store: {other:?}");
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn job_done(&mut self, token: u64, done: JobDone) {
+        let pending = self.pending.remove(&token);
+        self.jobs_under_way -= usize::from(pending.is_some());
+        match (pending, done) {
+            (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
+            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys),
+            _ => {}
+        }
+        self.hand_out_jobs();
+    }
+}

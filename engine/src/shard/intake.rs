@@ -1,0 +1,183 @@
+//! Bytes of a connection to items, and each item to whom it is for.
+
+use crate::id::ConnId;
+use crate::io::Effect;
+use crate::limits;
+use crate::session::conn::{Conn, ConnState, Opening, Partial, Pause, Stage, StreamExpect};
+use crate::session::moved::Moved;
+use crate::shard::Shard;
+use crate::streams::ended::Ended;
+use crate::streams::opening::SERVER_LANG;
+use crate::wire::error::StreamCondition;
+use crate::wire::{Element, Progress, stream};
+
+impl Shard {
+    /// Bytes came: takes item after item off them and keeps what is left of an unfinished one.
+    pub(crate) fn received(&mut self, id: ConnId, input: &[u8]) {
+        self.counters.bytes_in.add(input.len() as u64);
+        let now_s = self.now.mono_s();
+        let Some(conn) = self.conns.get(id) else { return };
+        if conn.ending || matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
+            return;
+        }
+        conn.last_s = now_s;
+        conn.pinged = false;
+        let Some(partial) = conn.partial.take() else {
+            let scanner = std::mem::take(&mut self.scanner);
+            let (scanner, used) = self.scan_items(id, scanner, input);
+            self.keep_rest(id, scanner, input, used);
+            return;
+        };
+        let Partial { mut bytes, scanner } = *partial;
+        bytes.extend_from_slice(input);
+        let (scanner, used) = self.scan_items(id, scanner, &bytes);
+        if used == 0 {
+            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
+                conn.partial = Some(Box::new(Partial { bytes, scanner }));
+            }
+        } else {
+            self.keep_rest(id, scanner, &bytes, used);
+        }
+    }
+
+    fn keep_rest(&mut self, id: ConnId, scanner: crate::wire::Scanner, bytes: &[u8], used: usize) {
+        let rest = &bytes[used..];
+        match self.conns.get(id) {
+            Some(conn)
+                if !rest.is_empty() && !matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) =>
+            {
+                conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner }));
+            }
+            _ => {
+                self.scanner = scanner;
+                self.scanner.reset();
+            }
+        }
+    }
+
+    /// Whether nothing of the connection is looked at: it is to end, what it asked for waits to be taken by it, or an answer
+    /// from elsewhere decides what comes next.
+    fn is_blocked(conn: &Conn) -> bool {
+        conn.ending
+            || conn.is_paused(Pause::Output)
+            || match conn.state() {
+                ConnState::Opening(opening) => opening.blocked,
+                ConnState::Bound(_) => false,
+                _ => true,
+            }
+    }
+
+    fn scan_items(
+        &mut self,
+        id: ConnId,
+        mut scanner: crate::wire::Scanner,
+        bytes: &[u8],
+    ) -> (crate::wire::Scanner, usize) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let stanza_max = self.settings.stanza_bytes_max;
+            let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
+            let scope = conn.scope.clone();
+            let expect = conn.expect;
+            let max = match (expect, conn.state()) {
+                (StreamExpect::Opening | StreamExpect::Header, _) => limits::wire::MAX_HEADER_BYTES,
+                (StreamExpect::Content, ConnState::Opening(_)) => limits::PREAUTH_BYTES_MAX.min(stanza_max),
+                (StreamExpect::Content, _) => stanza_max,
+            };
+            match scanner.scan(&scope, expect.into(), max, &bytes[at..]) {
+                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Whitespace { consumed }) => {
+                    // An XML declaration can only be the very first (XML 1.0 2.8).
+                    if expect == StreamExpect::Opening {
+                        conn.expect = StreamExpect::Header;
+                    }
+                    at += consumed;
+                }
+                Ok(Progress::Declaration { consumed }) => {
+                    conn.expect = StreamExpect::Header;
+                    at += consumed;
+                }
+                Ok(Progress::StreamEnd { .. }) => {
+                    self.end_stream(id, Ended::Client);
+                    return (scanner, bytes.len());
+                }
+                Ok(Progress::Header { consumed }) => {
+                    let item = &bytes[at..at + consumed];
+                    self.header(id, &scanner.element(&crate::wire::StreamScope::None, item));
+                    at += consumed;
+                }
+                Ok(Progress::Element { consumed }) => {
+                    let item = &bytes[at..at + consumed];
+                    at += consumed;
+                    self.element(id, &scanner.element(&scope, item), &bytes[at..]);
+                    if matches!(self.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
+                        return (scanner, bytes.len());
+                    }
+                    if let Some(opening) = self.opening(id)
+                        && std::mem::take(&mut opening.again)
+                    {
+                        at -= consumed;
+                    }
+                    // Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
+                    if self.is_heavy(id) && self.conns.pause(id, Pause::Output) {
+                        self.effects.push(Effect::Pause { conn: id });
+                    }
+                }
+                Err(fault) => {
+                    let condition =
+                        StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
+                    self.fail_stream(id, condition, Some(fault.describe()));
+                    return (scanner, bytes.len());
+                }
+            }
+            scanner.reset();
+        }
+        (scanner, at)
+    }
+
+    pub(crate) fn header(&mut self, id: ConnId, element: &Element<'_>) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let header = match stream::read_header(element) {
+            Ok(header) => header,
+            Err(fault) => {
+                let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat);
+                // RFC 6120 4.9.1.2: the error stands inside of a stream that answers the peer's header as it was.
+                conn.header_sent = true;
+                let (stream_id, peer) = (self.random_name(), element.from());
+                let (to, version) = (peer.as_deref().map(stream::bare), Some(stream::Version::XMPP_1_0));
+                let from = self.settings.domain.clone();
+                let answer = stream::Response { id: &stream_id, from: &from, to, version, lang: SERVER_LANG };
+                self.send_with(id, |out| stream::write_header(out, &answer));
+                return self.fail_stream(id, condition, fault.text());
+            }
+        };
+        conn.scope = crate::wire::StreamScope::of_header(element);
+        conn.expect = StreamExpect::Content;
+        self.stream_opened(id, &header);
+    }
+
+    pub(crate) fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let Some(conn) = self.conns.get(id) else { return };
+        match *conn.state() {
+            ConnState::Bound(session) => self.from_session(id, session, element),
+            ConnState::Opening(_) => self.from_opening(id, element, behind),
+            ConnState::Free | ConnState::Closing { .. } | ConnState::Departing => {}
+        }
+    }
+
+    /// A connection has come over: its user's home is here.
+    pub(crate) fn arrived(&mut self, id: ConnId, moved: Moved) {
+        self.counters.arrived.one();
+        let stage = Stage::ExpectRestart(moved.owner);
+        let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
+        opening.secured = moved.secured;
+        let now_s = self.now.mono_s();
+        self.conns.insert(id, opening, now_s);
+        if self.shutting_down {
+            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        }
+        if !moved.leftover.is_empty() {
+            self.received(id, &moved.leftover);
+        }
+    }
+}

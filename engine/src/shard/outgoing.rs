@@ -1,0 +1,122 @@
+//! What a bound session sends: checks, and where each stanza goes.
+
+use std::borrow::Cow;
+
+use crate::actors::safe::Address;
+use crate::feature::offline::{Keep, keep};
+use crate::id::{ConnId, SessionId};
+use crate::io::StorageState;
+use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::ns;
+use crate::shard::Shard;
+use crate::store::archive::Entry;
+use crate::turn::Turn;
+use crate::wire::error::{StanzaCondition, StreamCondition};
+use crate::wire::jid::{JidRef, bare_of};
+use crate::wire::limit::Limit;
+use crate::wire::written::Stanza;
+use crate::wire::{Element, Splice, jid, splice};
+
+impl Shard {
+    /// One first-level element of a bound session's stream.
+    pub(crate) fn from_session(&mut self, conn: ConnId, session: SessionId, element: &Element<'_>) {
+        let namespace = element.namespace();
+        if namespace == ns::SM {
+            return self.management(conn, session, element);
+        }
+        // RFC 6120 4.8.3: the content of another kind of stream.
+        if namespace == ns::SERVER {
+            return self.fail_stream(conn, StreamCondition::InvalidNamespace, None);
+        }
+        let stanza = match element.name() {
+            "message" if namespace == ns::CLIENT => Stanza::Message,
+            "presence" if namespace == ns::CLIENT => Stanza::Presence,
+            "iq" if namespace == ns::CLIENT => Stanza::Iq,
+            _ => return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None),
+        };
+        stanza.of(&self.counters.messages_in, &self.counters.presences_in, &self.counters.iqs_in).one();
+        let full = self.full_jid(session);
+        if let Some(from) = element.from()
+            && !self.is_own_address(&full, &from)
+        {
+            return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
+        }
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let seq = state.managed.as_mut().map_or(0, |m| m.receive());
+        let in_flight = state.in_flight;
+        if self.watch.is_some() {
+            self.watch_came(session, element);
+        }
+        let written = self.writes.bytes();
+        match stanza {
+            Stanza::Message => self.from_session_message(session, seq, &full, element),
+            Stanza::Presence => self.from_session_presence(session, seq, &full, element),
+            Stanza::Iq => self.from_session_iq(session, seq, &full, element),
+        }
+        // What a message writes counts where it is sent off.
+        if stanza != Stanza::Message && self.writes.bytes() > written {
+            let bytes = element.bytes().len().max(self.writes.bytes() - written);
+            self.wrote(session, bytes);
+        }
+        if self.watch.is_some() {
+            self.watch_taken(session, seq, in_flight);
+        }
+    }
+
+    fn from_session_message(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
+        let class = match element.kind().as_deref() {
+            Some("chat") => MessageClass::Chat,
+            Some("groupchat") => MessageClass::Groupchat,
+            Some("headline") => MessageClass::Headline,
+            Some("error") => MessageClass::Error,
+            _ => MessageClass::Normal,
+        };
+        let own_bare = bare_of(full);
+        let (to, mut scratch) = (element.to(), Cow::Borrowed(""));
+        let to = match self.address(full, to.as_deref(), &mut scratch) {
+            Address::Own => JidRef::from_normalised(own_bare),
+            Address::User(to) => to,
+            Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+            Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
+            Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+        };
+        let kept = match class {
+            MessageClass::Normal | MessageClass::Chat => {
+                let children = element.children().map(|c| (c.namespace(), c.name()));
+                keep(element.kind().as_deref().unwrap_or_default(), children)
+            }
+            MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
+        };
+        if kept != Keep::Nothing && self.storage == StorageState::Full {
+            return self.refuse(session, seq, element, Limit::Disk);
+        }
+        let home = self.home(to.bare().as_str());
+        let logged = kept == Keep::Archive && self.settings.archive;
+        let entry = if logged { self.next_number() } else { 0 };
+        let origin = self.sent_off(session, seq, element.bytes().len()).map(|origin| Origin { entry, ..origin });
+        // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
+        let forged = forged_stanza_ids(element, to.bare().as_str());
+        let lang = self.lang(session);
+        let mail = self.mail_to(home);
+        let xml = mail.write_with(|out| {
+            let to = Some(Some(to.as_str()));
+            let how = Splice { from: Some(full), to, lang: lang.as_deref(), drop: &forged, ..Splice::default() };
+            splice(out, element, &how);
+        });
+        let (from, to_span) = (mail.name(full), mail.name(to.as_str()));
+        mail.push(Letter::Stanza { kind: Kind::Message { class, keep: kept }, origin, from, to: to_span, xml });
+        if logged {
+            let turn: &mut Turn = self;
+            let (xml, time_ms) = (turn.mail[home.index()].bytes(xml), turn.now.wall_us / 1_000);
+            let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
+            sent.put(&mut turn.writes, own_bare, entry);
+        }
+    }
+}
+
+fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
+    let claims = |c: &crate::wire::Child<'_>| {
+        c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
+    };
+    element.children().filter(claims).map(|c| c.range()).collect()
+}

@@ -1,0 +1,35 @@
+//! Long work that is handed out: key derivations. What waits is bounded by the connections that it is for.
+
+use crate::io::{Effect, Job};
+use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
+use crate::streams::Streams;
+use crate::turn::pending::Pending;
+
+impl Streams {
+    /// Hands out long work; the result comes back to [`Shard::job_done`](crate::shard::Shard).
+    pub(crate) fn job(&mut self, pending: Pending, job: Job) {
+        if self.jobs_waiting.len() >= 2 * self.conns.held() + JOBS_WAITING_SPARE {
+            let conns = &mut self.conns;
+            self.jobs_waiting.retain(|(pending, _)| !matches!(pending, Pending::Keys(id) if conns.get(*id).is_none()));
+        }
+        self.jobs_waiting.push((pending, job));
+        self.hand_out_jobs();
+    }
+
+    /// Hands out jobs that wait, the latest first, and drops those that nobody waits for any more.
+    pub(crate) fn hand_out_jobs(&mut self) {
+        while self.jobs_under_way < JOBS_UNDER_WAY_MAX
+            && let Some((pending, job)) = self.jobs_waiting.pop()
+        {
+            if let Pending::Keys(conn) = pending
+                && self.conns.get(conn).is_none()
+            {
+                continue;
+            }
+            let token = self.token(pending);
+            self.counters.jobs.one();
+            self.jobs_under_way += 1;
+            self.effects.push(Effect::Job { token, job });
+        }
+    }
+}

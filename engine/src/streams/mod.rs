@@ -1,0 +1,88 @@
+//! The streams' floor: connections, their output, and their end. It knows a session by its name only, and no user.
+//!
+//! Nothing here ends while somebody else speaks: that a stream is to end is *recorded* ([`ending`]), and that one may go on with
+//! what it has sent is noted (`ready`). Higher floors take both out when the input is handled.
+
+pub(crate) mod ended;
+pub(crate) mod ending;
+pub(crate) mod jobs;
+pub(crate) mod opening;
+pub(crate) mod output;
+
+use crate::floor::stands_on;
+use crate::id::ConnId;
+use crate::io::Job;
+use crate::outbound::Outbound;
+use crate::session::conn::{Conns, Phase};
+use crate::streams::ending::Endings;
+use crate::turn::Turn;
+use crate::turn::pending::Pending;
+
+/// The connections of a shard.
+#[derive(Debug)]
+pub struct Streams {
+    turn: Turn,
+    pub(crate) conns: Conns,
+    /// Connections with new output in this turn.
+    pub(crate) dirty: Vec<u32>,
+    /// Boxed, because a connection in action keeps one for as long as it has output: they come and go as they are.
+    #[expect(clippy::vec_box, reason = "boxes are handed out and taken back whole")]
+    pub(crate) outbound_pool: Vec<Box<Outbound>>,
+    /// Bytes in outbound buffers, those under way included.
+    pub(crate) outbound_bytes: usize,
+    /// What is to end when the input is handled.
+    pub(crate) endings: Endings,
+    /// Connections that may go on with what they have sent already.
+    pub(crate) ready: Vec<ConnId>,
+    /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX): those of connections that have gone are dropped
+    /// before there are twice as many as connections, but for
+    /// [`JOBS_WAITING_SPARE`](crate::limits::JOBS_WAITING_SPARE).
+    pub(crate) jobs_waiting: Vec<(Pending, Job)>,
+    /// Jobs among [`Pending`]; the rest are reads.
+    pub(crate) jobs_under_way: usize,
+    /// What is sent since this second has not left for the network yet; the highest when all has.
+    pub(crate) held_s: u32,
+}
+
+stands_on!(Streams, turn: Turn);
+
+impl Streams {
+    /// No connections.
+    pub(crate) fn new(turn: Turn) -> Streams {
+        Streams {
+            turn,
+            conns: Conns::default(),
+            dirty: Vec::new(),
+            outbound_pool: Vec::new(),
+            outbound_bytes: 0,
+            endings: Endings::default(),
+            ready: Vec::new(),
+            jobs_waiting: Vec::new(),
+            jobs_under_way: 0,
+            held_s: u32::MAX,
+        }
+    }
+
+    /// Sets the gauges of connections and of work that is handed out.
+    pub(crate) fn publish_streams(&mut self) {
+        let changed = self.conns.take_changed();
+        let c = &self.counters;
+        if changed {
+            c.connections.set(self.conns.held() as u64);
+            let phases = [
+                (&c.conns_opening, Phase::Opening),
+                (&c.conns_securing, Phase::Securing),
+                (&c.conns_authenticating, Phase::Authenticating),
+                (&c.conns_authenticated, Phase::Authenticated),
+                (&c.conns_bound, Phase::Bound),
+                (&c.conns_closing, Phase::Closing),
+                (&c.conns_departing, Phase::Departing),
+            ];
+            phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
+        }
+        c.paused.set(self.conns.paused() as u64);
+        c.outbound_bytes.set(self.outbound_bytes as u64);
+        c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);
+        c.reads_pending.set((self.pending.len() - self.jobs_under_way) as u64);
+    }
+}

@@ -1,0 +1,93 @@
+//! Connections that come, until a session is behind them.
+
+use std::net::IpAddr;
+
+use crate::id::{ConnId, SessionId};
+use crate::io::{ListenerKind, TlsFacts};
+use crate::limits::EARLY_REQUESTS_MAX;
+use crate::session::conn::{Conn, Opening, Stage, StreamExpect};
+use crate::streams::Streams;
+use crate::wire::error::StreamCondition;
+
+/// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
+pub(crate) const SERVER_LANG: &str = "en";
+
+/// Stream management where there can be none: too early, or twice (XEP-0198 3).
+pub(crate) const SM_UNEXPECTED: &[u8] =
+    b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+
+/// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
+pub(crate) fn replaced() -> Opening {
+    let listener =
+        crate::io::ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false };
+    let mut opening = Opening::new(listener, IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
+    opening.blocked = true;
+    opening
+}
+
+/// Whether a connection may carry credentials.
+pub(crate) fn is_private(opening: &Opening) -> bool {
+    opening.secured || opening.listener.plain_auth
+}
+
+impl Streams {
+    pub(crate) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
+        self.counters.accepted.one();
+        let (now_s, stage) =
+            (self.now.mono_s(), if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader });
+        self.conns.insert(id, Opening::new(listener, peer, now_s, stage), now_s);
+        if self.shutting_down {
+            self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        }
+    }
+
+    /// Whose the connection is: attempts to log in count for this address.
+    pub(crate) fn client(&mut self, id: ConnId, peer: IpAddr) {
+        if let Some(opening) = self.conns.get(id).and_then(Conn::opening) {
+            opening.peer = peer;
+        }
+    }
+
+    pub(crate) fn secured(&mut self, id: ConnId, tls: Box<TlsFacts>) {
+        let Some(conn) = self.conns.get(id) else { return };
+        conn.expect = StreamExpect::Opening;
+        conn.header_sent = false;
+        conn.partial = None;
+        if let Some(opening) = conn.opening() {
+            opening.secured = true;
+            opening.tls = Some(tls);
+            self.conns.set_stage(id, Stage::ExpectHeader);
+        }
+    }
+
+    pub(crate) fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
+        self.conns.get(id)?.opening()
+    }
+
+    /// Counts a request before there is a session, which is answered whatever the answer is: so it does not go on for
+    /// ever. Returns whether it may be answered; if not, the stream has ended.
+    pub(crate) fn early_request(&mut self, id: ConnId) -> bool {
+        let Some(opening) = self.opening(id) else { return false };
+        opening.requests = opening.requests.saturating_add(1);
+        let may = opening.requests <= EARLY_REQUESTS_MAX;
+        if !may {
+            let text = "too many requests before a resource is bound";
+            self.fail_stream(id, StreamCondition::PolicyViolation, Some(text));
+        }
+        may
+    }
+
+    /// Whether the shard has let go of a connection that is still to be handed over: what it sends meanwhile is not for
+    /// this shard, see [`Effect::Depart`](crate::io::Effect::Depart).
+    pub fn is_departing(&mut self, conn: ConnId) -> bool {
+        self.conns.get(conn).is_some_and(|c| matches!(c.state(), crate::session::conn::ConnState::Departing))
+    }
+
+    /// The id of the session behind a connection.
+    pub(crate) fn session_of(&mut self, conn: ConnId) -> Option<SessionId> {
+        match self.conns.get(conn)?.state() {
+            crate::session::conn::ConnState::Bound(session) => Some(*session),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Output of connections: one buffer for each that has some, one send at a time, and when nothing of a peer is looked at.
+
+use crate::id::ConnId;
+use crate::io::Effect;
+use crate::outbound::Unsent;
+use crate::session::conn::{ConnState, Pause};
+use crate::streams::Streams;
+use crate::streams::opening::replaced;
+use crate::wire::error::StreamCondition;
+
+/// Outbound buffers kept for reuse.
+const OUTBOUND_POOL_MAX: usize = 1024;
+
+impl Streams {
+    /// Looks at nothing more from the connection until [`Streams::unblock`].
+    pub(crate) fn block(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if let Some(opening) = conn.opening() {
+            opening.blocked = true;
+        }
+        if self.conns.pause(id, Pause::Answer) {
+            self.effects.push(Effect::Pause { conn: id });
+        }
+    }
+
+    /// Goes on with what was kept while the connection was blocked.
+    pub(crate) fn unblock(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if let Some(opening) = conn.opening() {
+            opening.blocked = false;
+        }
+        let left = conn.partial.is_some();
+        if self.conns.resume(id, Pause::Answer) {
+            self.effects.push(Effect::Resume { conn: id, durable: false });
+        }
+        if left {
+            self.ready.push(id);
+        }
+    }
+
+    /// Appends bytes to what goes to a connection.
+    pub(crate) fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        self.send_with(id, |out| out.extend_from_slice(bytes));
+    }
+
+    /// Looks at a connection when the turn ends: whether there is something to send, or an acknowledgement to ask for.
+    pub(crate) fn touch(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get(id).filter(|conn| !conn.dirty) {
+            conn.dirty = true;
+            self.dirty.push(id.slot);
+        }
+    }
+
+    /// Appends what `fill` writes to what goes to a connection.
+    pub(crate) fn send_with(&mut self, id: ConnId, fill: impl FnOnce(&mut Vec<u8>)) {
+        self.touch(id);
+        let Some(conn) = self.conns.get(id) else { return };
+        let pool = &mut self.outbound_pool;
+        let outbound = conn.outbound.get_or_insert_with(|| pool.pop().unwrap_or_default());
+        let before = outbound.buffer().len();
+        fill(outbound.buffer());
+        self.outbound_bytes += outbound.buffer().len() - before;
+    }
+
+    /// Nothing urgent goes ahead of what waits for the connection now.
+    pub(crate) fn hold_beginning(&mut self, id: ConnId) {
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.hold();
+        }
+    }
+
+    /// Notes that what was appended last is a stanza that stream management counts.
+    pub(crate) fn count_stanza(&mut self, id: ConnId) {
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.count();
+        }
+    }
+
+    /// Puts a stanza ahead of what waits for a connection; how many counted stanzas it has overtaken.
+    pub(crate) fn send_first(&mut self, id: ConnId, xml: &[u8]) -> usize {
+        self.send_with(id, |_| {});
+        let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) else { return 0 };
+        self.outbound_bytes += xml.len();
+        outbound.put_first(xml)
+    }
+
+    /// Sends a message and keeps book of it until it is with the kernel.
+    pub(crate) fn send_message(&mut self, id: ConnId, archive_id: u64, xml: &[u8]) {
+        self.send_bytes(id, xml);
+        if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
+            outbound.note(archive_id, xml.len());
+        }
+    }
+
+    /// Whether more waits for the connection than it should have unread.
+    pub(crate) fn is_heavy(&self, id: ConnId) -> bool {
+        self.conns.outbound_bytes(id) > self.settings.outbound_bytes_soft
+    }
+
+    /// A send has ended: takes the messages that it carried, and gives the buffer back if that is empty now. Returns the bytes that
+    /// waited before, and whether there are more to send.
+    pub(crate) fn send_ended(&mut self, id: ConnId, messages: &mut Vec<u64>) -> Option<(usize, bool)> {
+        let conn = self.conns.get(id)?;
+        let outbound = conn.outbound.as_mut()?;
+        let before = outbound.bytes();
+        messages.extend(outbound.sent());
+        let left = outbound.bytes();
+        let empty = if left == 0 { conn.outbound.take() } else { None };
+        self.outbound_bytes -= before - left;
+        if let Some(outbound) = empty {
+            self.recycle(outbound);
+        }
+        Some((before, left > 0))
+    }
+
+    /// The peer, which had nothing to take before or has taken part of it, has its time again.
+    pub(crate) fn progressed(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        if let Some(outbound) = self.conns.get(id).and_then(|conn| conn.outbound.as_mut()) {
+            outbound.progressed(now_s);
+        }
+    }
+
+    pub(crate) fn recycle(&mut self, mut outbound: Box<crate::outbound::Outbound>) {
+        if self.outbound_pool.len() < OUTBOUND_POOL_MAX {
+            outbound.recycle();
+            self.outbound_pool.push(outbound);
+        }
+    }
+
+    /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
+    /// that are not among them.
+    pub(crate) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
+        let outbound = self.conns.get(id).and_then(|conn| conn.outbound.as_mut());
+        let Some(outbound) = outbound else { return Default::default() };
+        let before = outbound.bytes();
+        let (unsent, last) = outbound.take_last();
+        self.outbound_bytes -= before - outbound.bytes();
+        (unsent, last)
+    }
+
+    /// Ends a connection whose session goes on with another one.
+    pub(crate) fn abandon(&mut self, old: ConnId) -> Vec<Unsent> {
+        let mut unsent = Vec::new();
+        if let Some(outbound) = self.conns.get(old).and_then(|conn| conn.outbound.as_mut()) {
+            // The rest is in the session's unacknowledged queue, which the new connection gets.
+            let before = outbound.bytes();
+            unsent = outbound.take_unsent();
+            self.outbound_bytes -= before - outbound.bytes();
+        }
+        self.conns.set_state(old, ConnState::Opening(Box::new(replaced())));
+        self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+        unsent
+    }
+}

@@ -1,0 +1,215 @@
+//! The lowest floor: what a turn looks at, and what it leaves. It knows time, settings and the other shards, and nobody who is
+//! connected.
+
+pub(crate) mod attempts;
+pub(crate) mod letters;
+pub(crate) mod pending;
+pub(crate) mod refusals;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use crate::counters::Counters;
+use crate::feature::ServerFacts;
+use crate::id::{Now, ShardId};
+use crate::io::{Effect, Output, StorageState};
+use crate::mail::MailBatch;
+use crate::settings::Settings;
+use crate::store::hash::SecretKey;
+use crate::store::{Batch, Query, Table};
+use crate::turn::pending::Pending;
+use crate::turn::refusals::Refusals;
+use crate::wire::limit::Refusal;
+
+/// Hash state without entropy: keys are tokens that the shard itself gives out.
+pub(crate) type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
+/// One turn of one shard, and what lasts from turn to turn without belonging to anybody.
+#[derive(Debug)]
+pub struct Turn {
+    pub(crate) id: ShardId,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) now: Now,
+    pub(crate) entropy: ChaCha12Rng,
+    /// What the features tell about the server.
+    pub(crate) facts: ServerFacts,
+    /// Letters of this turn, by destination; the own entry is mail to itself.
+    pub(crate) mail: Vec<MailBatch>,
+    pub(crate) writes: Batch,
+    pub(crate) effects: Vec<Effect>,
+    /// Memory for one stanza at a time.
+    pub(crate) scratch: Vec<u8>,
+    /// What is asked of the store, or handed out as work.
+    pub(crate) pending: HashMap<u64, Pending, Fixed>,
+    next_token: u64,
+    pub(crate) storage: StorageState,
+    pub(crate) shutting_down: bool,
+    /// Drawn at the start: sessions of other lives have gone.
+    pub(crate) life: u64,
+    /// Numbers of entries are given out above this.
+    pub(crate) last_number: u64,
+    /// Up to here they are reserved in the store, so that none is given twice after a restart.
+    numbers_reserved: u64,
+    /// Who ran into limits lately.
+    pub(crate) refusals: Refusals,
+}
+
+/// Memory for stamping that a shard keeps, bytes.
+const SCRATCH_BYTES_MAX: usize = 16 << 10;
+
+impl Turn {
+    /// The first turn of a shard. `seed` feeds all that must not be guessed.
+    pub(crate) fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Turn {
+        Turn {
+            id,
+            counters,
+            now: Now::default(),
+            entropy: ChaCha12Rng::from_seed(seed),
+            facts: settings.facts.clone(),
+            mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
+            writes: Batch::new(),
+            effects: Vec::new(),
+            scratch: Vec::new(),
+            pending: HashMap::default(),
+            next_token: 1,
+            storage: StorageState::Ok,
+            shutting_down: false,
+            life: u64::from_le_bytes(
+                *SecretKey::new(&seed).tag(&[b"life"]).as_bytes().first_chunk().expect("32 bytes"),
+            ),
+            last_number: settings.number_floor,
+            numbers_reserved: 0,
+            refusals: Refusals::default(),
+            settings,
+        }
+    }
+
+    /// How many numbers are reserved at once: a row for so many entries.
+    const NUMBERS_RESERVED: u64 = 1 << 16;
+
+    /// What has come for the shard itself in this turn, if anything.
+    pub(crate) fn take_own_mail(&mut self) -> Option<MailBatch> {
+        let own = &mut self.mail[self.id.index()];
+        if own.is_empty() {
+            return None;
+        }
+        let batch = own.take();
+        self.counters.letters_own.add(batch.len() as u64);
+        Some(batch)
+    }
+
+    /// Whether there is mail to itself.
+    pub(crate) fn own_mail_waits(&self) -> bool {
+        !self.mail[self.id.index()].is_empty()
+    }
+
+    /// Hands over what the turn leaves: letters, other effects, and writes.
+    pub(crate) fn leave(&mut self, out: &mut Output) {
+        for (index, batch) in self.mail.iter_mut().enumerate() {
+            if index != self.id.index() && !batch.is_empty() {
+                self.counters.letters_out.add(batch.len() as u64);
+                self.counters.mail_text_bytes_out.add(batch.text_bytes() as u64);
+                let batch = batch.take();
+                self.effects.push(Effect::Mail { to: ShardId(index as u16), batch });
+            }
+        }
+        self.counters.writes.add(self.writes.len() as u64);
+        // The host has taken the last turn's and left an empty batch, whose memory is used again.
+        debug_assert!(out.writes.is_empty(), "writes of a turn were left behind");
+        std::mem::swap(&mut out.writes, &mut self.writes);
+        out.effects.append(&mut self.effects);
+    }
+
+    /// The shard's number.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The shard that is home to a localpart of the served domain.
+    pub fn home_of(&self, local: &str) -> ShardId {
+        self.home(&self.bare(local))
+    }
+
+    /// The home of a user of the served domain.
+    pub(crate) fn home(&self, bare: &str) -> ShardId {
+        crate::id::home(bare, self.settings.shards)
+    }
+
+    /// The batch that goes to a shard with this turn.
+    pub(crate) fn mail_to(&mut self, shard: ShardId) -> &mut MailBatch {
+        &mut self.mail[shard.index()]
+    }
+
+    /// The bare JID of a localpart.
+    pub(crate) fn bare(&self, local: &str) -> String {
+        [local, "@", &*self.settings.domain].concat()
+    }
+
+    /// Asks the store; the answer comes back to the dispatch.
+    pub(crate) fn read(&mut self, pending: Pending, queries: Vec<Query>) {
+        let token = self.token(pending);
+        self.counters.reads.one();
+        self.effects.push(Effect::Read { token, queries });
+    }
+
+    pub(crate) fn token(&mut self, pending: Pending) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.pending.insert(token, pending);
+        token
+    }
+
+    /// The next number of an entry. Numbers of a shard strictly increase, also across restarts; they say nothing of time.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        if self.last_number >= self.numbers_reserved {
+            self.numbers_reserved = self.last_number + Self::NUMBERS_RESERVED;
+            let (sort, value) = (number_floor_sort_key(self.id), self.numbers_reserved.to_be_bytes());
+            self.writes.put(Table::Meta, b"", &sort, &[&value]);
+        }
+        self.last_number
+    }
+
+    /// 20 digits that cannot be guessed.
+    pub(crate) fn random_name(&mut self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut bytes = [0u8; 10];
+        self.entropy.fill_bytes(&mut bytes);
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    }
+
+    /// Memory for one stanza is used again, if it is not too much to keep.
+    pub(crate) fn keep_scratch(&mut self, mut stanza: Vec<u8>) {
+        if stanza.capacity() <= SCRATCH_BYTES_MAX {
+            stanza.clear();
+            self.scratch = stanza;
+        }
+    }
+
+    /// Notes who was refused, if it was by a limit that remembers nothing itself.
+    pub(crate) fn limited(&mut self, refusal: Refusal, who: impl FnOnce() -> String) {
+        if let Some(held) = refusal.held
+            && held.left_ms.is_none()
+        {
+            self.refusals.note(self.now.mono_ms, held.limit, who());
+        }
+    }
+}
+
+/// Sort key of the [`Table::Meta`] row that says up to where a shard may have given out numbers of entries.
+pub fn number_floor_sort_key(shard: ShardId) -> Vec<u8> {
+    format!("{NUMBER_FLOOR_PREFIX}{shard}").into_bytes()
+}
+
+/// Prefix of all such sort keys.
+pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";

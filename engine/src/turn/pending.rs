@@ -1,0 +1,156 @@
+//! What an answer of the store, or of long work, is for: all that is waited for, as data.
+
+use crate::feature::Resume;
+use crate::id::{ConnId, SessionId};
+use crate::io::{Job, PutMode};
+use crate::mail::{ConnRef, Origin};
+use crate::store::account::{Credentials, Incarnation};
+use crate::store::{Found, Query, Table};
+
+/// What an answer from elsewhere is for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// Account and cursor of a user that a stanza is for.
+    Receiver(Box<str>),
+    /// The roster of a user.
+    Roster(Box<str>),
+    /// How far the log of a user who comes online is delivered.
+    Log(Box<str>),
+    /// A page of the user's log.
+    Page {
+        /// The user.
+        local: Box<str>,
+        /// For whom.
+        session: SessionId,
+        /// The number of the last message that waited when it was asked for.
+        last: u64,
+        /// Whether it asked for what waits for all, not only for what waits for that session.
+        all: bool,
+    },
+    /// Messages of the user that stand apart.
+    Aparts(Box<str>),
+    /// The account's record, for a login, a registration or a change of password.
+    Account(AccountRead),
+    /// Keys derived for a connection's PLAIN login or registration.
+    Keys(ConnId),
+    /// Keys derived for a session's change of password.
+    SessionKeys(PasswordChange),
+    /// A feature's read.
+    Feature(FeatureRead),
+    /// An operator's look at an account before it is written.
+    CommandAccount(AccountCommand),
+    /// A mailbox that is to be emptied.
+    Flush(Flush),
+    /// A look at archives for what is too old.
+    Retention(RetentionRead),
+}
+
+/// Who waits for the answer to a request, and where.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    /// A session of this shard, with the request's number in its inbound count; otherwise a user elsewhere.
+    pub(crate) session: Option<(SessionId, u32)>,
+    /// Who is told that the request is in safe hands.
+    pub(crate) origin: Option<Origin>,
+    /// The request's `id`.
+    pub(crate) id: Option<Box<str>>,
+    /// Full JID of the asker.
+    pub(crate) from: Box<str>,
+    /// The address asked, as far as one was given.
+    pub(crate) to: Option<Box<str>>,
+}
+
+/// An account's record is read, and why.
+#[derive(Debug)]
+pub(crate) struct AccountRead {
+    pub(crate) local: Box<str>,
+    pub(crate) why: Why,
+}
+
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// A login; the password that was shown before is asked for, too, if it is `plain`.
+    LogIn { conn: ConnRef, plain: bool },
+    /// An account is to be made.
+    Register { conn: ConnRef, credentials: Box<Credentials> },
+    /// A session wants another password: whose it changes is settled before its keys are derived.
+    ChangePassword { asker: Asker, job: Job },
+    /// The keys are there.
+    NewPassword { change: PasswordChange, credentials: Box<Credentials> },
+}
+
+/// A change of password waits for its keys.
+#[derive(Debug)]
+pub(crate) struct PasswordChange {
+    pub(crate) asker: Asker,
+    pub(crate) local: Box<str>,
+    /// The account that the password is for.
+    pub(crate) incarnation: Incarnation,
+}
+
+/// Who waits for the end of a removal.
+#[derive(Debug)]
+pub(crate) enum Remover {
+    /// A session of the account.
+    Session(Asker),
+    /// The operator, by the command's token.
+    Operator(u64),
+}
+
+/// A feature waits for rows.
+#[derive(Debug)]
+pub(crate) struct FeatureRead {
+    pub(crate) asker: Asker,
+    pub(crate) resume: Resume,
+}
+
+/// An account is looked at before it is written or removed.
+#[derive(Debug)]
+pub(crate) struct AccountCommand {
+    pub(crate) token: u64,
+    pub(crate) local: Box<str>,
+    pub(crate) what: AccountChange,
+}
+
+#[derive(Debug)]
+pub(crate) enum AccountChange {
+    Put { credentials: Box<Credentials>, mode: PutMode },
+    Delete,
+}
+
+/// A user whose mailbox is being looked at before it is emptied.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    pub(crate) token: u64,
+    pub(crate) local: Box<str>,
+}
+
+/// Users whose rows are being read.
+#[derive(Debug)]
+pub(crate) struct RetentionRead {
+    pub(crate) token: u64,
+    pub(crate) users: Vec<Box<str>>,
+    /// Users of whom something has gone.
+    pub(crate) trimmed: u32,
+}
+
+/// The question for a single row without sort key.
+pub(crate) fn get(table: Table, partition: &str) -> Query {
+    Query::Get { table, partition: partition.as_bytes().into(), sort: Box::default() }
+}
+
+/// The value of a single `Get`.
+pub(crate) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
+    match found.into_iter().next() {
+        Some(Found::Value(value)) => value,
+        _ => None,
+    }
+}
+
+pub(crate) fn two_values(found: Vec<Found>) -> [Option<Box<[u8]>>; 2] {
+    let mut values = found.into_iter().map(|f| match f {
+        Found::Value(value) => value,
+        Found::Rows { .. } | Found::Damaged => None,
+    });
+    [values.next().flatten(), values.next().flatten()]
+}

@@ -1,0 +1,73 @@
+//! Who was refused lately by limits that remember nothing themselves: for operators, who see it and let go.
+
+use hashbrown::HashMap;
+
+use crate::io::LimitRow;
+use crate::turn::Fixed;
+
+use crate::wire::limit::Limit;
+
+/// Of each limit so many are listed; the one not refused for longest gives way.
+const LISTED_MAX: usize = 32;
+
+const LISTED_MS: u64 = 600_000;
+
+/// Those who were refused lately by limits that remember nothing themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    seen: HashMap<(Limit, String), Seen, Fixed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    since_ms: u64,
+    last_ms: u64,
+    refused: u64,
+}
+
+impl Refusals {
+    pub(crate) fn note(&mut self, now_ms: u64, limit: Limit, who: String) {
+        let key = (limit, who);
+        if let Some(seen) = self.seen.get_mut(&key) {
+            (seen.last_ms, seen.refused) = (now_ms, seen.refused + 1);
+            return;
+        }
+        let own = self.seen.iter().filter(|((other, _), _)| *other == limit);
+        if own.clone().count() >= LISTED_MAX
+            && let Some(oldest) = own.min_by_key(|(_, seen)| seen.last_ms).map(|(key, _)| key.clone())
+        {
+            self.seen.remove(&oldest);
+        }
+        self.seen.insert(key, Seen { since_ms: now_ms, last_ms: now_ms, refused: 1 });
+    }
+
+    /// Those who were refused not too long ago, a row for each.
+    pub(crate) fn rows(&mut self, now_ms: u64) -> impl Iterator<Item = LimitRow> {
+        self.seen.retain(|_, seen| now_ms.saturating_sub(seen.last_ms) < LISTED_MS);
+        self.seen.iter().map(move |((limit, who), seen)| LimitRow {
+            who: who.clone(),
+            limit: *limit,
+            since_ms: now_ms.saturating_sub(seen.since_ms),
+            left_ms: None,
+            refused: seen.refused,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_are_listed_of_each_limit_and_none_pushes_out_those_of_another() {
+        let mut refusals = Refusals::default();
+        refusals.note(1, Limit::Roster, "romeo@localhost".into());
+        for n in 0..1_000 {
+            refusals.note(n, Limit::Mailbox, format!("user{n}@localhost"));
+            refusals.note(n, Limit::Mailbox, "juliet@localhost".into());
+        }
+        assert_eq!(refusals.seen.len(), 1 + LISTED_MAX);
+        assert_eq!(refusals.seen[&(Limit::Mailbox, "juliet@localhost".into())].refused, 1_000);
+        assert_eq!(refusals.seen[&(Limit::Roster, "romeo@localhost".into())].refused, 1);
+    }
+}

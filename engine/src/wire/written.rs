@@ -1,0 +1,118 @@
+//! Stanzas that this server writes: errors, answers, and what is added to others.
+
+use crate::wire::error::write_stanza_error;
+use crate::wire::limit::Refusal;
+use crate::wire::text::write_attribute;
+
+/// The three kinds (RFC 6120 8.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stanza {
+    Message,
+    Presence,
+    Iq,
+}
+
+impl Stanza {
+    /// That of one of these.
+    pub(crate) fn of<T>(self, message: T, presence: T, iq: T) -> T {
+        match self {
+            Stanza::Message => message,
+            Stanza::Presence => presence,
+            Stanza::Iq => iq,
+        }
+    }
+
+    /// The kind of a stanza that this server wrote: their names differ in the first letter.
+    pub(crate) fn written(xml: &[u8]) -> Stanza {
+        match xml.get(1) {
+            Some(b'm') => Stanza::Message,
+            Some(b'p') => Stanza::Presence,
+            _ => Stanza::Iq,
+        }
+    }
+}
+
+/// Writes an error stanza (RFC 6120 8.3). `from` and `to` as it goes out.
+pub(crate) fn write_error(
+    out: &mut Vec<u8>,
+    name: &str,
+    id: Option<&str>,
+    from: Option<&str>,
+    to: Option<&str>,
+    refusal: impl Into<Refusal>,
+) {
+    let refusal = refusal.into();
+    out.push(b'<');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b" type='error'");
+    for (attribute, value) in [("id", id), ("from", from), ("to", to)] {
+        if let Some(value) = value {
+            write_attribute(out, attribute, value);
+        }
+    }
+    out.push(b'>');
+    write_stanza_error(out, refusal.condition, refusal.text().as_deref());
+    out.extend_from_slice(b"</");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
+}
+
+/// Writes an answer without an error (RFC 6120 8.2.3).
+pub(crate) fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&str>, to: &str, payload: &[u8]) {
+    out.extend_from_slice(b"<iq type='result'");
+    for (name, value) in [("id", id), ("from", from), ("to", Some(to))] {
+        if let Some(value) = value {
+            write_attribute(out, name, value);
+        }
+    }
+    if payload.is_empty() {
+        out.extend_from_slice(b"/>");
+        return;
+    }
+    out.push(b'>');
+    out.extend_from_slice(payload);
+    out.extend_from_slice(b"</iq>");
+}
+
+/// The `id` of a stanza that this server wrote: only errors need it, so it is looked for only then.
+pub(crate) fn id_of_stanza(xml: &[u8]) -> Option<String> {
+    let mut scanner = crate::wire::Scanner::new();
+    let scope = crate::wire::StreamScope::Usual;
+    scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
+    scanner.element(&scope, xml).id().map(|id| id.into_owned())
+}
+
+/// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
+pub(crate) fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(start_tag) = xml.strip_suffix(b"/>") {
+        let name_end = start_tag.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(start_tag.len());
+        out.extend_from_slice(start_tag);
+        out.push(b'>');
+        extra(out);
+        out.extend_from_slice(b"</");
+        out.extend_from_slice(&start_tag[1..name_end]);
+        out.push(b'>');
+        return;
+    }
+    let end = memchr::memrchr(b'<', xml).unwrap_or(xml.len());
+    out.extend_from_slice(&xml[..end]);
+    extra(out);
+    out.extend_from_slice(&xml[end..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::insert_at_end;
+
+    #[test]
+    fn extras_go_before_the_end_tag() {
+        let with_extra = |xml: &str| {
+            let mut out = Vec::new();
+            insert_at_end(&mut out, xml.as_bytes(), |out| out.extend_from_slice(b"<x/>"));
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(with_extra("<message a='1'><b/></message>"), "<message a='1'><b/><x/></message>");
+        assert_eq!(with_extra("<message a='1'/>"), "<message a='1'><x/></message>");
+        assert_eq!(with_extra("<message/>"), "<message><x/></message>");
+    }
+}
