@@ -5,7 +5,7 @@ mod accounts;
 mod actors;
 mod contacts;
 pub mod counters;
-pub mod feature;
+pub mod extension;
 mod floor;
 pub mod gate;
 pub mod id;

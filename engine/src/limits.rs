@@ -103,7 +103,7 @@ pub mod wire {
     const _: () = assert!(MAX_DECLARATION_BYTES < MAX_HEADER_BYTES);
 }
 
-// Requests that are read into a tree (`feature::xml`).
+// Requests that are read into a tree (`extension::xml`).
 
 /// Elements that a request to the server may have whatever its length.
 pub const PAYLOAD_ELEMENTS_SPARE: usize = 64;

@@ -4,8 +4,8 @@
 //! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
 //! the same way. This room knows the form of letters, not what is done about them.
 
-use crate::feature::offline::Keep;
-use crate::feature::subscription;
+use crate::extension::offline::Keep;
+use crate::extension::subscription;
 use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
@@ -95,7 +95,7 @@ pub enum PresenceNews {
     Unavailable,
     /// Only the question (RFC 6121 4.3).
     Probe {
-        /// The number of the sender's latest request to the receiver; see [`crate::feature::roster`].
+        /// The number of the sender's latest request to the receiver; see [`crate::extension::roster`].
         number: u64,
     },
     /// A subscription stanza (RFC 6121 3). The stanza of an `unsubscribed` is an error if there is nobody who could have
@@ -103,7 +103,7 @@ pub enum PresenceNews {
     Subscription {
         /// Which of the four.
         kind: subscription::Kind,
-        /// The number of the request that it is or answers; see [`crate::feature::roster`].
+        /// The number of the request that it is or answers; see [`crate::extension::roster`].
         number: u64,
         /// The number of the [`PresenceNews::Noted`] that is wanted for it; 0 for none.
         confirm: u64,

@@ -29,7 +29,7 @@ pub struct Settings {
     /// The domain served, normalised.
     pub domain: Box<str>,
     /// What is told about the server (XEP-0030, XEP-0092).
-    pub facts: crate::feature::ServerFacts,
+    pub facts: crate::extension::ServerFacts,
     /// Number of shards.
     pub shards: u16,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -101,7 +101,7 @@ impl Settings {
     pub fn new(domain: &str, shards: u16, process_key: [u8; 32], number_floor: u64) -> Settings {
         Settings {
             domain: domain.into(),
-            facts: crate::feature::ServerFacts {
+            facts: crate::extension::ServerFacts {
                 domain: domain.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 account_changes: true,

@@ -1,7 +1,7 @@
 //! Two rosters that must find together: after a crash that lost the letter between them, and when stanzas come while the
 //! contact comes online. And what one sees of the other.
 
-use throng_engine::feature::subscription::State;
+use throng_engine::extension::subscription::State;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Unconfirmed, Version};

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
-use throng_engine::feature::datetime::{self, Precision};
+use throng_engine::extension::datetime::{self, Precision};
 
 use crate::waits::{Mutex, MutexGuard, Place};
 

@@ -15,36 +15,74 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("ns", &["wire"]),
     ("wire", &["limits"]),
     ("store", &["id", "limits"]),
-    ("feature", &["id", "limits", "ns", "store", "wire"]),
-    ("session", &["feature", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
-    ("mail", &["feature", "id", "store", "wire"]),
-    ("router", &["feature", "id", "mail", "session", "slots", "store"]),
-    ("settings", &["feature", "session"]),
+    ("extension", &["id", "limits", "ns", "store", "wire"]),
+    ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
+    ("mail", &["extension", "id", "store", "wire"]),
+    ("router", &["extension", "id", "mail", "session", "slots", "store"]),
+    ("settings", &["extension", "session"]),
     ("watch", &["id", "limits", "ns", "wire"]),
-    ("io", &["feature", "id", "mail", "session", "settings", "store", "watch", "wire"]),
+    ("io", &["extension", "id", "mail", "session", "settings", "store", "watch", "wire"]),
     ("gate", &["id", "io"]),
     ("floor", &["accounts", "actors", "contacts", "logs", "shard", "streams", "turn"]),
-    ("turn", &["counters", "feature", "id", "io", "mail", "ns", "router", "session", "settings", "store", "wire"]),
+    ("turn", &["counters", "extension", "id", "io", "mail", "ns", "router", "session", "settings", "store", "wire"]),
     ("streams", &["floor", "id", "io", "limits", "mail", "outbound", "session", "store", "turn", "wire"]),
     (
         "actors",
         &[
-            "feature", "floor", "id", "io", "limits", "mail", "ns", "router", "session", "store", "streams", "turn",
-            "watch", "wire",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "limits",
+            "mail",
+            "ns",
+            "router",
+            "session",
+            "store",
+            "streams",
+            "turn",
+            "watch",
+            "wire",
         ],
     ),
     (
         "logs",
         &[
-            "actors", "feature", "floor", "id", "io", "mail", "ns", "outbound", "router", "session", "settings",
-            "store", "streams", "turn", "wire",
+            "actors",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "mail",
+            "ns",
+            "outbound",
+            "router",
+            "session",
+            "settings",
+            "store",
+            "streams",
+            "turn",
+            "wire",
         ],
     ),
     (
         "contacts",
         &[
-            "actors", "feature", "floor", "id", "io", "limits", "logs", "mail", "ns", "router", "session", "store",
-            "streams", "turn", "wire",
+            "actors",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "limits",
+            "logs",
+            "mail",
+            "ns",
+            "router",
+            "session",
+            "store",
+            "streams",
+            "turn",
+            "wire",
         ],
     ),
     (
@@ -251,15 +289,15 @@ fn the_table_of_rooms_has_no_circle() {
 fn features_do_not_call_each_other() {
     let apart = ["disco", "last", "ping", "private", "register", "session", "time", "version"];
     for (file, text) in sources("engine") {
-        let Some(name) = file.strip_prefix("feature/").and_then(|f| f.strip_suffix(".rs")) else { continue };
+        let Some(name) = file.strip_prefix("extension/").and_then(|f| f.strip_suffix(".rs")) else { continue };
         if !apart.contains(&name) {
             continue;
         }
         for other in apart.iter().filter(|other| **other != name) {
-            for form in [format!("super::{other}::"), format!("feature::{other}::"), format!("{other}::handle")] {
+            for form in [format!("super::{other}::"), format!("extension::{other}::"), format!("{other}::handle")] {
                 // Discovery shows what version tells: the one name of the software.
                 let shown = name == "disco" && *other == "version";
-                assert!(shown || !text.contains(&form), "engine/src/{file} names the feature {other}");
+                assert!(shown || !text.contains(&form), "engine/src/{file} names the extension {other}");
             }
         }
     }

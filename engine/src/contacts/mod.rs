@@ -5,7 +5,7 @@ pub(crate) mod presence;
 pub(crate) mod roster;
 pub(crate) mod show;
 
-use crate::feature::presence::PresenceTable;
+use crate::extension::presence::PresenceTable;
 use crate::floor::stands_on;
 use crate::logs::Logs;
 use crate::router::users::Parked;

@@ -3,7 +3,7 @@
 use crate::actors::safe::Address;
 use crate::contacts::Contacts;
 use crate::contacts::show::PRESENCE_GONE;
-use crate::feature::{last, subscription};
+use crate::extension::{last, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::{Kind, PresenceNews};

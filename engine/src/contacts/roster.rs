@@ -2,9 +2,9 @@
 //! the user has been idle for a while.
 
 use crate::contacts::{Contacts, Decided};
-use crate::feature::RosterRequest as Request;
-use crate::feature::roster::{Again, ProbeAnswer, Roster};
-use crate::feature::subscription::{Kind, OwnPresence, State};
+use crate::extension::RosterRequest as Request;
+use crate::extension::roster::{Again, ProbeAnswer, Roster};
+use crate::extension::subscription::{Kind, OwnPresence, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::feature::offline::delay;
+use crate::extension::offline::delay;
 use crate::id::SessionId;
 use crate::logs::Logs;
 use crate::ns;

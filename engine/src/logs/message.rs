@@ -4,7 +4,7 @@
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
 //! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
-use crate::feature::offline::Keep;
+use crate::extension::offline::Keep;
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
 use crate::logs::hand::Stamp;

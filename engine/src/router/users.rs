@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
 
-use crate::feature::roster::Roster;
+use crate::extension::roster::Roster;
 use crate::id::{ConnId, SessionId};
 use crate::mail::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
@@ -92,7 +92,7 @@ pub enum RosterStep {
         /// The stanza's `id`.
         id: Option<Box<str>>,
         /// What it asks.
-        request: crate::feature::RosterRequest,
+        request: crate::extension::RosterRequest,
     },
     /// A session's available presence goes to those who may see it (RFC 6121 4.2.2, 4.4.2).
     Announce {
@@ -123,7 +123,7 @@ pub enum RosterStep {
         /// The stanza's number in its inbound count.
         seq: u32,
         /// Which.
-        kind: crate::feature::subscription::Kind,
+        kind: crate::extension::subscription::Kind,
         /// The contact's bare JID.
         contact: Box<str>,
         /// The stanza, unaddressed.
@@ -132,7 +132,7 @@ pub enum RosterStep {
     /// A contact's subscription stanza has come.
     ReceiveSubscription {
         /// Which.
-        kind: crate::feature::subscription::Kind,
+        kind: crate::extension::subscription::Kind,
         /// Its number.
         number: u64,
         /// The number that the contact wants confirmed; 0 for none.

@@ -2,7 +2,7 @@
 
 use super::conn::NONE;
 use super::sm::Managed;
-use crate::feature::presence::PresenceId;
+use crate::extension::presence::PresenceId;
 use crate::id::{ConnId, SessionId};
 use crate::slots::Slots;
 
@@ -227,7 +227,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::feature::presence::PresenceTable;
+    use crate::extension::presence::PresenceTable;
 
     #[test]
     fn sessions_are_counted_by_what_they_do() {

@@ -2,8 +2,8 @@
 //! answers itself the features answer; here is who asked, and the way back.
 
 use crate::actors::safe::Address;
-use crate::feature;
-use crate::feature::{AccountAction, Context, IqRequest, Step, Target, last};
+use crate::extension;
+use crate::extension::{AccountAction, Context, IqRequest, Step, Target, last};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::Kind;
@@ -74,7 +74,7 @@ impl Shard {
         let asks_roster = match full {
             // XEP-0012 4: also a session's idle time is told only to those who may see its presence.
             true => namespace == last::NS,
-            false => feature::find(&self.facts, &namespace, &name).is_some_and(|f| f.asks_roster),
+            false => extension::find(&self.facts, &namespace, &name).is_some_and(|f| f.asks_roster),
         };
         if asks_roster {
             return self.roster_step(user, RosterStep::Authorize(stanza.into()));
@@ -136,7 +136,7 @@ impl Shard {
             bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
             local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
         };
-        let step = feature::handle(&context, &request);
+        let step = extension::handle(&context, &request);
         self.do_step(asker, local_of(account), step);
     }
 
@@ -184,7 +184,7 @@ impl Shard {
             return;
         }
         let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
-        let step = feature::resume(read.resume, &found);
+        let step = extension::resume(read.resume, &found);
         self.do_step(read.asker, &local, step);
     }
 

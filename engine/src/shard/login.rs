@@ -1,6 +1,6 @@
 //! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6), and the move to the user's home.
 
-use crate::feature::register;
+use crate::extension::register;
 use crate::id::ConnId;
 use crate::io::{Effect, Happened, Job, JobDone};
 use crate::limits::PREAUTH_BYTES_MAX;
@@ -20,7 +20,7 @@ use crate::wire::limit::{Held, Limit};
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
-use crate::{feature, ns};
+use crate::{extension, ns};
 
 /// Longest language tag that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
 const LANG_BYTES_MAX: usize = 35;
@@ -383,7 +383,7 @@ fn choice_features(out: &mut Vec<u8>, opening: &Opening) {
 /// (XEP-0478).
 pub(super) fn bind_features(settings: &crate::settings::Settings) -> Vec<u8> {
     let mut out = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
-    feature::stream_features(&settings.facts, &mut out);
+    extension::stream_features(&settings.facts, &mut out);
     limits(&mut out, settings.stanza_bytes_max, settings.idle_s_max);
     out
 }

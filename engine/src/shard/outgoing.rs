@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
-use crate::feature::offline::{Keep, keep};
+use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::mail::{Kind, Letter, MessageClass, Origin};

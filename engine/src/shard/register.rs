@@ -1,7 +1,7 @@
 //! In-band registration before authentication (XEP-0077 3.1).
 
-use crate::feature;
-use crate::feature::{AccountAction, Step, register};
+use crate::extension;
+use crate::extension::{AccountAction, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
 use crate::mail::{Answer, Question};
@@ -20,7 +20,7 @@ impl Shard {
         let Some(opening) = self.opening(id) else { return };
         let (open, private) = (opening.listener.registration, is_private(opening));
         let set = iq.kind().as_deref() == Some("set");
-        let facts = feature::ServerFacts { registration: open, ..self.facts.clone() };
+        let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
         let step = register::before_authentication(&facts, private, local, set, &payload);

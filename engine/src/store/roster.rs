@@ -1,7 +1,7 @@
 //! Roster rows: one a contact (sort key: the contact's bare JID), one for the roster's version (empty sort key).
 //!
 //! Compact, versioned, read back without trust: a row that is not well-formed is `None`, never a panic. What the fields
-//! mean for subscriptions is `feature::subscription`'s business.
+//! mean for subscriptions is `extension::subscription`'s business.
 //!
 //! Item: format (1 byte), flags (1), state (1), then as varints the roster version of the last change, the numbers
 //! `asked` and `seen`, then that of what is not confirmed if a flag says that there is something, then name, groups (their
@@ -24,7 +24,7 @@ pub struct ItemView<'a> {
     pub listed: bool,
     /// Pre-approval (RFC 6121 3.4).
     pub approved: bool,
-    /// Number of the subscription state (`feature::subscription::State`).
+    /// Number of the subscription state (`extension::subscription::State`).
     pub state: u8,
     /// The roster's version at the item's last visible change (RFC 6121 2.6).
     pub ver: u64,

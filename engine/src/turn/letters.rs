@@ -1,7 +1,7 @@
 //! Letters to the homes of others: stanzas, presence, answers and confirmations. They leave with the turn.
 
-use crate::feature::offline::Keep;
-use crate::feature::subscription::Kind as SubKind;
+use crate::extension::offline::Keep;
+use crate::extension::subscription::Kind as SubKind;
 use crate::id::ShardId;
 use crate::mail::{Answer, ConnRef, Kind, Letter, MessageClass, Origin, PresenceNews};
 use crate::router::users::RosterStep;

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::counters::Counters;
-use crate::feature::ServerFacts;
+use crate::extension::ServerFacts;
 use crate::id::{Now, ShardId};
 use crate::io::{Effect, Output, StorageState};
 use crate::mail::MailBatch;

@@ -1,6 +1,6 @@
 //! What an answer of the store, or of long work, is for: all that is waited for, as data.
 
-use crate::feature::Resume;
+use crate::extension::Resume;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
 use crate::mail::{ConnRef, Origin};

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_engine::feature::roster::Roster;
+use throng_engine::extension::roster::Roster;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Batch, Found, Query, Table, roster};
 use throng_engine::wire::jid;

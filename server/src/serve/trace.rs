@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use throng_engine::feature::datetime::{self, Precision};
+use throng_engine::extension::datetime::{self, Precision};
 use throng_engine::io::{Command, Reply};
 use throng_engine::watch::trace::{Fate, News, Record as Seen, Way, What as Thing};
 use throng_engine::watch::{TRACES_MAX, trace};

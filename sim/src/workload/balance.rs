@@ -146,7 +146,7 @@ impl Run {
             let bare = format!("{user}@localhost");
             for (contact, row) in self.world.disk.partition(Table::Roster, &bare).filter(|(sort, _)| !sort.is_empty()) {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
-                let state = throng_engine::feature::subscription::State::from_number(item.state)
+                let state = throng_engine::extension::subscription::State::from_number(item.state)
                     .ok_or("a roster row has no state")?;
                 states.insert((index, String::from_utf8_lossy(contact).into_owned()), state);
             }
