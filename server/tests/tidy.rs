@@ -88,8 +88,21 @@ const ENGINE: &[(&str, &[&str])] = &[
     (
         "accounts",
         &[
-            "actors", "contacts", "floor", "id", "io", "limits", "logs", "mail", "router", "session", "store",
-            "streams", "turn", "wire",
+            "actors",
+            "contacts",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "limits",
+            "logs",
+            "mail",
+            "router",
+            "session",
+            "store",
+            "streams",
+            "turn",
+            "wire",
         ],
     ),
 ];

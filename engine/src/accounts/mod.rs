@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use rand_core::RngCore;
 
 use crate::contacts::Contacts;
+use crate::extension::Notes;
 use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
@@ -21,7 +22,7 @@ use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Table};
-use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why, one_value};
+use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::Limit;
 
@@ -110,9 +111,9 @@ impl Accounts {
         self.look(Pending::Account(AccountRead { local: local.clone(), why }), &local, None);
     }
 
-    pub(crate) fn account_found(&mut self, read: AccountRead, found: Vec<Found>) {
+    pub(crate) fn account_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let AccountRead { local, why } = read;
-        let (there, row) = self.seen(&local, one_value(found));
+        let (there, row) = self.seen(&local, &mut found);
         match why {
             Why::LogIn { conn, plain } => {
                 let seen = if plain { self.plain_cache.seen(&local) } else { None };
@@ -250,6 +251,7 @@ impl Accounts {
         state.known = Known::Missing;
         state.log = None;
         state.roster = None;
+        state.notes = Notes::default();
         state.log_outdated = state.log_asked;
     }
 

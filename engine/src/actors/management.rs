@@ -102,6 +102,7 @@ impl Actors {
         if self.conns.set_state(conn, ConnState::Bound(id)).is_some() {
             self.effects.push(Effect::Favour { conn });
         }
+        self.resumed(id);
         self.unblock(conn);
     }
 
@@ -171,7 +172,11 @@ pub(crate) fn privacy(opening: &Opening) -> Privacy {
 pub(crate) fn take_over(session: &mut Session, opening: &mut Opening, now_s: u32) {
     session.since_s = now_s;
     session.privacy = privacy(opening);
-    session.lang = opening.lang.take().map(Box::new);
+    let lang = opening.lang.take();
+    if lang.is_some() || session.extra.is_some() {
+        session.extra.get_or_insert_default().lang = lang;
+        session.trim();
+    }
 }
 
 #[cfg(test)]

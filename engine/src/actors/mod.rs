@@ -2,6 +2,7 @@
 //! passwords.
 
 pub(crate) mod asker;
+pub(crate) mod hooks;
 pub(crate) mod management;
 pub(crate) mod safe;
 pub(crate) mod send;
@@ -68,7 +69,7 @@ impl Actors {
 
     /// The language that a session's stanzas inherit from their stream, if it has to be said (RFC 6120 8.1.5).
     pub(crate) fn lang(&self, session: SessionId) -> Option<Box<str>> {
-        self.sessions.get(session)?.lang.as_deref().cloned()
+        self.sessions.get(session)?.extra.as_ref()?.lang.clone()
     }
 
     /// Whether a session has too much to take already. What is for it waits in the log, if it may.

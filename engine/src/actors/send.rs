@@ -1,6 +1,7 @@
 //! What sessions get that stands in no log: presence, requests, answers, errors, and messages that wait nowhere.
 
 use crate::actors::Actors;
+use crate::extension::GATES;
 use crate::id::SessionId;
 use crate::mail::{Kind, MessageClass};
 use crate::router::users::Incoming;
@@ -8,7 +9,8 @@ use crate::streams::ended::Ended;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
 use crate::wire::limit::Refusal;
-use crate::wire::written::{Stanza, write_error, write_result};
+use crate::wire::text::write_attribute;
+use crate::wire::written::{write_error, write_result};
 
 impl Actors {
     /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
@@ -50,28 +52,9 @@ impl Actors {
 
     /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
     pub(crate) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
-        if self.watch.is_some() {
-            self.watch_goes(session, xml);
-        }
-        let Some(state) = self.sessions.get(session) else { return };
-        let c = &self.counters;
-        Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
-        match (state.conn, state.managed.is_some()) {
-            (_, true) => self.send_managed(session, 0, xml),
-            (Some(conn), false) => self.send_bytes(conn, xml),
-            (None, false) => {}
-        }
-    }
-
-    /// Sends to a managed session and keeps a copy until it is acknowledged. `mark` is what the user's log knows it by, or 0.
-    fn send_managed(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        let conn = state.conn;
-        let Some(managed) = state.managed.as_mut() else { return };
-        managed.send(xml, mark);
-        if let Some(conn) = conn {
-            self.send_bytes(conn, xml);
-            self.count_stanza(conn);
+        let gated = self.sessions.get(session).is_some_and(|session| session.marks & GATES != 0);
+        if !gated || self.passes_gates(session, xml, false) {
+            self.send_past_gates(session, xml);
         }
     }
 
@@ -167,7 +150,12 @@ impl Actors {
         self.reply(session, &out);
     }
 
+    /// Gives a session a message. `mark` is what the user's log knows it by, or 0.
     pub(crate) fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
+        let gated = self.sessions.get(session).is_some_and(|session| session.marks & GATES != 0);
+        if gated && !self.passes_gates(session, xml, mark != 0) {
+            return;
+        }
         if self.watch.is_some() {
             self.watch_goes(session, xml);
         }
@@ -187,5 +175,29 @@ impl Actors {
             return self.counters.stanzas_dropped.one();
         }
         self.hand_bytes(session, 0, xml);
+    }
+
+    /// Sends an IQ of the server's own to all of a user's sessions that have an extension's mark.
+    pub(crate) fn push_to_marked(&mut self, user: u32, place: usize, payload: &[u8]) {
+        let marked = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.marks & 1 << place != 0);
+        for session in marked.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.push_to(session, payload);
+        }
+    }
+
+    /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6).
+    pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let (full, id) = (self.full_jid(session), self.random_name());
+        let mut out = Vec::with_capacity(payload.len() + 128);
+        out.extend_from_slice(b"<iq type='set'");
+        write_attribute(&mut out, "id", &id);
+        write_attribute(&mut out, "to", &full);
+        out.push(b'>');
+        out.extend_from_slice(payload);
+        out.extend_from_slice(b"</iq>");
+        self.send_stanza(session, &out);
     }
 }

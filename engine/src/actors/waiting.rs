@@ -1,12 +1,13 @@
 //! What is known of an account, and what waits until it is known.
 
 use crate::actors::Actors;
+use crate::extension;
 use crate::id::ConnId;
 use crate::mail::{Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::{NONE, Owner};
 use crate::store::account::Incarnation;
-use crate::store::{Query, Table, archive};
+use crate::store::{Found, Query, Table, archive};
 use crate::turn::pending::{Pending, get};
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::{bare_of, local_of};
@@ -36,7 +37,8 @@ impl Actors {
         if !asked {
             let bare = self.bare(local);
             let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
-            self.read(Pending::Receiver(local.into()), queries.into());
+            let queries = queries.into_iter().chain(extension::records(&bare)).collect();
+            self.read(Pending::Receiver(local.into()), queries);
         }
         true
     }
@@ -123,24 +125,52 @@ impl Actors {
     pub(crate) fn look(&mut self, pending: Pending, local: &str, more: Option<Query>) {
         let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
         self.users.state(user, now_s).looks += 1;
-        let record = get(Table::Accounts, &self.bare(local));
-        self.read(pending, [record].into_iter().chain(more).collect());
+        let bare = self.bare(local);
+        let account = get(Table::Accounts, &bare);
+        let queries = [account].into_iter().chain(more).chain(extension::records(&bare));
+        self.read(pending, queries.collect());
     }
 
-    /// Which account there is, by a record that was read and what has been written since; and the record, if it is that
-    /// account's.
-    pub(crate) fn seen(&mut self, local: &str, record: Option<Box<[u8]>>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
+    /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was
+    /// found, what else was asked for is left.
+    pub(crate) fn seen(&mut self, local: &str, found: &mut Vec<Found>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
         let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
-        let read = record.as_deref().map(Incarnation::of_record);
+        let record = match found.is_empty() {
+            true => None,
+            false => found.remove(0).value(),
+        };
+        let there = self.account_is(user, record.as_deref(), found);
+        let own = record.as_deref().map(Incarnation::of_record) == there;
+        (there, record.filter(|_| own))
+    }
+
+    /// The account's record, and behind what else was found what extensions have on record, have been read. What has been written since
+    /// is known better: of an account in its state, and of extensions' records of a user with a session, who alone changes them.
+    /// Returns which account there is.
+    pub(crate) fn account_is(
+        &mut self,
+        user: u32,
+        record: Option<&[u8]>,
+        found: &mut Vec<Found>,
+    ) -> Option<Incarnation> {
+        let records = found.split_off(found.len().saturating_sub(extension::RECORDS));
+        let (now_s, online) = (self.now.mono_s(), self.users.get(user).first != NONE);
+        let state = self.users.state(user, now_s);
         let there = match state.known {
             Known::Exists(incarnation) => Some(incarnation),
             Known::Missing => None,
-            Known::Unknown => read,
+            Known::Unknown => {
+                let read = record.map(Incarnation::of_record);
+                if read.is_some() && !online {
+                    state.notes = extension::load(&records);
+                }
+                read
+            }
         };
         state.known = there.map_or(Known::Missing, Known::Exists);
-        (there, record.filter(|_| read == there))
+        there
     }
 
     /// An account's record could not be read: what is known of the account is not changed by it.

@@ -3,18 +3,19 @@
 use crate::actors::safe::Address;
 use crate::contacts::Contacts;
 use crate::contacts::show::PRESENCE_GONE;
-use crate::extension::{last, subscription};
+use crate::extension::{Way, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::{Kind, PresenceNews};
-use crate::ns;
 use crate::router::users::{RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;
+use crate::turn::Turn;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, local_of};
 use crate::wire::limit::Limit;
 use crate::wire::{Element, Splice, splice};
+use crate::{extension, ns};
 
 /// JIDs that a session may have sent directed presence to; more are not remembered, and get no farewell.
 const DIRECTED_MAX: usize = 1_000;
@@ -114,7 +115,7 @@ impl Contacts {
         let before = self.sessions.set_presence(session, None);
         let Some(state) = self.sessions.get_mut(session) else { return };
         let user = state.user;
-        let directed = state.directed.take().map(|d| *d).unwrap_or_default();
+        let directed = state.take_directed();
         let xml = self.unaddressed(session, element);
         let Some(before) = before else {
             // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
@@ -134,7 +135,8 @@ impl Contacts {
         let online = self.users.sessions(&self.sessions, user).any(|(_, s)| s.is_available());
         if !online && self.storage == StorageState::Ok {
             let (account, now_us) = (self.bare_of_user(user), self.now.wall_us);
-            last::logout(&mut self.writes, &account, now_us, status);
+            let turn: &mut Turn = self;
+            extension::logged_out(&turn.facts, &mut turn.writes, &account, now_us, status);
         }
     }
 
@@ -149,7 +151,7 @@ impl Contacts {
         element: &Element<'_>,
     ) {
         if let Some(state) = self.sessions.get_mut(session) {
-            let list = state.directed.get_or_insert_default();
+            let list = &mut state.extra.get_or_insert_default().directed;
             match list.binary_search_by(|other| (**other).cmp(to)) {
                 Ok(at) if unavailable => {
                     list.remove(at);
@@ -157,9 +159,7 @@ impl Contacts {
                 Err(at) if !unavailable && list.len() < DIRECTED_MAX => list.insert(at, to.into()),
                 _ => {}
             }
-            if list.is_empty() {
-                state.directed = None;
-            }
+            state.trim();
         }
         self.pass_on(session, seq, full, to, unavailable, element);
     }
@@ -190,6 +190,10 @@ impl Contacts {
         let user = self.users.find(local);
         let online = user.filter(|&user| self.users.get(user).first != NONE);
         if online.is_none() && matches!(news, PresenceNews::Available { probe: None } | PresenceNews::Unavailable) {
+            return;
+        }
+        let plain = matches!(news, PresenceNews::Available { .. } | PresenceNews::Unavailable);
+        if plain && user.is_some_and(|user| self.guards(user, Way::In, from).is_some()) {
             return;
         }
         if self.has_parked(user) {
@@ -246,7 +250,7 @@ impl Contacts {
 
     /// Those who knew that a session was there hear that it has gone.
     pub(crate) fn session_gone(&mut self, user: u32, full: &str, session: &mut Session) {
-        let directed = session.directed.take().map(|directed| *directed).unwrap_or_default();
+        let directed = session.take_directed();
         match session.presence.take() {
             Some(presence) => {
                 self.presence_table.release(presence);

@@ -1,10 +1,14 @@
 //! Steps that need a user's roster: it is read when the first one comes, they wait in order, and it is dropped again when
 //! the user has been idle for a while.
 
+use std::collections::BTreeSet;
+
+use crate::contacts::show::PRESENCE_GONE;
 use crate::contacts::{Contacts, Decided};
-use crate::extension::RosterRequest as Request;
 use crate::extension::roster::{Again, ProbeAnswer, Roster};
-use crate::extension::subscription::{Kind, OwnPresence, State};
+use crate::extension::subscription::Kind;
+use crate::extension::subscription::{OwnPresence, State};
+use crate::extension::{RosterRequest as Request, Way};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
@@ -13,6 +17,7 @@ use crate::session::conn::NONE;
 use crate::store::Found;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
+use crate::wire::jid;
 use crate::wire::jid::{bare_of, local_of};
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
@@ -121,6 +126,10 @@ impl Contacts {
                 self.send_subscription(user, session, kind, &contact, &xml);
                 self.stanza_done(session, seq);
             }
+            // Nothing is answered to those who are blocked (XEP-0191 3.3).
+            RosterStep::ReceiveSubscription { contact, .. } | RosterStep::Noted { contact, .. }
+                if self.guards(user, Way::In, &contact).is_some() => {}
+            RosterStep::Probe { from, .. } if self.guards(user, Way::In, &from).is_some() => {}
             RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
                 let owner = self.bare_of_user(user);
@@ -131,6 +140,7 @@ impl Contacts {
                 self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));
             }
             RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
+            RosterStep::Reveal { jid, visible } => self.reveal(user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
             RosterStep::Leave => self.leave_contacts(user),
@@ -193,8 +203,16 @@ impl Contacts {
         // Asking again is not worth rows on a full disk.
         let asks = initial && self.storage == StorageState::Ok;
         let tell = |floor: &mut Contacts, roster: &mut Roster| {
+            let hidden: BTreeSet<&str> = match floor.has_notes(user) {
+                true => {
+                    let all = roster.contacts().map(|(contact, _)| contact);
+                    all.filter(|contact| floor.guards(user, Way::Out, contact).is_some()).collect()
+                }
+                false => BTreeSet::new(),
+            };
             let asked = |contact: &str, state: State| (initial && state.to()).then(|| roster.asked(contact));
             let news = |(contact, state): (_, State)| match (state.from(), asked(contact, state)) {
+                _ if hidden.contains(contact) => None,
                 (true, probe) => Some((contact, PresenceNews::Available { probe })),
                 (false, probe) => probe.map(|number| (contact, PresenceNews::Probe { number })),
             };
@@ -238,6 +256,41 @@ impl Contacts {
         }
     }
 
+    /// Contacts that a JID matches, and that may see the user's presence, see it or see it go; so do those who got directed presence.
+    fn reveal(&mut self, user: u32, jid: &str, visible: bool) {
+        // Of a contact, one resource alone may be meant.
+        let meant = |contact: &str| {
+            if jid::matches(jid, contact) {
+                Some(contact.to_owned())
+            } else {
+                (bare_of(jid) == contact).then(|| jid.to_owned())
+            }
+        };
+        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<String> {
+            roster.contacts().filter(|(_, state)| state.from()).filter_map(|(contact, _)| meant(contact)).collect()
+        };
+        for contact in self.with_roster(user, see).unwrap_or_default() {
+            match visible {
+                true => self.show_presence(user, &contact),
+                false => self.hide_presence(user, &contact),
+            }
+        }
+        if visible {
+            return;
+        }
+        let told = self.users.sessions(&self.sessions, user).filter(|(_, session)| !session.directed().is_empty());
+        for session in told.map(|(id, _)| id).collect::<Vec<_>>() {
+            let state = self.sessions.slot_mut(session.slot);
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                state.take_directed().into_iter().partition(|to| jid::matches(jid, to));
+            if !stay.is_empty() {
+                state.extra.get_or_insert_default().directed = stay;
+            }
+            let full = self.full_jid(session);
+            self.withdraw_directed(&full, PRESENCE_GONE, &gone);
+        }
+    }
+
     /// Passes a client's probe on, with a number only where there is a subscription to heal.
     fn ask_after(&mut self, user: u32, full: &str, to: &str) {
         let contact = bare_of(to);
@@ -266,7 +319,7 @@ impl Contacts {
                 let told = |all: &[Box<str>], to: &str| all.binary_search_by(|other| (**other).cmp(to)).is_ok();
                 let directed = resource.is_some_and(|resource| {
                     self.show_one(user, resource, from, |session| {
-                        session.directed.as_ref().is_some_and(|all| told(all, from) || told(all, contact))
+                        told(session.directed(), from) || told(session.directed(), contact)
                     })
                 });
                 // Without a number there is no subscription that could be over.
@@ -280,8 +333,10 @@ impl Contacts {
     fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
         // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
         let tell = |floor: &mut Contacts, roster: &mut Roster| -> Vec<Box<str>> {
-            let from = roster.contacts().filter(|(_, state)| state.from());
-            floor.presence_to_all(full, xml, from.map(|(contact, _)| (contact, PresenceNews::Unavailable)));
+            let sees =
+                |(contact, state): &(&str, State)| state.from() && floor.guards(user, Way::Out, contact).is_none();
+            let from: Vec<_> = roster.contacts().filter(sees).map(|(contact, _)| contact).collect();
+            floor.presence_to_all(full, xml, from.into_iter().map(|contact| (contact, PresenceNews::Unavailable)));
             directed.iter().filter(|to| !roster.state(bare_of(to)).from()).cloned().collect()
         };
         let Some(others) = self.with_roster(user, tell) else { return };

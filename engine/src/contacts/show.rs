@@ -1,12 +1,12 @@
 //! Who is shown what: presence for sessions and contacts, and roster pushes (RFC 6121 2.1.6, 4).
 
 use crate::contacts::Contacts;
+use crate::extension::Way;
 use crate::id::SessionId;
 use crate::mail::PresenceNews;
 use crate::router::users::RosterStep;
 use crate::session::table::Session;
 use crate::wire::splice::address;
-use crate::wire::text::write_attribute;
 
 /// Unavailable presence without payload, unaddressed.
 pub(crate) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
@@ -29,6 +29,9 @@ impl Contacts {
 
     /// The presence of all available sessions of a user goes to one JID.
     pub(crate) fn show_presence(&mut self, user: u32, to: &str) {
+        if self.guards(user, Way::Out, to).is_some() {
+            return;
+        }
         for (full, xml) in self.presences(user) {
             self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
         }
@@ -39,6 +42,9 @@ impl Contacts {
     pub(crate) fn show_one(&mut self, user: u32, resource: &str, to: &str, may: impl Fn(&Session) -> bool) -> bool {
         let mut sessions = self.users.sessions(&self.sessions, user);
         let Some((id, _)) = sessions.find(|(_, s)| *s.resource == *resource && may(s)) else { return false };
+        if self.guards(user, Way::Out, to).is_some() {
+            return false;
+        }
         let full = self.full_jid(id);
         self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
         true
@@ -74,20 +80,5 @@ impl Contacts {
         for session in interested {
             self.push_to(session, payload);
         }
-    }
-
-    pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
-        if self.sessions.get(session).is_none() {
-            return;
-        }
-        let (full, id) = (self.full_jid(session), self.random_name());
-        let mut out = Vec::with_capacity(payload.len() + 128);
-        out.extend_from_slice(b"<iq type='set'");
-        write_attribute(&mut out, "id", &id);
-        write_attribute(&mut out, "to", &full);
-        out.push(b'>');
-        out.extend_from_slice(payload);
-        out.extend_from_slice(b"</iq>");
-        self.send_stanza(session, &out);
     }
 }

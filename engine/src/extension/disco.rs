@@ -1,8 +1,9 @@
 //! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
 
 use super::caps::{self, Identity};
+use super::hook::Extension;
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
-use super::{TABLE, version, xml};
+use super::{offered, version, xml};
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
@@ -35,6 +36,10 @@ pub const ITEMS: Feature = Feature {
     handle: items,
 };
 
+/// The extension.
+pub const EXTENSION: Extension =
+    Extension { name: "disco", requests: &[INFO, ITEMS], stream_feature: Some(stream_feature), ..Extension::NONE };
+
 /// What the server is.
 const SERVER: Identity = ("server", "im", version::SOFTWARE);
 
@@ -43,8 +48,7 @@ const ACCOUNT: Identity = ("account", "registered", "");
 
 /// What is advertised for the server's domain or for an account, sorted and each once.
 fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
-    let offered = TABLE.iter().filter(|feature| (feature.offered)(server));
-    let vars = offered.flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
+    let vars = offered(server).flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
     let mut vars: Vec<_> = vars.copied().collect();
     vars.sort_unstable();
     vars.dedup();
@@ -52,8 +56,13 @@ fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
 }
 
 /// The verification string of the server's capabilities (XEP-0115 5.1).
-pub(super) fn verification(server: &ServerFacts) -> String {
+fn verification(server: &ServerFacts) -> String {
     caps::verification(&[SERVER], &vars(server, false))
+}
+
+/// Entity capabilities (XEP-0115 6.3).
+fn stream_feature(server: &ServerFacts, out: &mut Vec<u8>) {
+    caps::stream_feature(&verification(server), out);
 }
 
 /// The node of a request, or the error: a payload that is none, a stranger's request about an account.

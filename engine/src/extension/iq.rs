@@ -1,7 +1,11 @@
 //! What a feature is asked and what it may answer: the closed types between the features and the shard.
 
+use std::sync::Arc;
+
+use super::change::Change;
+use super::note::Note;
 use crate::id::Now;
-use crate::store::{Batch, Query};
+use crate::store::{Batch, Found, Query};
 
 /// Whom a request addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +50,15 @@ pub struct ServerFacts {
     pub registration: bool,
     /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2, 3.3).
     pub account_changes: bool,
+    /// Extensions that the operator has switched off, a bit for each place in the table.
+    pub without: u32,
+}
+
+impl ServerFacts {
+    /// Whether the extension in this place of the table is switched on.
+    pub fn has(&self, extension: usize) -> bool {
+        self.without & 1 << extension == 0
+    }
 }
 
 /// What a feature may know beside the request.
@@ -62,8 +75,12 @@ pub struct Context<'a> {
     pub online: bool,
     /// Whether the sender's connection is encrypted or local, fit to carry a password.
     pub secure: bool,
+    /// What the extension's record says of the sender, where the request is for the sender's own account.
+    pub note: Option<&'a dyn Note>,
     /// Normalises a bare JID (RFC 7622); `None` if it is none or has a resource.
     pub bare: fn(&str) -> Option<Box<str>>,
+    /// Normalises any JID (RFC 7622); `None` if it is none.
+    pub jid: fn(&str) -> Option<Box<str>>,
     /// Normalises a localpart (RFC 7622 3.3); `None` if it is none.
     pub local: fn(&str) -> Option<Box<str>>,
 }
@@ -78,36 +95,46 @@ pub enum Step {
     Result(Vec<u8>),
     /// The answer: a stanza error.
     Error(Refusal),
-    /// The features' `resume` goes on with what these bring.
+    /// It goes on with what these bring.
     Read(Vec<Query>, Resume),
     /// Writes, and then the answer, which must not leave before they are durable.
     Write(Batch, Vec<u8>),
+    /// These follow in their order, and then the answer.
+    Change(Vec<Change>, Vec<u8>),
     /// A request for the sender's roster.
     Roster(RosterRequest),
     /// Something to do with an account, whose outcome the shard answers.
     Account(AccountAction),
 }
 
-/// What a feature wants to go on with when its reads are done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Resume {
-    /// `last` wants the time of the last logout.
-    Last {
-        /// The request's time, in microseconds since the Unix epoch.
-        asked_us: u64,
-    },
-    /// `private` wants the stored element.
-    PrivateGet {
-        /// What to answer if there is none: the element as it was asked for.
-        empty: Vec<u8>,
-    },
-    /// `private` wants what the user has stored, for the bounds.
-    PrivateSet {
-        /// The account.
-        account: Box<str>,
-        /// Keys and elements; an empty element removes.
-        elements: Vec<(Box<[u8]>, Vec<u8>)>,
-    },
+/// How an extension goes on when its reads are done.
+#[derive(Clone)]
+pub struct Resume(Arc<dyn Fn(&[Found]) -> Step + Send + Sync>);
+
+impl Resume {
+    /// Goes on with this.
+    pub fn with(go_on: impl Fn(&[Found]) -> Step + Send + Sync + 'static) -> Resume {
+        Resume(Arc::new(go_on))
+    }
+
+    /// Goes on with what was found.
+    pub fn go_on(&self, found: &[Found]) -> Step {
+        (self.0)(found)
+    }
+}
+
+impl PartialEq for Resume {
+    fn eq(&self, other: &Resume) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Resume {}
+
+impl std::fmt::Debug for Resume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Resume")
+    }
 }
 
 /// A roster request of the roster's owner, read but not yet held against the roster.

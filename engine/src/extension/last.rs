@@ -3,6 +3,7 @@
 //! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: the shard asks
 //! [`Context::authorized`] before it delivers one with this namespace, and answers `<forbidden/>` without.
 
+use super::hook::Extension;
 use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::store::private::{self, LastLogout};
@@ -24,9 +25,13 @@ pub const FEATURE: Feature = Feature {
     handle,
 };
 
+/// The extension.
+pub const EXTENSION: Extension =
+    Extension { name: "last", requests: &[FEATURE], logged_out: Some(logged_out), ..Extension::NONE };
+
 /// Notes that the last session of an account has ended, with the status of its unavailable presence (XEP-0012 3).
 /// Only the beginning of a long status is kept.
-pub fn logout(batch: &mut Batch, account: &str, now_us: u64, status: &str) {
+fn logged_out(batch: &mut Batch, account: &str, now_us: u64, status: &str) {
     private::put_last(batch, account, LastLogout { at_us: now_us, status });
 }
 
@@ -37,12 +42,16 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         // XEP-0012 3: also for an account that does not exist, so that nobody learns which do.
         _ if !context.authorized => Step::Error(Condition::Forbidden.into()),
         _ if context.online => answer(0, ""),
-        _ => Step::Read(vec![private::get_last(request.account)], Resume::Last { asked_us: context.now.wall_us }),
+        _ => {
+            let asked_us = context.now.wall_us;
+            let go_on = Resume::with(move |found| resume(asked_us, found));
+            Step::Read(vec![private::get_last(request.account)], go_on)
+        }
     }
 }
 
 /// Answers with the logout that the store has; an account that was never used has none.
-pub(super) fn resume(asked_us: u64, found: &[Found]) -> Step {
+fn resume(asked_us: u64, found: &[Found]) -> Step {
     match found {
         [Found::Value(Some(row))] => match LastLogout::decode(row) {
             Some(last) => answer(asked_us.saturating_sub(last.at_us) / 1_000_000, last.status),

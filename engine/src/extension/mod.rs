@@ -1,14 +1,17 @@
-//! What the server does beyond carrying stanzas: one file an extension, as pure functions that return closed enums.
+//! What the server does beyond carrying stanzas: one file an extension, and one row of [`TABLE`].
 //!
-//! A feature never reads, writes or sends, and never calls another one: it is handed what it needs and says what should
-//! follow; `shard` carries it out. What is answered to an IQ request stands in [`TABLE`], and service discovery
-//! advertises from the same table, so that what is advertised is what is there.
+//! An extension never reads, writes or sends, and never calls another one: its hooks ([`hook`]) are handed what they need and say what
+//! should follow; the floors of the shard carry it out. Service discovery and stream features are made from the same table, so that
+//! what is advertised is what is there.
 
 pub mod caps;
+pub mod change;
 pub mod datetime;
 pub mod disco;
+pub mod hook;
 pub mod iq;
 pub mod last;
+pub mod note;
 pub mod offline;
 pub mod ping;
 pub mod presence;
@@ -22,66 +25,170 @@ pub mod time;
 pub mod version;
 pub mod xml;
 
+pub use change::{Change, Going, SessionChange, Way};
+pub use hook::{Extension, Original};
 pub use iq::{
     AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
     Target, Verbs,
 };
+pub use note::{Note, Notes};
 
-use crate::store::Found;
+use crate::store::{Found, Query, private as rows};
 
-/// Every feature that answers an IQ request.
-pub static TABLE: &[Feature] = &[
-    disco::INFO,
-    disco::ITEMS,
-    last::FEATURE,
-    ping::FEATURE,
-    private::FEATURE,
-    register::FEATURE,
-    roster_iq::FEATURE,
-    session::FEATURE,
-    time::FEATURE,
-    version::FEATURE,
+/// Every extension, in the order in which streams offer them.
+pub static TABLE: &[Extension] = ROWS;
+
+const ROWS: &[Extension] = &[
+    roster_iq::EXTENSION,
+    session::EXTENSION,
+    disco::EXTENSION,
+    last::EXTENSION,
+    ping::EXTENSION,
+    private::EXTENSION,
+    register::EXTENSION,
+    time::EXTENSION,
+    version::EXTENSION,
 ];
 
-/// The feature that answers a payload, if it is offered.
-pub fn find(server: &ServerFacts, namespace: &str, name: &str) -> Option<&'static Feature> {
-    TABLE.iter().find(|feature| feature.namespace == namespace && feature.name == name && (feature.offered)(server))
+const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
+
+/// Extensions with a gate before sessions, a bit for each place in the table.
+pub const GATES: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < ROWS.len() {
+        bits |= (ROWS[at].gate.is_some() as u32) << at;
+        at += 1;
+    }
+    bits
+};
+
+/// Extensions that copy messages, in the same way.
+pub const COPIES: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < ROWS.len() {
+        bits |= (ROWS[at].copies.is_some() as u32) << at;
+        at += 1;
+    }
+    bits
+};
+
+/// The places in the table whose bits are set.
+pub fn places(bits: u32) -> impl Iterator<Item = usize> {
+    (0..ROWS.len()).filter(move |place| bits & 1 << place != 0)
 }
 
-/// Answers a request that no session is to get: by its feature, or with the error for a payload that nobody knows
-/// (RFC 6120 8.3.3.19, 8.4).
-pub fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    let Some(feature) = find(context.server, request.namespace, request.name) else {
-        return Step::Error(Condition::ServiceUnavailable.into());
+/// Extensions that are switched on, with their places.
+fn switched_on(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static Extension)> {
+    TABLE.iter().enumerate().filter(|(place, _)| server.has(*place))
+}
+
+/// Requests that are answered.
+fn offered(server: &ServerFacts) -> impl Iterator<Item = &'static Feature> {
+    let all = switched_on(server).flat_map(|(_, extension)| extension.requests);
+    all.filter(|feature| (feature.offered)(server))
+}
+
+/// The feature that answers a payload, if it is offered, and the place of its extension.
+pub fn find(server: &ServerFacts, namespace: &str, name: &str) -> Option<(usize, &'static Feature)> {
+    let is_it = |feature: &&Feature| feature.namespace == namespace && feature.name == name;
+    let mut all = switched_on(server);
+    all.find_map(|(place, extension)| Some((place, extension.requests.iter().find(is_it)?)))
+        .filter(|(_, feature)| (feature.offered)(server))
+}
+
+/// Answers a request that no session is to get: by its extension, whose place is returned, or with the error for a payload that
+/// nobody knows (RFC 6120 8.3.3.19, 8.4). `notes` are those of the sender, if the request is for the sender's own account.
+pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<'_>) -> (usize, Step) {
+    let Some((place, feature)) = find(context.server, request.namespace, request.name) else {
+        return (TABLE.len(), Step::Error(Condition::ServiceUnavailable.into()));
     };
     if !feature.targets.contains(&request.target) {
         // Somebody else's data, as opposed to something that the target does not do.
         let private = request.target == Target::Other && *feature.targets == [Target::Own];
-        return Step::Error(if private { Condition::Forbidden } else { Condition::ServiceUnavailable }.into());
+        let condition = if private { Condition::Forbidden } else { Condition::ServiceUnavailable };
+        return (place, Step::Error(condition.into()));
     }
-    match (feature.verbs, request.set) {
+    let note = notes.and_then(|notes| notes.get(place));
+    let step = match (feature.verbs, request.set) {
         (Verbs::Get, true) | (Verbs::Set, false) => Step::Error(Condition::BadRequest.into()),
         _ if xml::is_dense(request.payload) => Step::Error(Limit::Elements.into()),
-        _ => (feature.handle)(context, request),
-    }
+        _ => (feature.handle)(&Context { note, ..*context }, request),
+    };
+    (place, step)
 }
 
-/// Goes on with a request whose reads are done.
-pub fn resume(resume: Resume, found: &[Found]) -> Step {
-    match resume {
-        Resume::Last { asked_us } => last::resume(asked_us, found),
-        Resume::PrivateGet { empty } => private::resume_get(empty, found),
-        Resume::PrivateSet { account, elements } => private::resume_set(&account, elements, found),
-    }
-}
-
-/// Appends the stream features of an authenticated client that stand for features of this room: roster versioning (RFC
-/// 6121 2.6.1), pre-approval (3.4.1), session establishment (optional, RFC 3921 3), entity capabilities (XEP-0115 6.3).
+/// Appends the stream features of an authenticated client that stand for extensions.
 pub fn stream_features(server: &ServerFacts, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"<ver xmlns='urn:xmpp:features:rosterver'/>");
-    out.extend_from_slice(b"<sub xmlns='urn:xmpp:features:pre-approval'/>");
-    out.extend_from_slice(session::STREAM_FEATURE);
-    caps::stream_feature(&disco::verification(server), out);
+    for (_, extension) in switched_on(server) {
+        if let Some(write) = extension.stream_feature {
+            write(server, out);
+        }
+    }
+}
+
+/// The extension whose first-level elements have this namespace, and its place.
+pub fn nonza(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static hook::Nonza)> {
+    let mut all = switched_on(server);
+    all.find_map(|(place, extension)| Some((place, extension.nonza.as_ref()?)))
+        .filter(|(_, nonza)| nonza.namespace == namespace)
+}
+
+// Records.
+
+/// Places of extensions that keep a record of a user.
+fn kept() -> impl Iterator<Item = (usize, &'static hook::Record)> {
+    TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.record.as_ref()?)))
+}
+
+/// How many there are.
+pub const RECORDS: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < ROWS.len() {
+        count += ROWS[at].record.is_some() as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The questions for all records of a user, to be asked whenever the account is.
+pub fn records(account: &str) -> impl Iterator<Item = Query> {
+    kept().map(move |(place, _)| rows::get(account, &rows::own_key(TABLE[place].name)))
+}
+
+/// The notes that the answers to [`records`] make. A row that cannot be read makes none.
+pub fn load(found: &[Found]) -> Notes {
+    let mut notes = Notes::default();
+    for ((place, record), found) in kept().zip(found) {
+        if let Found::Value(Some(row)) = found {
+            notes.put(place, (record.load)(row));
+        }
+    }
+    notes
+}
+
+/// Writes the record of an extension, empty to remove it; returns the note that it makes.
+pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str, row: &[u8]) -> Option<Box<dyn Note>> {
+    let key = rows::own_key(TABLE[place].name);
+    if row.is_empty() {
+        rows::delete(batch, account, &key);
+        return None;
+    }
+    rows::put(batch, account, &key, row);
+    (TABLE[place].record.as_ref()?.load)(row)
+}
+
+/// Why a stanza between a user with these notes and another address is refused, if it is.
+pub fn refuses(notes: &Notes, way: Way, other: &str) -> Option<Refusal> {
+    notes.iter().find_map(|(place, note)| (TABLE[place].record.as_ref()?.refuses)(note, way, other))
+}
+
+/// The last available session of a user is not available any more.
+pub fn logged_out(server: &ServerFacts, batch: &mut crate::store::Batch, account: &str, now_us: u64, status: &str) {
+    for (_, extension) in switched_on(server) {
+        if let Some(write) = extension.logged_out {
+            write(batch, account, now_us, status);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! XMPP Ping (XEP-0199): the answer that shows that the stream works.
 
+use super::hook::Extension;
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 
 /// XEP-0199 4.2: to the server, or to one's own bare JID or nobody.
@@ -14,6 +15,9 @@ pub const FEATURE: Feature = Feature {
     account_vars: &["urn:xmpp:ping"],
     handle,
 };
+
+/// The extension.
+pub const EXTENSION: Extension = Extension { name: "ping", requests: &[FEATURE], ..Extension::NONE };
 
 fn handle(_: &Context<'_>, _: &IqRequest<'_>) -> Step {
     Step::Result(Vec::new())

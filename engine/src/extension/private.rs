@@ -1,5 +1,6 @@
 //! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
 
+use super::hook::Extension;
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::{PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, PRIVATE_KEY_BYTES_MAX};
@@ -22,6 +23,9 @@ pub const FEATURE: Feature = Feature {
     account_vars: &[],
     handle,
 };
+
+/// The extension.
+pub const EXTENSION: Extension = Extension { name: "private", requests: &[FEATURE], ..Extension::NONE };
 
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
@@ -50,17 +54,18 @@ fn ask(account: &str, query: &Element) -> Step {
     let empty = Element::bare(child.name(), child.ns());
     match written(&empty) {
         Some(empty) => {
-            Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], Resume::PrivateGet { empty })
+            let go_on = Resume::with(move |found| resume_get(&empty, found));
+            Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], go_on)
         }
         None => Step::Error(Condition::InternalServerError.into()),
     }
 }
 
 /// Answers a get: the stored element, or the one that was asked for, empty (XEP-0049 2.3).
-pub(super) fn resume_get(empty: Vec<u8>, found: &[Found]) -> Step {
+fn resume_get(empty: &[u8], found: &[Found]) -> Step {
     let element = match found {
         [Found::Value(Some(element))] => element,
-        [Found::Value(None)] => &empty[..],
+        [Found::Value(None)] => empty,
         _ => return Step::Error(Condition::InternalServerError.into()),
     };
     let mut out = format!("<query xmlns='{NS}'>").into_bytes();
@@ -86,12 +91,13 @@ fn set(account: &str, query: &Element) -> Step {
         }
         elements.push((key, element));
     }
-    Step::Read(vec![all(account)], Resume::PrivateSet { account: account.into(), elements })
+    let owner: Box<str> = account.into();
+    Step::Read(vec![all(account)], Resume::with(move |found| resume_set(&owner, &elements, found)))
 }
 
 /// Stores what was sent if it stays within the bounds with what is there. An empty element frees its place: it reads
 /// back just the same.
-pub(super) fn resume_set(account: &str, elements: Vec<(Box<[u8]>, Vec<u8>)>, found: &[Found]) -> Step {
+fn resume_set(account: &str, elements: &[(Box<[u8]>, Vec<u8>)], found: &[Found]) -> Step {
     let [Found::Rows { rows, more }] = found else {
         return Step::Error(Condition::InternalServerError.into());
     };
@@ -104,7 +110,7 @@ pub(super) fn resume_set(account: &str, elements: Vec<(Box<[u8]>, Vec<u8>)>, fou
         return Step::Error(Limit::Private.into());
     }
     let mut batch = Batch::new();
-    for (key, element) in &elements {
+    for (key, element) in elements {
         if element.is_empty() {
             rows::delete(&mut batch, account, key);
         } else {

@@ -1,7 +1,8 @@
 //! The XML of `jabber:iq:roster` (RFC 6121 2): requests in, results and pushes out. It must never know how a roster is
 //! kept or changed.
 
-use super::iq::{Context, Feature, IqRequest, RosterRequest, SetItem, Step, Target, Verbs, always};
+use super::hook::Extension;
+use super::iq::{Context, Feature, IqRequest, RosterRequest, ServerFacts, SetItem, Step, Target, Verbs, always};
 use super::subscription::State;
 use super::{Condition, xml};
 use crate::store::roster::{ItemView, Version};
@@ -21,6 +22,16 @@ pub const FEATURE: Feature = Feature {
     account_vars: &[],
     handle,
 };
+
+/// The extension.
+pub const EXTENSION: Extension =
+    Extension { name: "roster", requests: &[FEATURE], stream_feature: Some(stream_feature), ..Extension::NONE };
+
+/// Roster versioning (RFC 6121 2.6.1) and pre-approval (3.4.1).
+fn stream_feature(_: &ServerFacts, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<ver xmlns='urn:xmpp:features:rosterver'/>");
+    out.extend_from_slice(b"<sub xmlns='urn:xmpp:features:pre-approval'/>");
+}
 
 fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     match parse(request.payload, request.set, context.bare) {

@@ -1,6 +1,7 @@
 //! Session establishment (RFC 3921 3), which RFC 6120 has made superfluous: older clients insist on an answer.
 
-use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
+use super::hook::Extension;
+use super::iq::{Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
 
 /// A request that does nothing.
 pub const FEATURE: Feature = Feature {
@@ -15,8 +16,16 @@ pub const FEATURE: Feature = Feature {
     handle,
 };
 
+/// The extension.
+pub const EXTENSION: Extension =
+    Extension { name: "session", requests: &[FEATURE], stream_feature: Some(stream_feature), ..Extension::NONE };
+
 /// The stream feature, marked so that newer clients leave the request out.
-pub const STREAM_FEATURE: &[u8] = b"<session xmlns='urn:ietf:params:xml:ns:xmpp-session'><optional/></session>";
+const STREAM_FEATURE: &[u8] = b"<session xmlns='urn:ietf:params:xml:ns:xmpp-session'><optional/></session>";
+
+fn stream_feature(_: &ServerFacts, out: &mut Vec<u8>) {
+    out.extend_from_slice(STREAM_FEATURE);
+}
 
 fn handle(_: &Context<'_>, _: &IqRequest<'_>) -> Step {
     Step::Result(Vec::new())

@@ -11,6 +11,7 @@ fn facts() -> ServerFacts {
         os: None,
         registration: true,
         account_changes: true,
+        without: 0,
     }
 }
 
@@ -44,6 +45,8 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         authorized: to.authorized,
         online: to.online,
         secure,
+        note: None,
+        jid: |text| Some(text.into()),
         bare,
         local,
     };
@@ -56,7 +59,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         name: element.name(),
         payload: payload.as_bytes(),
     };
-    handle(&context, &request)
+    handle(&context, None, &request).1
 }
 
 fn get(to: To, payload: &str) -> Step {
@@ -133,15 +136,15 @@ fn last_activity_of_a_user_who_is_offline() {
     let Step::Read(queries, after) = get(FRIEND, "<query xmlns='jabber:iq:last'/>") else { panic!("a read") };
     assert!(matches!(&queries[..], [Query::Get { partition, .. }] if **partition == *b"nurse@capulet.com"));
     let mut batch = crate::store::Batch::new();
-    last::logout(&mut batch, "nurse@capulet.com", 1_166_551_115_000_000 - 903_000_000, "Heading <Home>");
+    logged_out(&facts(), &mut batch, "nurse@capulet.com", 1_166_551_115_000_000 - 903_000_000, "Heading <Home>");
     let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("a write") };
     let stored = |value: Option<&[u8]>| [Found::Value(value.map(Box::from))];
     assert_eq!(
-        resume(after.clone(), &stored(Some(value))),
+        after.clone().go_on(&stored(Some(value))),
         result("<query xmlns='jabber:iq:last' seconds='903'>Heading &lt;Home&gt;</query>")
     );
-    assert_eq!(resume(after.clone(), &stored(None)), Step::Error(Condition::ItemNotFound.into()));
-    assert_eq!(resume(after, &stored(Some(b"?"))), Step::Error(Condition::InternalServerError.into()));
+    assert_eq!(after.clone().go_on(&stored(None)), Step::Error(Condition::ItemNotFound.into()));
+    assert_eq!(after.go_on(&stored(Some(b"?"))), Step::Error(Condition::InternalServerError.into()));
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn what_is_advertised_is_what_is_there() {
         let vars: Vec<_> = element.children().filter_map(|child| child.attr("var")).collect();
         assert!(vars.is_sorted() && vars.len() >= 9, "{vars:?}");
         for var in &vars {
-            let answered = TABLE.iter().any(|feature| feature.namespace == *var && (feature.offered)(&server));
+            let answered = offered(&server).any(|feature| feature.namespace == *var);
             assert!(answered || ["msgoffline", caps::NS].contains(var), "{var}");
         }
         assert_eq!(vars.contains(&register::NS), registration);
@@ -222,7 +225,7 @@ fn private_xml_is_stored_and_read_back() {
     let payload = format!("<query xmlns='jabber:iq:private'>{EXODUS}</query>");
     let Step::Read(queries, after) = set(OWN, &payload) else { panic!("a read") };
     assert!(matches!(&queries[..], [Query::Range { .. }]));
-    let Step::Write(batch, answer) = resume(after, &[Found::Rows { rows: Vec::new(), more: false }]) else {
+    let Step::Write(batch, answer) = after.go_on(&[Found::Rows { rows: Vec::new(), more: false }]) else {
         panic!("a write")
     };
     assert!(answer.is_empty());
@@ -235,12 +238,12 @@ fn private_xml_is_stored_and_read_back() {
         panic!("a read")
     };
     assert!(matches!(&queries[..], [Query::Get { sort: asked, .. }] if **asked == *sort));
-    let answer = text(resume(after.clone(), &[Found::Value(Some(value.into()))]));
+    let answer = text(after.clone().go_on(&[Found::Value(Some(value.into()))]));
     let stored = xml::parse(answer.as_bytes()).unwrap();
     let exodus = stored.get_child("exodus", "exodus:prefs").expect("the element");
     assert_eq!(exodus.get_child("defaultnick", "exodus:prefs").unwrap().text(), "Hamlet");
     // What was never stored reads as the empty element that was asked for.
-    let answer = text(resume(after, &[Found::Value(None)]));
+    let answer = text(after.go_on(&[Found::Value(None)]));
     let stored = xml::parse(answer.as_bytes()).unwrap();
     assert_eq!(stored.get_child("exodus", "exodus:prefs").unwrap().nodes().count(), 0);
 }
@@ -249,9 +252,12 @@ fn private_xml_is_stored_and_read_back() {
 fn private_xml_keeps_prefixed_names_and_attributes() {
     let payload = "<query xmlns='jabber:iq:private'><p:a xmlns:p='ns:p' p:x='1' y=\"&lt;'&quot;\" xml:lang='en'>\
                    <b xmlns='ns:b'>t &amp; u</b><p:c/></p:a></query>";
-    let Step::Read(_, Resume::PrivateSet { elements, .. }) = set(OWN, payload) else { panic!("a read") };
+    let Step::Read(_, after) = set(OWN, payload) else { panic!("a read") };
+    let nothing = Found::Rows { rows: Vec::new(), more: false };
+    let Step::Write(batch, _) = after.go_on(&[nothing]) else { panic!("a write") };
+    let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("one row") };
     let original = xml::parse(payload.as_bytes()).unwrap();
-    let stored = xml::parse(&elements[0].1).expect("stands for itself");
+    let stored = xml::parse(value).expect("stands for itself");
     assert_eq!(&stored, original.children().next().unwrap());
 }
 
@@ -303,12 +309,12 @@ fn private_xml_is_bounded() {
     };
     let full: Vec<_> = (0..crate::limits::PRIVATE_ELEMENTS_MAX).map(|n| row(n, 10)).collect();
     let refused = Step::Error(Limit::Private.into());
-    assert_eq!(resume(one("new", "x"), &stored(full.clone(), false)), refused);
+    assert_eq!(one("new", "x").go_on(&stored(full.clone(), false)), refused);
     let large = vec![row(0, crate::limits::PRIVATE_BYTES_MAX)];
-    assert_eq!(resume(one("new", "x"), &stored(large.clone(), false)), refused);
-    assert_eq!(resume(one("new", "x"), &stored(large, true)), refused);
+    assert_eq!(one("new", "x").go_on(&stored(large.clone(), false)), refused);
+    assert_eq!(one("new", "x").go_on(&stored(large, true)), refused);
     // Freeing a place always works.
-    assert!(matches!(resume(one("new", ""), &stored(full, true)), Step::Write(batch, _)
+    assert!(matches!(one("new", "").go_on(&stored(full, true)), Step::Write(batch, _)
         if matches!(batch.iter().next(), Some(OpView::Delete { .. }))));
 }
 

@@ -1,6 +1,7 @@
 //! Entity Time (XEP-0202): the server's time. The engine knows no time zone, so the offset is that of UTC.
 
 use super::datetime::{self, Precision};
+use super::hook::Extension;
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 
 /// XEP-0202 2, for the server.
@@ -15,6 +16,9 @@ pub const FEATURE: Feature = Feature {
     account_vars: &[],
     handle,
 };
+
+/// The extension.
+pub const EXTENSION: Extension = Extension { name: "time", requests: &[FEATURE], ..Extension::NONE };
 
 fn handle(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
     let mut out = b"<time xmlns='urn:xmpp:time'><tzo>+00:00</tzo><utc>".to_vec();

@@ -1,5 +1,6 @@
 //! Software Version (XEP-0092): name, version and, where the operator lets it, the operating system.
 
+use super::hook::Extension;
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::xml;
 
@@ -18,6 +19,9 @@ pub const FEATURE: Feature = Feature {
     account_vars: &[],
     handle,
 };
+
+/// The extension.
+pub const EXTENSION: Extension = Extension { name: "version", requests: &[FEATURE], ..Extension::NONE };
 
 fn handle(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
     let mut out = b"<query xmlns='jabber:iq:version'>".to_vec();

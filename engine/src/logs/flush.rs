@@ -15,16 +15,12 @@ impl Logs {
     }
 
     pub(crate) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
-        let record = match found.first_mut() {
-            Some(Found::Value(record)) => record.take(),
-            _ => None,
-        };
-        let (_, record) = self.seen(&flush.local, record);
+        let (_, record) = self.seen(&flush.local, &mut found);
         let reply = match &found[..] {
             _ if record.is_none() => Reply::NotFound,
             _ if !self.is_at_rest(&flush.local) => Reply::Busy,
             _ if self.storage == StorageState::Full => Reply::StoreFull,
-            [Found::Value(_), Found::Value(row)] => {
+            [Found::Value(row)] => {
                 let bare = self.bare(&flush.local);
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
                 // All that has come so far has a lower number.

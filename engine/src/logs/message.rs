@@ -4,6 +4,7 @@
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
 //! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
+use crate::extension::Way;
 use crate::extension::offline::Keep;
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
@@ -29,6 +30,7 @@ impl Logs {
             // It answers what the session has sent.
             Some(session) if class == MessageClass::Error => {
                 self.answer_to_session(session, stanza);
+                self.copy(user, Way::In, 0, stanza.xml, |_, id| id == session);
                 return self.confirm(stanza.origin);
             }
             Some(session) => return self.to_session(user, session, keep, stanza),
@@ -55,6 +57,7 @@ impl Logs {
     fn to_session(&mut self, user: u32, session: SessionId, keep: Keep, stanza: Incoming<'_>) {
         if keep == Keep::Nothing {
             self.hand_ephemeral(session, stanza.xml);
+            self.copy(user, Way::In, 0, stanza.xml, |_, id| id == session);
             return self.confirm(stanza.origin);
         }
         let state = self.sessions.slot(session.slot);
@@ -89,15 +92,19 @@ impl Logs {
             let stamp = Stamp { id: number, came_ms: None };
             self.hand(session, number | mark::APART, stamp, stanza.xml);
         }
+        let logged = if self.is_kept(keep) { number } else { 0 };
+        self.copy(user, Way::In, logged, stanza.xml, |_, id| id == session);
         self.confirm(stanza.origin);
     }
 
     /// A message for the bare JID.
     fn to_bare(&mut self, user: u32, keep: Keep, stanza: Incoming<'_>) {
         if keep == Keep::Nothing {
-            for session in self.takers(user) {
+            let takers = self.takers(user);
+            for &session in &takers {
                 self.hand_ephemeral(session, stanza.xml);
             }
+            self.copy(user, Way::In, 0, stanza.xml, |_, id| takers.contains(&id));
             return self.confirm(stanza.origin);
         }
         self.to_followers(user, keep, stanza);
@@ -123,6 +130,7 @@ impl Logs {
         let all_here = fallen.is_empty() && !self.has_followers_behind(user);
         if !waits && !self.settings.archive && all_here {
             self.hand_unlogged(user, number, &ready, stanza.xml);
+            self.copy(user, Way::In, 0, stanza.xml, Logs::follows);
             return self.confirm(stanza.origin);
         }
         let kept = self.is_kept(keep);
@@ -144,6 +152,7 @@ impl Logs {
         if !fallen.is_empty() {
             self.heads_changed(user);
         }
+        self.copy(user, Way::In, if kept { number } else { 0 }, stanza.xml, Logs::follows);
         self.confirm(stanza.origin);
     }
 

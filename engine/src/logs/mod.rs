@@ -1,6 +1,7 @@
 //! The logs' floor: what was said to whom, in which order, and who has received how much of it. It knows no presence and no
 //! passwords.
 
+pub(crate) mod copies;
 pub(crate) mod flush;
 pub(crate) mod follow;
 pub(crate) mod hand;
@@ -125,6 +126,11 @@ impl Logs {
         let log = self.log_if_known(user);
         let heads = self.users.sessions(&self.sessions, user).filter(|(_, session)| session.follows);
         heads.map(|(id, _)| id).filter(|&id| log.is_none_or(|log| !log.is_behind(id))).collect()
+    }
+
+    /// Whether a session follows its user's log.
+    pub(crate) fn follows(&self, session: SessionId) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.follows)
     }
 
     /// Whether someone follows the log from behind.

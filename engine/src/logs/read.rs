@@ -136,6 +136,9 @@ impl Logs {
             }
         }
         if !goes {
+            if apart.is_none() && follows && *number > seen && !(entry.incoming && entry.waits) {
+                self.copy_of_entry(id, *number, entry);
+            }
             return;
         }
         match apart {

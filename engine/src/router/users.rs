@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
 
+use crate::extension::Notes;
 use crate::extension::roster::Roster;
 use crate::id::{ConnId, SessionId};
 use crate::mail::{Kind, Origin, PresenceNews};
@@ -165,6 +166,13 @@ pub enum RosterStep {
         /// Whom it asks.
         to: Box<str>,
     },
+    /// Contacts that a JID matches see the user's presence, or see it go (RFC 6121 4; XEP-0191 3.3, 3.4).
+    Reveal {
+        /// The JID.
+        jid: Box<str>,
+        /// Whether they see it.
+        visible: bool,
+    },
     /// A request for the account whose answer depends on whether the sender may see the user's presence.
     Authorize(Parked),
     /// The account is removed: contacts are told (XEP-0077 3.2).
@@ -195,6 +203,8 @@ pub struct UserState {
     pub looks: u32,
     /// The log, if it is known how far it is delivered.
     pub log: Option<Log>,
+    /// What extensions have on record of the user; at hand whenever `known` is, and as long as the user has a session.
+    pub notes: Notes,
     /// The roster, if it is at hand.
     pub roster: Option<Roster>,
     /// A read of the roster is under way.
@@ -216,7 +226,7 @@ pub struct UserState {
 impl UserState {
     /// Memory that it takes with the roster, bytes; without what waits for it.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes)
+        size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes) + self.notes.memory_bytes()
     }
 
     /// Whether nothing is lost when it is dropped.

@@ -2,6 +2,7 @@
 
 use super::conn::NONE;
 use super::sm::Managed;
+use crate::extension::Notes;
 use crate::extension::presence::PresenceId;
 use crate::id::{ConnId, SessionId};
 use crate::slots::Slots;
@@ -36,12 +37,23 @@ pub struct Session {
     unsettled: u16,
     /// Second (monotonic) since which it has its connection, or since which it has none.
     pub since_s: u32,
-    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4). Most have none: one word.
-    pub lang: Option<Box<Box<str>>>,
     /// Stream management.
     pub managed: Option<Box<Managed>>,
+    /// Extensions with a mark on it, a bit for each place in their table.
+    pub marks: u32,
+    /// What few sessions have.
+    pub extra: Option<Box<Extra>>,
+}
+
+/// What few sessions have.
+#[derive(Debug, Default)]
+pub struct Extra {
     /// Bare and full JIDs that got directed presence (RFC 6121 4.6), sorted.
-    pub directed: Option<Box<Vec<Box<str>>>>,
+    pub directed: Vec<Box<str>>,
+    /// Notes of extensions.
+    pub notes: Notes,
+    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
+    pub lang: Option<Box<str>>,
 }
 
 /// Who else can read what a session says.
@@ -96,10 +108,27 @@ impl Session {
             in_flight: 0,
             unsettled: 0,
             since_s: 0,
-            lang: None,
             managed: None,
-            directed: None,
+            marks: 0,
+            extra: None,
         }
+    }
+
+    /// Bare and full JIDs that got directed presence, sorted.
+    pub fn directed(&self) -> &[Box<str>] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.directed)
+    }
+
+    /// Takes these out.
+    pub fn take_directed(&mut self) -> Vec<Box<str>> {
+        let directed = self.extra.as_mut().map(|extra| std::mem::take(&mut extra.directed)).unwrap_or_default();
+        self.trim();
+        directed
+    }
+
+    /// Gives back the memory of what few sessions have, if it has none of it.
+    pub fn trim(&mut self) {
+        self.extra.take_if(|extra| extra.directed.is_empty() && extra.notes.is_empty() && extra.lang.is_none());
     }
 
     /// Available (RFC 6121 4.2).

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::store::Found;
 use crate::streams::ended::Ended;
-use crate::turn::pending::{AccountChange, AccountCommand, Pending, Remover, one_value};
+use crate::turn::pending::{AccountChange, AccountCommand, Pending, Remover};
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::{bare_of, local_of};
 use crate::wire::text::Writer;
@@ -143,8 +143,8 @@ impl Shard {
         self.look(Pending::CommandAccount(command), &local, None);
     }
 
-    pub(super) fn command_account_found(&mut self, command: AccountCommand, found: Vec<Found>) {
-        let (there, _) = self.seen(&command.local, one_value(found));
+    pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
+        let (there, _) = self.seen(&command.local, &mut found);
         let exists = there.is_some();
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,

@@ -1,6 +1,7 @@
 //! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
 
 use crate::contacts::Decided;
+use crate::extension::Way;
 use crate::io::JobDone;
 use crate::mail::{Kind, Letter, MailBatch};
 use crate::router::users::{Incoming, Known, Waiting};
@@ -10,7 +11,7 @@ use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
-use crate::turn::pending::{Pending, two_values};
+use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::local_of;
 
@@ -88,6 +89,9 @@ impl Shard {
 
     /// The receiver's state is at hand.
     fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
+        if let Some(refusal) = self.guards(user, Way::In, stanza.from) {
+            return self.turn_away(stanza, refusal);
+        }
         match stanza.kind {
             Kind::Message { class, keep } => self.message_for(user, class, keep, stanza),
             Kind::Request => self.request_for(user, stanza),
@@ -99,17 +103,14 @@ impl Shard {
     }
 
     /// Account and cursor of a receiver have come: what was parked goes on.
-    fn receiver_found(&mut self, local: &str, found: Vec<Found>) {
-        let [account, cursor] = two_values(found);
+    fn receiver_found(&mut self, local: &str, mut found: Vec<Found>) {
+        let mut values = found.drain(..2.min(found.len())).map(Found::value);
+        let (account, cursor) = (values.next().flatten(), values.next().flatten());
+        drop(values);
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
-        let state = self.users.state(user, now_s);
-        state.asked = false;
-        // An account that was made or removed since the question was put is known better than the answer knows it.
-        if state.known == Known::Unknown {
-            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
-        }
-        if state.known == Known::Missing {
+        self.users.state(user, now_s).asked = false;
+        if self.account_is(user, account.as_deref(), &mut found).is_none() {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
             self.carry_out_endings();

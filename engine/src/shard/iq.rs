@@ -3,7 +3,7 @@
 
 use crate::actors::safe::Address;
 use crate::extension;
-use crate::extension::{AccountAction, Context, IqRequest, Step, Target, last};
+use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target, last};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::Kind;
@@ -74,7 +74,7 @@ impl Shard {
         let asks_roster = match full {
             // XEP-0012 4: also a session's idle time is told only to those who may see its presence.
             true => namespace == last::NS,
-            false => extension::find(&self.facts, &namespace, &name).is_some_and(|f| f.asks_roster),
+            false => extension::find(&self.facts, &namespace, &name).is_some_and(|(_, f)| f.asks_roster),
         };
         if asks_roster {
             return self.roster_step(user, RosterStep::Authorize(stanza.into()));
@@ -133,24 +133,33 @@ impl Shard {
             authorized,
             online,
             secure,
+            note: None,
+            jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
             bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
             local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
         };
-        let step = extension::handle(&context, &request);
-        self.do_step(asker, local_of(account), step);
+        let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
+        let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
+        self.do_step(asker, local_of(account), place, step);
     }
 
     /// Carries out what a feature wants done.
-    fn do_step(&mut self, asker: Asker, local: &str, step: Step) {
+    fn do_step(&mut self, asker: Asker, local: &str, place: usize, step: Step) {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
             Step::Error(refusal) => self.answer(asker, Err(refusal)),
-            Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, resume }), queries),
-            Step::Write(_, _) if self.storage == StorageState::Full => {
+            Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, place, resume }), queries),
+            Step::Write(_, _) | Step::Change(_, _) if self.storage == StorageState::Full => {
                 self.answer(asker, Err(Limit::Disk.into()));
             }
             Step::Write(batch, payload) => {
                 self.writes.append(&batch);
+                self.answer(asker, Ok(&payload));
+            }
+            Step::Change(changes, payload) => {
+                for change in changes {
+                    self.do_change(&asker, place, change);
+                }
                 self.answer(asker, Ok(&payload));
             }
             Step::Roster(request) => match asker.session {
@@ -161,6 +170,23 @@ impl Shard {
                 None => self.answer(asker, Err(StanzaCondition::Forbidden.into())),
             },
             Step::Account(action) => self.do_account_action(asker, local, action),
+        }
+    }
+
+    /// Carries out one change that an extension wants for the session that asks, or for its user.
+    fn do_change(&mut self, asker: &Asker, place: usize, change: Change) {
+        let Some((session, _)) = asker.session else { return };
+        let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
+        match change {
+            Change::Mark(on) => self.mark(session, place, on),
+            Change::Record(row) => {
+                let (bare, now_s) = (self.bare_of_user(user), self.now.mono_s());
+                let note = extension::write_record(place, &mut self.writes, &bare, &row);
+                self.users.state(user, now_s).notes.put(place, note);
+            }
+            Change::Push(payload) => self.push_to_marked(user, place, &payload),
+            Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
+            Change::Show(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: true }),
         }
     }
 
@@ -184,8 +210,8 @@ impl Shard {
             return;
         }
         let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
-        let step = extension::resume(read.resume, &found);
-        self.do_step(read.asker, &local, step);
+        let step = read.resume.go_on(&found);
+        self.do_step(read.asker, &local, read.place, step);
     }
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {

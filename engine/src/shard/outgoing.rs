@@ -3,19 +3,20 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
+use crate::extension::Way;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::mail::{Kind, Letter, MessageClass, Origin};
-use crate::ns;
 use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::turn::Turn;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::{JidRef, bare_of};
-use crate::wire::limit::Limit;
+use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::Stanza;
 use crate::wire::{Element, Splice, jid, splice};
+use crate::{extension, ns};
 
 impl Shard {
     /// One first-level element of a bound session's stream.
@@ -32,7 +33,7 @@ impl Shard {
             "message" if namespace == ns::CLIENT => Stanza::Message,
             "presence" if namespace == ns::CLIENT => Stanza::Presence,
             "iq" if namespace == ns::CLIENT => Stanza::Iq,
-            _ => return self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None),
+            _ => return self.from_session_nonza(conn, session, element),
         };
         stanza.of(&self.counters.messages_in, &self.counters.presences_in, &self.counters.iqs_in).one();
         let full = self.full_jid(session);
@@ -48,10 +49,11 @@ impl Shard {
             self.watch_came(session, element);
         }
         let written = self.writes.bytes();
-        match stanza {
-            Stanza::Message => self.from_session_message(session, seq, &full, element),
-            Stanza::Presence => self.from_session_presence(session, seq, &full, element),
-            Stanza::Iq => self.from_session_iq(session, seq, &full, element),
+        match (stanza, self.outward(session, element)) {
+            (_, Some(refusal)) => self.refuse(session, seq, element, refusal),
+            (Stanza::Message, None) => self.from_session_message(session, seq, &full, element),
+            (Stanza::Presence, None) => self.from_session_presence(session, seq, &full, element),
+            (Stanza::Iq, None) => self.from_session_iq(session, seq, &full, element),
         }
         // What a message writes counts where it is sent off.
         if stanza != Stanza::Message && self.writes.bytes() > written {
@@ -60,6 +62,25 @@ impl Shard {
         }
         if self.watch.is_some() {
             self.watch_taken(session, seq, in_flight);
+        }
+    }
+
+    /// Why a stanza of a session is refused by what extensions have noted of its user, if it is.
+    fn outward(&self, session: SessionId, element: &Element<'_>) -> Option<Refusal> {
+        let user = self.sessions.slot(session.slot).user;
+        let to = element.to().filter(|_| self.has_notes(user))?;
+        self.guards(user, Way::Out, &jid::normalise(&to).ok()?)
+    }
+
+    /// An element that is no stanza belongs to an extension, or to nobody (RFC 6120 4.9.3.24).
+    fn from_session_nonza(&mut self, conn: ConnId, session: SessionId, element: &Element<'_>) {
+        let change = extension::nonza(&self.facts, element.namespace()).and_then(|(place, nonza)| {
+            let change = self.with_note(session, place, |note| (nonza.handle)(note, element.name()));
+            Some((place, change??))
+        });
+        match change {
+            Some((place, change)) => self.change_session(session, place, change),
+            None => self.fail_stream(conn, StreamCondition::UnsupportedStanzaType, None),
         }
     }
 
@@ -110,6 +131,12 @@ impl Shard {
             let (xml, time_ms) = (turn.mail[home.index()].bytes(xml), turn.now.wall_us / 1_000);
             let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
             sent.put(&mut turn.writes, own_bare, entry);
+        }
+        let user = self.sessions.slot(session.slot).user;
+        // What goes to the own account comes to its sessions as it is.
+        if to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
+            let xml = self.mail[home.index()].bytes(xml).to_vec();
+            self.copy(user, Way::Out, entry, &xml, |_, id| id == session);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::id::{ConnId, SessionId};
-use crate::session::conn::{ConnState, Pause, Stage};
+use crate::session::conn::{ConnState, NONE, Pause, Stage};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
@@ -172,8 +172,10 @@ impl Shard {
         let idle = entry.state.as_ref().is_some_and(|s| {
             s.is_settled(live) && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
         });
-        // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another.
-        if idle && !(live && self.holds_messages(user)) {
+        // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another. What
+        // extensions have noted of a user is not read again as long as there is a session.
+        let noted = self.has_notes(user) && self.users.get(user).first != NONE;
+        if idle && !noted && !(live && self.holds_messages(user)) {
             self.users.get_mut(user).state = None;
         }
         if self.users.get(user).state.is_none() {

@@ -294,6 +294,16 @@ pub enum Found {
     Damaged,
 }
 
+impl Found {
+    /// The row's bytes, if it is the answer to a question for one row and there is such a row.
+    pub fn value(self) -> Option<Box<[u8]>> {
+        match self {
+            Found::Value(value) => value,
+            Found::Rows { .. } | Found::Damaged => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,11 @@ pub fn key(namespace: &str, name: &str) -> Box<[u8]> {
     [namespace.as_bytes(), b"\0", name.as_bytes()].concat().into()
 }
 
+/// The sort key of the record that an extension of this name keeps of a user.
+pub fn own_key(extension: &str) -> Box<[u8]> {
+    [b"\0extension/", extension.as_bytes()].concat().into()
+}
+
 /// The question for one stored element.
 pub fn get(account: &str, key: &[u8]) -> Query {
     Query::Get { table: Table::Private, partition: account.as_bytes().into(), sort: key.into() }

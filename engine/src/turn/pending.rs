@@ -101,6 +101,8 @@ pub(crate) enum Remover {
 #[derive(Debug)]
 pub(crate) struct FeatureRead {
     pub(crate) asker: Asker,
+    /// The place of the extension in the table.
+    pub(crate) place: usize,
     pub(crate) resume: Resume,
 }
 
@@ -145,12 +147,4 @@ pub(crate) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
         Some(Found::Value(value)) => value,
         _ => None,
     }
-}
-
-pub(crate) fn two_values(found: Vec<Found>) -> [Option<Box<[u8]>>; 2] {
-    let mut values = found.into_iter().map(|f| match f {
-        Found::Value(value) => value,
-        Found::Rows { .. } | Found::Damaged => None,
-    });
-    [values.next().flatten(), values.next().flatten()]
 }

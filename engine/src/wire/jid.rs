@@ -675,6 +675,13 @@ pub fn local_of(jid: &str) -> &str {
     jid.split_once('@').map_or("", |(local, _)| local)
 }
 
+/// Whether a JID is one that a normalised pattern stands for: itself, any resource of a bare JID, and of a domain any JID at it
+/// (XEP-0191 5, XEP-0016 2.1).
+pub fn matches(pattern: &str, jid: &str) -> bool {
+    let bare = bare_of(jid);
+    pattern == jid || pattern == bare || pattern == bare.split_once('@').map_or(bare, |(_, domain)| domain)
+}
+
 #[cfg(test)]
 #[path = "jid_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::StanzaCondition;
+use super::error::{ErrorType, StanzaCondition};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $case:ident = $name:literal, $condition:ident, $text:literal, $again:literal;)*) => {
@@ -130,6 +130,19 @@ pub struct Refusal {
     pub condition: StanzaCondition,
     /// By which limit, if by one.
     pub held: Option<Held>,
+    /// An extension's own condition (RFC 6120 8.3.4).
+    pub app: Option<AppError>,
+}
+
+/// An extension's own condition beside the defined one: an empty element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AppError {
+    /// The element's name.
+    pub name: &'static str,
+    /// Its namespace.
+    pub xmlns: &'static str,
+    /// The error's type, where it is not the usual one of its condition.
+    pub kind: ErrorType,
 }
 
 impl Refusal {
@@ -141,13 +154,13 @@ impl Refusal {
 
 impl From<StanzaCondition> for Refusal {
     fn from(condition: StanzaCondition) -> Refusal {
-        Refusal { condition, held: None }
+        Refusal { condition, held: None, app: None }
     }
 }
 
 impl From<Held> for Refusal {
     fn from(held: Held) -> Refusal {
-        Refusal { condition: held.limit.condition(), held: Some(held) }
+        Refusal { condition: held.limit.condition(), held: Some(held), app: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stanzas that this server writes: errors, answers, and what is added to others.
 
-use crate::wire::error::write_stanza_error;
+use crate::wire::error::{AppCondition, write_typed_stanza_error};
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
 
@@ -51,7 +51,9 @@ pub(crate) fn write_error(
         }
     }
     out.push(b'>');
-    write_stanza_error(out, refusal.condition, refusal.text().as_deref());
+    let kind = refusal.app.map_or(refusal.condition.default_type(), |app| app.kind);
+    let app = refusal.app.map(|app| AppCondition::Empty { name: app.name, xmlns: app.xmlns });
+    write_typed_stanza_error(out, kind, refusal.condition, None, refusal.text().as_deref(), app);
     out.extend_from_slice(b"</");
     out.extend_from_slice(name.as_bytes());
     out.push(b'>');

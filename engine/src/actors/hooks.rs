@@ -1,0 +1,123 @@
+//! What extensions have marked and noted of sessions and users, and the hooks that rest on it.
+
+use crate::actors::Actors;
+use crate::extension;
+use crate::extension::{Going, Note, SessionChange, TABLE, Way};
+use crate::id::SessionId;
+use crate::wire::jid::bare_of;
+use crate::wire::limit::Refusal;
+use crate::wire::written::Stanza;
+use crate::wire::{Expect, Scanner, StreamScope};
+
+impl Actors {
+    /// Whether anything is noted of a user.
+    pub(crate) fn has_notes(&self, user: u32) -> bool {
+        self.users.get(user).state.as_ref().is_some_and(|state| !state.notes.is_empty())
+    }
+
+    /// Why a stanza between a user and another address is refused, if it is. Nothing is between a user's own sessions.
+    pub(crate) fn guards(&self, user: u32, way: Way, other: &str) -> Option<Refusal> {
+        let notes = self.users.get(user).state.as_ref().map(|state| &state.notes).filter(|notes| !notes.is_empty())?;
+        let own = self.bare_of_user(user) == bare_of(other);
+        extension::refuses(notes, way, other).filter(|_| !own)
+    }
+
+    /// Sets or clears an extension's mark on a session.
+    pub(crate) fn mark(&mut self, session: SessionId, place: usize, on: bool) {
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        match on {
+            true => session.marks |= 1 << place,
+            false => session.marks &= !(1 << place),
+        }
+    }
+
+    /// Lets a hook change the note that its extension has of a session.
+    pub(crate) fn with_note<T>(
+        &mut self,
+        session: SessionId,
+        place: usize,
+        hook: impl FnOnce(&mut Option<Box<dyn Note>>) -> T,
+    ) -> Option<T> {
+        let state = self.sessions.get_mut(session)?;
+        let mut note = state.extra.as_mut().and_then(|extra| extra.notes.take(place));
+        let result = hook(&mut note);
+        if note.is_some() {
+            state.extra.get_or_insert_default().notes.put(place, note);
+        }
+        state.trim();
+        Some(result)
+    }
+
+    /// Carries out what a hook of an extension wants changed of a session.
+    pub(crate) fn change_session(&mut self, session: SessionId, place: usize, change: SessionChange) {
+        if let Some(on) = change.mark {
+            self.mark(session, place, on);
+        }
+        for stanza in change.send {
+            self.send_past_gates(session, &stanza);
+        }
+    }
+
+    /// A session has another connection (XEP-0198 5).
+    pub(crate) fn resumed(&mut self, session: SessionId) {
+        let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
+        for place in extension::places(marks) {
+            if let Some(gate) = &TABLE[place].gate
+                && let Some(change) = self.with_note(session, place, gate.resumed)
+            {
+                self.change_session(session, place, change);
+            }
+        }
+    }
+
+    /// Whether a stanza goes to a session now, by the gates of the extensions whose mark the session has.
+    #[cold]
+    pub(crate) fn passes_gates(&mut self, session: SessionId, xml: &[u8], logged: bool) -> bool {
+        let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
+        let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+        if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_err() {
+            return true;
+        }
+        let element = scanner.element(&scope, xml);
+        for place in extension::places(marks) {
+            let Some(gate) = &TABLE[place].gate else { continue };
+            match self.with_note(session, place, |note| (gate.pass)(note, &element, logged)) {
+                Some(Going::Goes) | None => {}
+                Some(Going::After(first)) => first.iter().for_each(|stanza| self.send_past_gates(session, stanza)),
+                Some(Going::Kept) => {
+                    debug_assert!(!logged, "a message of a log is not to be kept back");
+                    return logged;
+                }
+            }
+        }
+        true
+    }
+
+    /// Sends a stanza to a session, counted for stream management, whatever waits for it already, and whatever
+    /// extensions would do with it.
+    pub(crate) fn send_past_gates(&mut self, session: SessionId, xml: &[u8]) {
+        if self.watch.is_some() {
+            self.watch_goes(session, xml);
+        }
+        let Some(state) = self.sessions.get(session) else { return };
+        let c = &self.counters;
+        Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
+        match (state.conn, state.managed.is_some()) {
+            (_, true) => self.send_managed(session, 0, xml),
+            (Some(conn), false) => self.send_bytes(conn, xml),
+            (None, false) => {}
+        }
+    }
+
+    /// Sends to a managed session and keeps a copy until it is acknowledged. `mark` is what the user's log knows it by, or 0.
+    pub(crate) fn send_managed(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let conn = state.conn;
+        let Some(managed) = state.managed.as_mut() else { return };
+        managed.send(xml, mark);
+        if let Some(conn) = conn {
+            self.send_bytes(conn, xml);
+            self.count_stanza(conn);
+        }
+    }
+}

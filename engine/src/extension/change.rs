@@ -1,0 +1,45 @@
+//! What hooks answer: the closed values that say what should follow.
+
+/// Which way a stanza goes, seen from the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From another address to the user.
+    In,
+    /// From one of the user's sessions to another address.
+    Out,
+}
+
+/// What becomes of a stanza that is about to go to a session.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Going {
+    /// It goes.
+    Goes,
+    /// These go first, in this order, and then it goes.
+    After(Vec<Vec<u8>>),
+    /// It does not go now. The hook has kept what it needs of it. Never said of a message that waits in a log.
+    Kept,
+}
+
+/// What a first-level element that is no stanza, or a resumption, changes of its session.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SessionChange {
+    /// Whether the extension has a mark on the session from now on; `None` leaves it as it is.
+    pub mark: Option<bool>,
+    /// Stanzas for the session, in this order.
+    pub send: Vec<Vec<u8>>,
+}
+
+/// What a request changes (see [`Step::Change`](super::Step::Change)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Whether the extension has a mark on the session that asks.
+    Mark(bool),
+    /// The extension's record of the user is this; empty removes it.
+    Record(Vec<u8>),
+    /// An IQ of type `set` with this payload goes to all of the user's sessions with the mark.
+    Push(Vec<u8>),
+    /// Contacts that this JID matches, and may see the user's presence, see it go ([`jid::matches`](crate::wire::jid::matches)).
+    Hide(Box<str>),
+    /// They see it as it is.
+    Show(Box<str>),
+}

@@ -1,0 +1,101 @@
+//! What an extension can be: one row of the table, with a hook for each occasion that it cares for.
+//!
+//! Hooks are functions. They read what they are handed, may change the note that their extension keeps of a session, and return
+//! closed values that say what should follow: they never read, write or send, and never call another extension. A hook that is not
+//! there costs nothing, and one that is there costs something only where its extension has a mark on a session or a record of a
+//! user.
+
+use super::change::{Going, SessionChange, Way};
+use super::iq::{Feature, ServerFacts};
+use super::note::Note;
+use crate::store::Batch;
+use crate::wire::Element;
+use crate::wire::limit::Refusal;
+
+/// First-level elements that are no stanzas.
+#[derive(Debug)]
+pub struct Nonza {
+    /// Their namespace.
+    pub namespace: &'static str,
+    /// Handles one by its name; `None` if there is no such element (RFC 6120 4.9.3.24). The note is that of the session.
+    pub handle: fn(&mut Option<Box<dyn Note>>, &str) -> Option<SessionChange>,
+}
+
+/// Stanzas that are about to go to a session that has the extension's mark.
+#[derive(Debug)]
+pub struct Gate {
+    /// Says what becomes of one. `logged` says that it is a message that waits in a log.
+    pub pass: fn(&mut Option<Box<dyn Note>>, &Element<'_>, logged: bool) -> Going,
+    /// The session has another connection (XEP-0198 5).
+    pub resumed: fn(&mut Option<Box<dyn Note>>) -> SessionChange,
+}
+
+/// Copies of a user's messages for sessions that have the extension's mark and do not get the message itself.
+#[derive(Debug)]
+pub struct Copies {
+    /// Whether a message is one to copy.
+    pub takes: fn(&Element<'_>) -> bool,
+    /// Appends the copy of a message, given complete, for a session of the user.
+    pub write: fn(&mut Vec<u8>, &Original<'_>),
+}
+
+/// A message that is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Original<'a> {
+    /// The message, complete.
+    pub xml: &'a [u8],
+    /// Its type; empty if it has none.
+    pub kind: &'a str,
+    /// Whether it came to the user or was sent by one of the user's sessions.
+    pub way: Way,
+    /// The user's bare JID.
+    pub user: &'a str,
+    /// Full JID of the session that gets the copy.
+    pub to: &'a str,
+}
+
+/// A row that an extension keeps of a user: at hand whenever the user's account is known or the user has a session.
+#[derive(Debug)]
+pub struct Record {
+    /// What the row says; `None` if it cannot be read.
+    pub load: fn(&[u8]) -> Option<Box<dyn Note>>,
+    /// Whether a stanza between the user and an address (bare, full, or a domain) is refused; what that means for each kind of
+    /// stanza is not for the hook to say: see `Actors::guards`.
+    pub refuses: fn(&dyn Note, Way, &str) -> Option<Refusal>,
+}
+
+/// One extension.
+#[derive(Debug)]
+pub struct Extension {
+    /// Its name, for operators (`--without`): stable.
+    pub name: &'static str,
+    /// IQ requests that it answers. Service discovery tells of it by them.
+    pub requests: &'static [Feature],
+    /// Appends what a stream offers behind authentication.
+    pub stream_feature: Option<fn(&ServerFacts, &mut Vec<u8>)>,
+    /// First-level elements of its own.
+    pub nonza: Option<Nonza>,
+    /// What goes to a session with its mark.
+    pub gate: Option<Gate>,
+    /// Copies of messages for sessions with its mark.
+    pub copies: Option<Copies>,
+    /// Its record of a user.
+    pub record: Option<Record>,
+    /// The last available session of a user is not available any more: writes of it what is to be kept. The arguments are the user's
+    /// bare JID, microseconds since the Unix epoch, and the status of the unavailable presence.
+    pub logged_out: Option<fn(&mut Batch, &str, u64, &str)>,
+}
+
+impl Extension {
+    /// One without any hook, to be filled in.
+    pub const NONE: Extension = Extension {
+        name: "",
+        requests: &[],
+        stream_feature: None,
+        nonza: None,
+        gate: None,
+        copies: None,
+        record: None,
+        logged_out: None,
+    };
+}

@@ -1,0 +1,49 @@
+//! What extensions keep in memory of sessions and users.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+/// What an extension keeps in memory of one session or of one user. Only its own hooks know what is inside.
+pub trait Note: Any + Debug + Send {
+    /// Memory that it takes, bytes.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Notes of extensions, by their place in the table.
+#[derive(Debug, Default)]
+pub struct Notes(Vec<(u8, Box<dyn Note>)>);
+
+impl Notes {
+    /// The note of an extension.
+    pub fn get(&self, extension: usize) -> Option<&dyn Note> {
+        self.0.iter().find(|(of, _)| usize::from(*of) == extension).map(|(_, note)| &**note)
+    }
+
+    /// Takes the note of an extension out.
+    pub fn take(&mut self, extension: usize) -> Option<Box<dyn Note>> {
+        let at = self.0.iter().position(|(of, _)| usize::from(*of) == extension)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// Puts the note of an extension in, in the place of the one before it.
+    pub fn put(&mut self, extension: usize, note: Option<Box<dyn Note>>) {
+        self.take(extension);
+        self.0.extend(note.map(|note| (extension as u8, note)));
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, with the places of their extensions.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &dyn Note)> {
+        self.0.iter().map(|(of, note)| (usize::from(*of), &**note))
+    }
+
+    /// Memory that they take, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let own = self.0.capacity() * size_of::<(u8, Box<dyn Note>)>();
+        own + self.0.iter().map(|(_, note)| note.memory_bytes()).sum::<usize>()
+    }
+}

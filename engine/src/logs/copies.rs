@@ -1,0 +1,116 @@
+//! Copies of a user's messages for sessions that want them and do not get the message itself: of what the user's other sessions have
+//! sent, and of what has come for one of them alone. Which messages these are, and what a copy looks like, extensions say.
+//!
+//! A session at the head of the log gets a copy in the turn that appends the entry; one that is behind reads it there, like
+//! everything else. A copy holds no cursor: what is lost with a session stands in the archive.
+
+use smallvec::SmallVec;
+
+use crate::extension::{self, COPIES, Original, TABLE, Way};
+use crate::id::SessionId;
+use crate::logs::hand::Stamp;
+use crate::logs::{Logs, Takers};
+use crate::store::archive::Entry;
+use crate::wire::written::insert_at_end;
+use crate::wire::{Element, Expect, Scanner, StreamScope};
+
+/// Extensions whose copies a session gets: seldom more than one.
+type Places = SmallVec<[usize; 2]>;
+
+impl Logs {
+    /// Sessions of a user that want copies.
+    pub(crate) fn copied(&self, user: u32) -> Takers {
+        self.users.sessions(&self.sessions, user).filter(|(_, s)| s.marks & COPIES != 0).map(|(id, _)| id).collect()
+    }
+
+    /// A message of the user's goes its way: those get a copy that want one, and have not `got` the message itself. `number` is its
+    /// place in the user's log, 0 if it stands in none.
+    pub(crate) fn copy(
+        &mut self,
+        user: u32,
+        way: Way,
+        number: u64,
+        xml: &[u8],
+        got: impl Fn(&Logs, SessionId) -> bool,
+    ) {
+        let wanting: Takers = self.copied(user).into_iter().filter(|&id| !got(self, id)).collect();
+        if wanting.is_empty() {
+            return;
+        }
+        with_element(xml, |element| {
+            let mut fell = false;
+            for id in wanting {
+                let places = self.wanted(id, element);
+                let follows = self.sessions.get(id).is_some_and(|session| session.follows);
+                let behind = follows && self.log_if_known(user).is_some_and(|log| log.is_behind(id));
+                if places.is_empty() || (behind && number != 0) {
+                    continue;
+                }
+                if !self.is_busy(id) {
+                    self.hand_copies(id, &places, way, number, element);
+                } else if number != 0 && follows && self.know_log(user) {
+                    self.log(user).fall_behind(id, number - 1, number - 1);
+                    fell = true;
+                } else {
+                    self.counters.stanzas_dropped.one();
+                }
+            }
+            if fell {
+                self.heads_changed(user);
+            }
+        });
+    }
+
+    /// A session that reads the log comes to an entry that is not for it.
+    pub(crate) fn copy_of_entry(&mut self, id: SessionId, number: u64, entry: &Entry<'_>) {
+        if self.sessions.get(id).is_none_or(|session| session.marks & COPIES == 0) {
+            return;
+        }
+        let way = if entry.incoming { Way::In } else { Way::Out };
+        with_element(entry.xml, |element| {
+            let places = self.wanted(id, element);
+            self.hand_copies(id, &places, way, number, element);
+        });
+    }
+
+    /// Extensions by which a session wants a copy of a message, which it has neither sent nor got itself.
+    fn wanted(&self, id: SessionId, element: &Element<'_>) -> Places {
+        let Some(session) = self.sessions.get(id) else { return Places::new() };
+        let full = self.full_jid(id);
+        if element.from().as_deref() == Some(&full) || element.to().as_deref() == Some(&full) {
+            return Places::new();
+        }
+        let takes = |place: &usize| TABLE[*place].copies.as_ref().is_some_and(|copies| (copies.takes)(element));
+        extension::places(session.marks & COPIES).filter(takes).collect()
+    }
+
+    fn hand_copies(&mut self, id: SessionId, places: &[usize], way: Way, number: u64, element: &Element<'_>) {
+        if places.is_empty() {
+            return;
+        }
+        let mut xml = Vec::with_capacity(element.bytes().len() + 128);
+        match number {
+            0 => xml.extend_from_slice(element.bytes()),
+            id_in_log => {
+                let stamp = Stamp { id: id_in_log, came_ms: None };
+                insert_at_end(&mut xml, element.bytes(), |out| self.stamp(out, id, stamp));
+            }
+        }
+        let user = self.bare_of_user(self.sessions.slot(id.slot).user);
+        let (full, kind) = (self.full_jid(id), element.kind().unwrap_or_default());
+        for place in places {
+            let Some(copies) = &TABLE[*place].copies else { continue };
+            let mut out = Vec::with_capacity(xml.len() + 256);
+            (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full });
+            self.hand_bytes(id, 0, &out);
+        }
+    }
+}
+
+/// Looks at a stanza that this server wrote.
+fn with_element(xml: &[u8], with: impl FnOnce(&Element<'_>)) {
+    let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+    if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_ok() {
+        with(&scanner.element(&scope, xml));
+    }
+}
