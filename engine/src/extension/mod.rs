@@ -5,6 +5,7 @@
 //! what is advertised is what is there.
 
 pub mod caps;
+pub mod carbons;
 pub mod change;
 pub mod datetime;
 pub mod disco;
@@ -48,6 +49,7 @@ const ROWS: &[Extension] = &[
     register::EXTENSION,
     time::EXTENSION,
     version::EXTENSION,
+    carbons::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

@@ -1,0 +1,152 @@
+//! Message Carbons (XEP-0280): each of a user's devices sees both sides of all conversations. A session that has enabled them gets a
+//! copy of each instant message that another session of the user sends, and of each that comes for another one alone.
+//!
+//! The rules for what is copied are those of XEP-0280 6.1, with one exception, for which `urn:xmpp:carbons:rules:0` is not advertised:
+//! an error is copied whatever it answers, because nobody remembers what was sent.
+
+use super::change::{Change, Way};
+use super::hook::{Copies, Extension, Original};
+use super::iq::{Feature, Step, Target, Verbs, always};
+use crate::wire::Element;
+use crate::wire::text::write_attribute;
+
+const NS: &str = "urn:xmpp:carbons:2";
+const NS_FORWARD: &str = "urn:xmpp:forward:0";
+const NS_MUC_USER: &str = "http://jabber.org/protocol/muc#user";
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "carbons",
+    requests: &[ENABLE, DISABLE],
+    copies: Some(Copies { takes, write }),
+    ..Extension::NONE
+};
+
+/// XEP-0280 4.
+const ENABLE: Feature = Feature {
+    namespace: NS,
+    name: "enable",
+    targets: &[Target::Server, Target::Own],
+    verbs: Verbs::Set,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[NS],
+    handle: |_, _| switch(true),
+};
+
+/// XEP-0280 5.
+const DISABLE: Feature =
+    Feature { name: "disable", handle: |_, _| switch(false), ..ENABLE };
+
+/// XEP-0280 8.1: as often as a client likes, also twice the same.
+fn switch(on: bool) -> Step {
+    Step::Change(vec![Change::Mark(on)], Vec::new())
+}
+
+/// Whether a message is one to copy (XEP-0280 6.1).
+fn takes(message: &Element<'_>) -> bool {
+    let kind = message.kind();
+    let kind = kind.as_deref().unwrap_or("normal");
+    let (mut payload, mut room, mut invitation) = (false, false, false);
+    for child in message.children() {
+        match (child.namespace(), child.name()) {
+            // XEP-0280 7, XEP-0334 4.4.
+            (NS, "private") | ("urn:xmpp:hints", "no-copy") => return false,
+            // What is a copy already.
+            (NS, "sent" | "received") => return false,
+            (_, "body") if child.namespace() == message.namespace() => payload = true,
+            ("urn:xmpp:receipts", _) | ("http://jabber.org/protocol/chatstates", _) => payload = true,
+            ("urn:xmpp:chat-markers:0", _) => payload = true,
+            ("jabber:x:conference", "x") => invitation = true,
+            (NS_MUC_USER, "x") => {
+                room = true;
+                invitation |= memchr::memmem::find(child.bytes(), b"<invite").is_some();
+            }
+            _ => {}
+        }
+    }
+    match kind {
+        "groupchat" | "headline" => false,
+        _ if invitation => true,
+        // A private message of somebody in a room is copied by the room.
+        _ if room => false,
+        "chat" | "error" => true,
+        _ => payload,
+    }
+}
+
+/// Appends a copy (XEP-0280 7, 8; XEP-0297 3).
+fn write(out: &mut Vec<u8>, original: &Original<'_>) {
+    out.extend_from_slice(b"<message");
+    write_attribute(out, "from", original.user);
+    write_attribute(out, "to", original.to);
+    if !original.kind.is_empty() {
+        write_attribute(out, "type", original.kind);
+    }
+    let way = match original.way {
+        Way::In => "received",
+        Way::Out => "sent",
+    };
+    out.extend_from_slice(format!("><{way} xmlns='{NS}'><forwarded xmlns='{NS_FORWARD}'>").as_bytes());
+    // It is written without the namespace of the stream, which it is not in here.
+    let rest = original.xml.strip_prefix(b"<message").unwrap_or(original.xml);
+    out.extend_from_slice(b"<message xmlns='jabber:client'");
+    out.extend_from_slice(rest);
+    out.extend_from_slice(format!("</forwarded></{way}></message>").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Expect, Scanner, StreamScope};
+
+    fn taken(xml: &str) -> bool {
+        let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+        scanner.scan(&scope, Expect::Content, usize::MAX, xml.as_bytes()).expect("a stanza");
+        takes(&scanner.element(&scope, xml.as_bytes()))
+    }
+
+    #[test]
+    fn messages_to_copy_are_those_of_xep_0280_6() {
+        for (yes, kind, inside, clause) in [
+            (true, "chat", "<body>a</body>", "6.1: chat"),
+            (true, "chat", "", "6.1: chat, whatever is in it"),
+            (true, "normal", "<body>a</body>", "6.1: normal with a body"),
+            (false, "normal", "<a xmlns='b'/>", "6.1: normal without"),
+            (false, "normal", "<body xmlns='b'/>", "6.1: another body"),
+            (true, "normal", "<received xmlns='urn:xmpp:receipts' id='1'/>", "6.1: receipts"),
+            (true, "normal", "<active xmlns='http://jabber.org/protocol/chatstates'/>", "6.1: chat states"),
+            (true, "normal", "<displayed xmlns='urn:xmpp:chat-markers:0' id='1'/>", "6.1: markers"),
+            (true, "error", "<error type='cancel'/>", "6.1: errors"),
+            (false, "groupchat", "<body>a</body>", "6.1: groupchat"),
+            (false, "headline", "<body>a</body>", "6.1: headline"),
+            (true, "normal", "<x xmlns='jabber:x:conference' jid='r@c'/>", "6.1: direct invitation"),
+            (
+                true,
+                "normal",
+                "<x xmlns='http://jabber.org/protocol/muc#user'><invite from='a@b'/></x>",
+                "6.1: mediated",
+            ),
+            (false, "chat", "<body>a</body><x xmlns='http://jabber.org/protocol/muc#user'/>", "6.1: of a room"),
+            (false, "chat", "<body>a</body><private xmlns='urn:xmpp:carbons:2'/>", "7: private"),
+            (false, "chat", "<body>a</body><no-copy xmlns='urn:xmpp:hints'/>", "XEP-0334 4.4"),
+        ] {
+            assert_eq!(taken(&format!("<message type='{kind}'>{inside}</message>")), yes, "{clause}");
+        }
+        assert!(taken("<message><body>a</body></message>"), "without a type it is normal");
+    }
+
+    #[test]
+    fn a_copy_wraps_the_original_xep_0280_8() {
+        let xml = b"<message from='r@m/home' to='j@c/b' type='chat'><body>a</body></message>";
+        let mut out = Vec::new();
+        write(&mut out, &Original { xml, kind: "chat", way: Way::Out, user: "r@m", to: "r@m/garden" });
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "<message from='r@m' to='r@m/garden' type='chat'><sent xmlns='urn:xmpp:carbons:2'>\
+             <forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' from='r@m/home' to='j@c/b' type='chat'>\
+             <body>a</body></message></forwarded></sent></message>"
+        );
+    }
+}
