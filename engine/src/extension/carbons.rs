@@ -36,8 +36,7 @@ const ENABLE: Feature = Feature {
 };
 
 /// XEP-0280 5.
-const DISABLE: Feature =
-    Feature { name: "disable", handle: |_, _| switch(false), ..ENABLE };
+const DISABLE: Feature = Feature { name: "disable", handle: |_, _| switch(false), ..ENABLE };
 
 /// XEP-0280 8.1: as often as a client likes, also twice the same.
 fn switch(on: bool) -> Step {

@@ -7,6 +7,7 @@
 pub mod caps;
 pub mod carbons;
 pub mod change;
+pub mod csi;
 pub mod datetime;
 pub mod disco;
 pub mod hook;
@@ -50,6 +51,7 @@ const ROWS: &[Extension] = &[
     time::EXTENSION,
     version::EXTENSION,
     carbons::EXTENSION,
+    csi::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

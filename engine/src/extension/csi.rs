@@ -1,0 +1,164 @@
+//! Client State Indication (XEP-0352): a client that nobody looks at is sent what matters, and nothing else wakes it.
+//!
+//! While a session is inactive, of the presence of each sender the latest is kept, and messages that hold nothing but a chat state are
+//! dropped. All that is kept goes ahead of whatever is sent at last: the phone is awake then, and stanzas of one sender keep their order
+//! (RFC 6120 10.1).
+
+use super::change::{Going, SessionChange};
+use super::hook::{Extension, Gate, Nonza};
+use super::note::Note;
+use crate::wire::Element;
+
+const NS: &str = "urn:xmpp:csi:0";
+/// What is kept for an inactive session, bytes. With more than this all of it goes.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "csi",
+    stream_feature: Some(|_, out| out.extend_from_slice(b"<csi xmlns='urn:xmpp:csi:0'/>")),
+    nonza: Some(Nonza { namespace: NS, handle }),
+    gate: Some(Gate { pass, resumed }),
+    ..Extension::NONE
+};
+
+/// The latest presence of each sender, in the order in which they came.
+#[derive(Debug, Default)]
+struct Kept {
+    presences: Vec<(Box<str>, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Note for Kept {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Kept>() + self.bytes
+    }
+}
+
+/// What one costs beside its bytes.
+const EACH_BYTES: usize = size_of::<(Box<str>, Vec<u8>)>();
+
+impl Kept {
+    fn keep(&mut self, from: &str, presence: &[u8]) {
+        if let Some(at) = self.presences.iter().position(|(sender, _)| **sender == *from) {
+            let (sender, earlier) = self.presences.remove(at);
+            self.bytes -= sender.len() + earlier.len() + EACH_BYTES;
+        }
+        self.bytes += from.len() + presence.len() + EACH_BYTES;
+        self.presences.push((from.into(), presence.to_vec()));
+    }
+}
+
+/// Takes out all that is kept.
+fn release(note: &mut Option<Box<dyn Note>>) -> Vec<Vec<u8>> {
+    let kept = note.take().and_then(|note| (note as Box<dyn std::any::Any>).downcast::<Kept>().ok());
+    kept.map(|kept| kept.presences.into_iter().map(|(_, presence)| presence).collect()).unwrap_or_default()
+}
+
+/// XEP-0352 4.2.
+fn handle(note: &mut Option<Box<dyn Note>>, name: &str) -> Option<SessionChange> {
+    match name {
+        "inactive" => Some(SessionChange { mark: Some(true), send: Vec::new() }),
+        "active" => Some(active(note)),
+        _ => None,
+    }
+}
+
+fn active(note: &mut Option<Box<dyn Note>>) -> SessionChange {
+    SessionChange { mark: Some(false), send: release(note) }
+}
+
+/// XEP-0352 5.2: a resumed stream is active.
+fn resumed(note: &mut Option<Box<dyn Note>>) -> SessionChange {
+    active(note)
+}
+
+fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) -> Going {
+    let kind = stanza.kind();
+    match (stanza.name(), kind.as_deref()) {
+        ("presence", None | Some("unavailable")) => {
+            let kept = note.get_or_insert_with(|| Box::new(Kept::default()));
+            if let Some(kept) = (&mut **kept as &mut dyn std::any::Any).downcast_mut::<Kept>() {
+                kept.keep(stanza.from().as_deref().unwrap_or_default(), stanza.bytes());
+                if kept.bytes <= KEPT_BYTES_MAX {
+                    return Going::Kept;
+                }
+            }
+            let mut first = release(note);
+            // The stanza itself is the last of them.
+            first.pop();
+            Going::After(first)
+        }
+        ("message", _) if !logged && is_chat_state(stanza) => Going::Kept,
+        _ => match release(note) {
+            none if none.is_empty() => Going::Goes,
+            first => Going::After(first),
+        },
+    }
+}
+
+/// Whether a message holds a chat state (XEP-0085) and nothing to show.
+fn is_chat_state(message: &Element<'_>) -> bool {
+    let mut states = 0;
+    for child in message.children() {
+        match (child.namespace(), child.name()) {
+            ("http://jabber.org/protocol/chatstates", _) => states += 1,
+            ("urn:xmpp:hints" | "urn:xmpp:sid:0", _) | (_, "thread") => {}
+            _ => return false,
+        }
+    }
+    states > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Expect, Scanner, StreamScope};
+
+    fn going(note: &mut Option<Box<dyn Note>>, xml: &str, logged: bool) -> Going {
+        let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+        scanner.scan(&scope, Expect::Content, usize::MAX, xml.as_bytes()).expect("a stanza");
+        pass(note, &scanner.element(&scope, xml.as_bytes()), logged)
+    }
+
+    #[test]
+    fn the_latest_presence_of_each_goes_ahead_of_what_matters_xep_0352_3() {
+        let mut note = None;
+        for xml in
+            ["<presence from='a@b/c'/>", "<presence from='d@b/e'/>", "<presence from='a@b/c' type='unavailable'/>"]
+        {
+            assert_eq!(going(&mut note, xml, false), Going::Kept, "{xml}");
+        }
+        let state = "<message from='a@b/c'><gone xmlns='http://jabber.org/protocol/chatstates'/></message>";
+        assert_eq!(going(&mut note, state, false), Going::Kept, "a chat state alone");
+        assert_eq!(
+            going(&mut note, "<message from='a@b/c'><body>1</body></message>", true),
+            Going::After(vec![
+                b"<presence from='d@b/e'/>".to_vec(),
+                b"<presence from='a@b/c' type='unavailable'/>".to_vec()
+            ])
+        );
+        assert_eq!(going(&mut note, "<message from='a@b/c'><body>2</body></message>", true), Going::Goes);
+        assert_ne!(going(&mut note, state, true), Going::Kept, "nothing is lost that waits in a log");
+        assert_eq!(
+            going(&mut note, "<presence from='a@b' type='subscribe'/>", false),
+            Going::Goes,
+            "a request matters"
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut note: Option<Box<dyn Note>> = None;
+        let mut most = 0;
+        for n in 0..10_000 {
+            going(
+                &mut note,
+                &format!("<presence from='user{n}@localhost/phone'><status>away</status></presence>"),
+                false,
+            );
+            most = most.max(note.as_ref().map_or(0, |note| note.memory_bytes()));
+        }
+        assert!(most > KEPT_BYTES_MAX / 2 && most <= KEPT_BYTES_MAX + 1_024, "{most}");
+    }
+}
