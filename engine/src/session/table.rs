@@ -56,6 +56,14 @@ pub struct Extra {
     pub lang: Option<Box<str>>,
 }
 
+impl Extra {
+    /// Memory that it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let directed: usize = self.directed.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum();
+        size_of::<Extra>() + directed + self.notes.memory_bytes() + self.lang.as_ref().map_or(0, |lang| lang.len())
+    }
+}
+
 /// Who else can read what a session says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privacy {

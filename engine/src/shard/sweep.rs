@@ -156,7 +156,8 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(session) = self.accounts.sessions.get(id) else { return };
         let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
-        self.sweeper.sessions.found += session.managed.as_ref().map_or(0, |m| m.memory_bytes()) as u64;
+        let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
+        self.sweeper.sessions.found += (session.managed.as_ref().map_or(0, |m| m.memory_bytes()) + extra) as u64;
         if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
             self.end_session(id, Vec::new(), None);

@@ -83,6 +83,9 @@ limits! {
     /// One request's private XML.
     PrivateElement = "private-element", NotAcceptable,
         "the element's name is too long, or there are too many elements in one request", "try again with less";
+    /// Entries of a list that an extension keeps for a user, and their bytes.
+    Record = "list", PolicyViolation,
+        "the list is as long as it may be", "remove an entry before adding another";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";
