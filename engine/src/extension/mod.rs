@@ -4,6 +4,7 @@
 //! should follow; the floors of the shard carry it out. Service discovery and stream features are made from the same table, so that
 //! what is advertised is what is there.
 
+pub mod blocking;
 pub mod caps;
 pub mod carbons;
 pub mod change;
@@ -52,6 +53,7 @@ const ROWS: &[Extension] = &[
     version::EXTENSION,
     carbons::EXTENSION,
     csi::EXTENSION,
+    blocking::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

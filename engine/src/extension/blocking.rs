@@ -1,0 +1,197 @@
+//! Blocking Command (XEP-0191): JIDs that a user wants to hear nothing of. To them the user looks as if away.
+//!
+//! The list is one row of the user's, read with the account, so that each stanza is judged by it where it is handled: those that come at
+//! the user's home before any session gets them, those that go before they leave it.
+
+use super::change::{Change, Way};
+use super::hook::{Extension, Record};
+use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Target, Verbs, always};
+use super::note::Note;
+use super::xml;
+use crate::wire::error::ErrorType;
+use crate::wire::jid;
+use crate::wire::limit::AppError;
+
+const NS: &str = "urn:xmpp:blocking";
+/// JIDs in a list.
+const ITEMS_MAX: usize = 1_000;
+/// Bytes of a list.
+const BYTES_MAX: usize = 64 << 10;
+const FORMAT: u8 = 1;
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "blocking",
+    requests: &[BLOCKLIST, BLOCK, UNBLOCK],
+    record: Some(Record { load, refuses }),
+    ..Extension::NONE
+};
+
+/// XEP-0191 3.2.
+const BLOCKLIST: Feature = Feature {
+    namespace: NS,
+    name: "blocklist",
+    targets: &[Target::Own],
+    verbs: Verbs::Get,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[],
+    handle: blocklist,
+};
+
+/// XEP-0191 3.3.
+const BLOCK: Feature = Feature { name: "block", verbs: Verbs::Set, handle: block, ..BLOCKLIST };
+
+/// XEP-0191 3.4, 3.5.
+const UNBLOCK: Feature = Feature { name: "unblock", verbs: Verbs::Set, handle: unblock, ..BLOCKLIST };
+
+/// Normalised JIDs, sorted, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Blocked(Vec<Box<str>>);
+
+impl Note for Blocked {
+    fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum()
+    }
+}
+
+impl Blocked {
+    fn of(note: Option<&dyn Note>) -> Blocked {
+        let list = note.and_then(|note| (note as &dyn std::any::Any).downcast_ref::<Blocked>());
+        list.cloned().unwrap_or_default()
+    }
+
+    fn has(&self, jid: &str) -> bool {
+        self.0.binary_search_by(|other| (**other).cmp(jid)).is_ok()
+    }
+
+    /// XEP-0191 5.
+    fn matches(&self, jid: &str) -> bool {
+        let bare = jid::bare_of(jid);
+        let domain = bare.split_once('@').map_or(bare, |(_, domain)| domain);
+        self.has(jid) || self.has(bare) || self.has(domain)
+    }
+
+    /// The row: a byte for its form, then the JIDs, each with an end that none of them can hold.
+    fn row(&self) -> Vec<u8> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let jids = self.0.iter().flat_map(|jid| jid.bytes().chain([0]));
+        [FORMAT].into_iter().chain(jids).collect()
+    }
+}
+
+fn load(row: &[u8]) -> Option<Box<dyn Note>> {
+    let (&FORMAT, rest) = row.split_first()? else { return None };
+    let jids = std::str::from_utf8(rest).ok()?.split_terminator('\0');
+    Some(Box::new(Blocked(jids.map(Into::into).collect())))
+}
+
+fn refuses(note: &dyn Note, way: Way, other: &str) -> Option<Refusal> {
+    let list = (note as &dyn std::any::Any).downcast_ref::<Blocked>()?;
+    let blocked = AppError { name: "blocked", xmlns: "urn:xmpp:blocking:errors", kind: ErrorType::Cancel };
+    list.matches(other).then(|| match way {
+        Way::In => Condition::ServiceUnavailable.into(),
+        Way::Out => Refusal { app: Some(blocked), ..Condition::NotAcceptable.into() },
+    })
+}
+
+fn blocklist(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
+    // Whoever has asked for the list hears of its changes.
+    Step::Change(vec![Change::Mark(true)], payload("blocklist", &Blocked::of(context.note).0))
+}
+
+fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let jids = match items(context, request) {
+        Ok(jids) if jids.is_empty() => return Step::Error(Condition::BadRequest.into()),
+        Ok(jids) => jids,
+        Err(condition) => return Step::Error(condition.into()),
+    };
+    let mut list = Blocked::of(context.note);
+    let added: Vec<_> = jids.iter().filter(|jid| !list.has(jid)).cloned().collect();
+    list.0.extend(added.iter().cloned());
+    list.0.sort_unstable();
+    let row = list.row();
+    if list.0.len() > ITEMS_MAX || row.len() > BYTES_MAX {
+        return Step::Error(Limit::Record.into());
+    }
+    // They see the user leave before nothing more reaches them.
+    let mut changes: Vec<_> = added.into_iter().map(Change::Hide).collect();
+    changes.push(Change::Record(row));
+    changes.push(Change::Push(payload("block", &jids)));
+    Step::Change(changes, Vec::new())
+}
+
+fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let jids = match items(context, request) {
+        Ok(jids) => jids,
+        Err(condition) => return Step::Error(condition.into()),
+    };
+    let mut list = Blocked::of(context.note);
+    let goes = |jid: &Box<str>| jids.is_empty() || jids.contains(jid);
+    let (gone, stay): (Vec<_>, Vec<_>) = list.0.into_iter().partition(goes);
+    list.0 = stay;
+    let mut changes = vec![Change::Record(list.row())];
+    changes.extend(gone.into_iter().map(Change::Show));
+    changes.push(Change::Push(payload("unblock", &jids)));
+    Step::Change(changes, Vec::new())
+}
+
+/// The JIDs of a request, normalised, each once.
+fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Vec<Box<str>>, Condition> {
+    let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
+    let mut jids = Vec::new();
+    for item in element.children() {
+        if !item.is("item", NS) {
+            return Err(Condition::BadRequest);
+        }
+        let jid = item.attr("jid").ok_or(Condition::BadRequest)?;
+        jids.push((context.jid)(jid).ok_or(Condition::JidMalformed)?);
+        if jids.len() > ITEMS_MAX {
+            return Err(Condition::NotAcceptable);
+        }
+    }
+    jids.sort_unstable();
+    jids.dedup();
+    Ok(jids)
+}
+
+fn payload(name: &str, jids: &[Box<str>]) -> Vec<u8> {
+    let mut out = format!("<{name} xmlns='{NS}'").into_bytes();
+    if jids.is_empty() {
+        out.extend_from_slice(b"/>");
+        return out;
+    }
+    out.push(b'>');
+    for jid in jids {
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", jid);
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(format!("</{name}>").as_bytes());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_back() {
+        let list = Blocked(["a@b", "c", "d@e/f g"].map(Into::into).to_vec());
+        let note = load(&list.row()).expect("a row");
+        assert_eq!(Blocked::of(Some(&*note)), list);
+        assert!(Blocked::default().row().is_empty(), "an empty list has no row");
+        assert!(load(b"").is_none() && load(&[9]).is_none());
+    }
+
+    #[test]
+    fn jids_are_matched_by_xep_0191_5() {
+        let list = Blocked(["a@d/r", "b@d", "e"].map(Into::into).to_vec());
+        let all = ["a@d/r", "a@d/s", "a@d", "b@d/r", "b@d", "c@e", "c@e/r", "e", "e/r", "d"];
+        let matched: Vec<_> = all.into_iter().filter(|jid| list.matches(jid)).collect();
+        assert_eq!(matched, ["a@d/r", "b@d/r", "b@d", "c@e", "c@e/r", "e", "e/r"]);
+    }
+}
