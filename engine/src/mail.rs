@@ -270,7 +270,8 @@ pub struct MailBatch {
     expects: Expects,
 }
 
-/// How large a batch is likely to become: as the one before it. Memory is taken with the first letter, at once.
+/// How large a batch is likely to become: nearly as large as the largest of those shortly before it, because batches with messages and
+/// batches with their confirmations alternate. Memory is taken with the first letter, at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Expects {
     text: usize,
@@ -290,10 +291,11 @@ impl MailBatch {
     /// Takes the letters out under the next number; what stays expects as much again.
     pub fn take(&mut self) -> MailBatch {
         self.number += 1;
+        let likely = |len: usize, expected: usize, max: usize| len.max(expected - expected.div_ceil(8)).min(max);
         let expects = Expects {
-            text: self.text.len().min(EXPECTS_MAX.text),
-            names: self.names.len().min(EXPECTS_MAX.names),
-            letters: self.letters.len().min(EXPECTS_MAX.letters),
+            text: likely(self.text.len(), self.expects.text, EXPECTS_MAX.text),
+            names: likely(self.names.len(), self.expects.names, EXPECTS_MAX.names),
+            letters: likely(self.letters.len(), self.expects.letters, EXPECTS_MAX.letters),
         };
         std::mem::replace(self, MailBatch { expects, number: self.number, ..MailBatch::new(self.from) })
     }

@@ -20,11 +20,15 @@ type Places = SmallVec<[usize; 2]>;
 impl Logs {
     /// Sessions of a user that want copies.
     pub(crate) fn copied(&self, user: u32) -> Takers {
+        if !self.users.get(user).marked {
+            return Takers::new();
+        }
         self.users.sessions(&self.sessions, user).filter(|(_, s)| s.marks & COPIES != 0).map(|(id, _)| id).collect()
     }
 
     /// A message of the user's goes its way: those get a copy that want one, and have not `got` the message itself. `number` is its
     /// place in the user's log, 0 if it stands in none.
+    #[inline]
     pub(crate) fn copy(
         &mut self,
         user: u32,
@@ -33,6 +37,12 @@ impl Logs {
         xml: &[u8],
         got: impl Fn(&Logs, SessionId) -> bool,
     ) {
+        if self.users.get(user).marked {
+            self.copy_to_marked(user, way, number, xml, got);
+        }
+    }
+
+    fn copy_to_marked(&mut self, user: u32, way: Way, number: u64, xml: &[u8], got: impl Fn(&Logs, SessionId) -> bool) {
         let wanting: Takers = self.copied(user).into_iter().filter(|&id| !got(self, id)).collect();
         if wanting.is_empty() {
             return;

@@ -250,6 +250,8 @@ pub struct User {
     pub first: u32,
     /// A session is at the head of the log.
     pub live: bool,
+    /// Extensions have marks on sessions of the user, or had.
+    pub marked: bool,
     /// Loaded state.
     pub state: Option<Box<UserState>>,
 }
@@ -290,7 +292,7 @@ impl Users {
         if let Some(slot) = self.find(local) {
             return slot;
         }
-        let user = User { local: local.into(), first: NONE, live: false, state: None };
+        let user = User { local: local.into(), first: NONE, live: false, marked: false, state: None };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = user;
@@ -330,7 +332,7 @@ impl Users {
         if let Ok(entry) = self.index.find_entry(hash(&self.keyed, &user.local), |&other| other == slot) {
             entry.remove();
         }
-        self.slots[slot as usize] = User { local: "".into(), first: NONE, live: false, state: None };
+        self.slots[slot as usize] = User { local: "".into(), first: NONE, live: false, marked: false, state: None };
         self.free.push(slot);
         true
     }
@@ -368,6 +370,7 @@ impl Users {
         let user = &mut self.slots[sessions.slot(id.slot).user as usize];
         if user.first == id.slot {
             user.first = next;
+            user.marked &= next != NONE;
             return;
         }
         let mut at = user.first;

@@ -19,7 +19,7 @@ impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
     pub(super) fn settle(&mut self) {
-        loop {
+        while !(self.endings.is_empty() && self.decided.is_empty() && self.ready.is_empty()) {
             self.carry_out_endings();
             if !self.decided.is_empty() {
                 for decided in std::mem::take(&mut self.decided) {
@@ -30,8 +30,6 @@ impl Shard {
                 }
             } else if let Some(conn) = self.ready.pop() {
                 self.received(conn, b"");
-            } else {
-                return;
             }
         }
     }

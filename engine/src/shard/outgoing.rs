@@ -134,7 +134,7 @@ impl Shard {
         }
         let user = self.sessions.slot(session.slot).user;
         // What goes to the own account comes to its sessions as it is.
-        if to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
+        if self.users.get(user).marked && to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
             let xml = self.mail[home.index()].bytes(xml).to_vec();
             self.copy(user, Way::Out, entry, &xml, |_, id| id == session);
         }

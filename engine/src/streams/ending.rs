@@ -52,6 +52,13 @@ pub(crate) struct Endings {
     pub(crate) due: VecDeque<Due>,
 }
 
+impl Endings {
+    /// Whether nothing is to end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+}
+
 impl Streams {
     /// The stream is to end without an error, and the connection to close once all is sent: also when the peer has ended its
     /// own (RFC 6120 4.4).
