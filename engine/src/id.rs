@@ -2,8 +2,12 @@
 //!
 //! Plain numbers with a meaning each, so that they cannot be mixed up. Nothing here knows what stands behind them.
 
+mod map;
+
 use std::fmt;
 use std::net::IpAddr;
+
+pub use map::PartitionMap;
 
 /// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an
 /// earlier connection in the same slot is told apart.
@@ -99,11 +103,6 @@ pub fn place(bare: &[u8]) -> [u8; 3] {
     [a, b, c]
 }
 
-/// The shard that is home to a bare JID on a host with `shards` shards.
-pub fn home(bare: &str, shards: u16) -> ShardId {
-    ShardId(partition(bare) % shards.max(1))
-}
-
 /// What a session's queues know a message by until it is received: its number in the log, with bits that say how it stands
 /// there; 0 is a stanza that waits nowhere.
 pub mod mark {
@@ -122,21 +121,5 @@ pub mod mark {
     /// Whether the cursor waits for it.
     pub fn holds_cursor(mark: u64) -> bool {
         mark != 0 && mark & APART == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partitions_are_stable_and_spread() {
-        assert_eq!(partition("romeo@localhost"), partition("romeo@localhost"));
-        let mut seen = vec![0u32; 64];
-        for i in 0..64_000 {
-            seen[home(&format!("user{i}@localhost"), 64).index()] += 1;
-        }
-        let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-        assert!(*least > 850 && *most < 1150, "spread {least}..{most} of 1000");
     }
 }

@@ -1,5 +1,8 @@
 //! What an operator may turn, as the engine needs it: one value shared by all shards of a process.
 
+use std::sync::Arc;
+
+use crate::id::PartitionMap;
 use crate::session::sasl::ThrottleParams;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
@@ -30,8 +33,8 @@ pub struct Settings {
     pub domain: Box<str>,
     /// What is told about the server (XEP-0030, XEP-0092).
     pub facts: crate::extension::ServerFacts,
-    /// Number of shards.
-    pub shards: u16,
+    /// Which shard is home to whom, and how many shards there are.
+    pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
     pub stanza_bytes_max: usize,
     /// Resources of one user at once.
@@ -97,7 +100,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Defaults for a domain, with `process_key` and `number_floor` given by the host.
+    /// Number of shards.
+    pub fn shards(&self) -> u16 {
+        self.partitions.shards()
+    }
+
+    /// Defaults for a domain on a host whose partitions are spread over so many shards, with `process_key` and `number_floor`
+    /// given by the host.
     pub fn new(domain: &str, shards: u16, process_key: [u8; 32], number_floor: u64) -> Settings {
         Settings {
             domain: domain.into(),
@@ -107,7 +116,7 @@ impl Settings {
                 account_changes: true,
                 ..Default::default()
             },
-            shards,
+            partitions: Arc::new(PartitionMap::spread(shards)),
             stanza_bytes_max: 262_144,
             sessions_per_user_max: 32,
             resource_conflict: ResourceConflict::ReplaceOld,

@@ -70,7 +70,7 @@ impl Shard {
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
         let bind_features = login::bind_features(&settings).into();
-        let mail_read = vec![0; usize::from(settings.shards)];
+        let mail_read = vec![0; usize::from(settings.shards())];
         let turn = Turn::new(id, settings, counters, seed);
         let logs = Logs::new(Actors::new(Streams::new(turn), users_key));
         Shard {

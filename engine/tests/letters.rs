@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use throng_engine::counters::Counters;
-use throng_engine::id::{ConnId, Now, ShardId, home};
+use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::mail::MailBatch;
 use throng_engine::settings::Settings;
@@ -59,7 +59,7 @@ impl World {
 
     fn connect(&mut self) {
         // Of the shards that are not the user's home, so that all letters go from one to another.
-        let away = ShardId((home("mallory@localhost", SHARDS).0 + 1) % SHARDS);
+        let away = ShardId((PartitionMap::spread(SHARDS).home("mallory@localhost").0 + 1) % SHARDS);
         let conn = self.conn();
         self.at = Some((away, conn));
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: true };

@@ -19,7 +19,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
     ("mail", &["extension", "id", "store", "wire"]),
     ("router", &["extension", "id", "mail", "session", "slots", "store"]),
-    ("settings", &["extension", "session"]),
+    ("settings", &["extension", "id", "session"]),
     ("watch", &["id", "limits", "ns", "wire"]),
     ("io", &["extension", "id", "mail", "session", "settings", "store", "watch", "wire"]),
     ("gate", &["id", "io"]),

@@ -237,7 +237,7 @@ impl World {
 
     /// The shards' numbers.
     pub fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
-        (0..self.settings.shards).map(ShardId)
+        (0..self.settings.shards()).map(ShardId)
     }
 
     /// Starts a process over what is durable.
@@ -275,7 +275,7 @@ impl World {
 
     /// A client connects.
     pub fn connect(&mut self) -> SocketId {
-        let shard = ShardId(self.random.below(u64::from(self.settings.shards)) as u16);
+        let shard = ShardId(self.random.below(u64::from(self.settings.shards())) as u16);
         self.sockets.push(Socket::new(shard));
         let index = self.sockets.len() - 1;
         self.after(self.pace.net_us, Event::Accept(index));

@@ -17,7 +17,7 @@ const SERVER_SLOW_MS: u64 = 2_000;
 impl Turn {
     /// The shard that counts failed logins and registrations of an address, for the whole host.
     pub(crate) fn counting(&self, peer: Peer) -> ShardId {
-        ShardId((peer.key % u64::from(self.settings.shards.max(1))) as u16)
+        self.settings.partitions.owner(peer.key as u16)
     }
 
     /// Asks the shard that counts for an address; the dispatch goes on.

@@ -72,7 +72,7 @@ impl Turn {
         contacts: impl Iterator<Item = (&'a str, PresenceNews)>,
     ) {
         let mut written: Vec<Option<(crate::mail::Name, crate::mail::Span)>> =
-            vec![None; usize::from(self.settings.shards)];
+            vec![None; usize::from(self.settings.shards())];
         for (to, news) in contacts {
             let home = self.home(to);
             let mail = self.mail_to(home);

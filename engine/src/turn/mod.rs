@@ -70,7 +70,7 @@ impl Turn {
             now: Now::default(),
             entropy: ChaCha12Rng::from_seed(seed),
             facts: settings.facts.clone(),
-            mail: (0..settings.shards).map(|_| MailBatch::new(id)).collect(),
+            mail: (0..settings.shards()).map(|_| MailBatch::new(id)).collect(),
             writes: Batch::new(),
             effects: Vec::new(),
             scratch: Vec::new(),
@@ -141,7 +141,7 @@ impl Turn {
 
     /// The home of a user of the served domain.
     pub(crate) fn home(&self, bare: &str) -> ShardId {
-        crate::id::home(bare, self.settings.shards)
+        self.settings.partitions.home(bare)
     }
 
     /// The batch that goes to a shard with this turn.

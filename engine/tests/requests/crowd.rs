@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_engine::counters::Counters;
-use throng_engine::id::{ConnId, Now, ShardId, home};
+use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::mail::MailBatch;
 use throng_engine::session::conn::Owner;
@@ -109,7 +109,7 @@ impl Crowd {
 
     fn log_in(&mut self, who: &str) {
         let (local, resource) = who.split_once('/').expect("a session has a resource");
-        let shard = home(&format!("{local}@localhost"), SHARDS);
+        let shard = PartitionMap::spread(SHARDS).home(&format!("{local}@localhost"));
         let conn = ConnId { slot: self.conns.len() as u32, generation: 1 };
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
         let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };

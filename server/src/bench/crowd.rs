@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use throng_engine::id::{ConnId, ShardId, home};
+use throng_engine::id::{ConnId, PartitionMap, ShardId};
 use throng_engine::wire::Scanner;
 use throng_load::{Account, Client, News, Profile, Tools};
 
@@ -100,7 +100,8 @@ impl Crowd {
         game: Game,
         signals: Arc<Signals>,
     ) -> Crowd {
-        let at_home = |&number: &u32| home(&format!("{}@{DOMAIN}", name(number)), shards) == ShardId(shard);
+        let partitions = PartitionMap::spread(shards);
+        let at_home = |&number: &u32| partitions.home(&format!("{}@{DOMAIN}", name(number))) == ShardId(shard);
         let user = |number| User {
             number,
             client: Client::default(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use throng_engine::counters::{Counted, Counters};
-use throng_engine::id::home;
+use throng_engine::id::PartitionMap;
 use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
@@ -112,6 +112,11 @@ impl Running {
         self.links.peers.len()
     }
 
+    /// Which shard is home to whom.
+    pub(super) fn partitions(&self) -> &PartitionMap {
+        &self.links.settings.partitions
+    }
+
     pub(super) fn driver(&self) -> &str {
         &self.links.driver
     }
@@ -171,7 +176,7 @@ impl Running {
     }
 
     pub(super) fn home(&self, local: &str) -> usize {
-        home(&format!("{local}@{}", self.links.settings.domain), self.links.settings.shards).index()
+        self.partitions().home(&format!("{local}@{}", self.links.settings.domain)).index()
     }
 
     /// A JID of the served domain, normalised.

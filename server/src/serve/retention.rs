@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_engine::id::home;
+use throng_engine::id::PartitionMap;
 use throng_engine::io::{Command, Reply};
 use throng_engine::store::Table;
 
@@ -44,7 +44,7 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
             return;
         };
         let mut ask = |shard, command| running.ask(shard, command).ok();
-        match step(&*engine, running.shards(), &mut after, wanted.users_per_second, &mut ask) {
+        match step(&*engine, running.partitions(), &mut after, wanted.users_per_second, &mut ask) {
             Ok(true) => {}
             Ok(false) => rounds.ended(wanted.days, Instant::now()),
             // The store waits for space, or is damaged: reads of the shards say so, too.
@@ -76,7 +76,7 @@ impl Rounds {
 /// home did not answer, or whose store is full, has its turn in the next round.
 fn step(
     engine: &Rows,
-    shards: usize,
+    partitions: &PartitionMap,
     after: &mut Option<Box<[u8]>>,
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
@@ -90,9 +90,9 @@ fn step(
     if !matches!(visited, Err(DiskError::Unreadable(_))) {
         visited?;
     }
-    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); shards];
+    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
     for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
-        homes[home(user, shards as u16).index()].push(user.into());
+        homes[partitions.home(user).index()].push(user.into());
     }
     let more = found.len() >= most;
     *after = found.pop().filter(|_| more);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_user_has_a_turn_at_its_home_a_few_at_a_time() {
-        const SHARDS: usize = 3;
+        let partitions = PartitionMap::spread(3);
         let engine = MemoryEngine::default();
         let mut writes = Batch::new();
         for n in 0..100u64 {
@@ -144,14 +144,14 @@ mod tests {
                 let Command::Retain { users } = command else { panic!("another command") };
                 assert!(users.len() <= USERS_A_COMMAND);
                 for user in users {
-                    assert_eq!(home(&user, SHARDS as u16).index(), shard);
+                    assert_eq!(partitions.home(&user).index(), shard);
                     named += 1;
                     *seen.entry(user.into()).or_default() += 1;
                 }
                 // Also where a shard does not answer the sweep goes on.
                 (shard > 0).then_some(Reply::Done(1))
             };
-            let more = step(&engine, SHARDS, &mut after, 30, &mut ask).expect("read");
+            let more = step(&engine, &partitions, &mut after, 30, &mut ask).expect("read");
             assert!(named <= 30);
             steps += 1;
             if !more {

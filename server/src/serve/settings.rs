@@ -1,8 +1,10 @@
 //! From the operator's options to what each room takes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use throng_engine::id::PartitionMap;
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
 use throng_engine::shard::NUMBER_FLOOR_PREFIX;
@@ -23,6 +25,9 @@ use crate::{disk, driver, thread};
 const DOMAIN_KEY: &[u8] = b"domain";
 /// Sort key of the secret from which salts of missing accounts are made up.
 const DECOY_KEY: &[u8] = b"decoy-key";
+
+/// Sort key of the row that says which shard owns which partition.
+const PARTITION_MAP_KEY: &[u8] = b"partition-map";
 
 /// 32 bytes of the system's randomness.
 pub(super) fn entropy() -> Result<[u8; 32], Failure> {
@@ -95,6 +100,40 @@ fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     Ok(floors.filter_map(|row| Some(u64::from_be_bytes((*row.value).try_into().ok()?))).max().unwrap_or(0))
 }
 
+/// The partition map of the store, if one was written.
+pub(super) fn stored_partition_map(engine: &Rows) -> Result<Option<PartitionMap>, Failure> {
+    let row = meta(engine, PARTITION_MAP_KEY)?;
+    row.map(|row| PartitionMap::decode(&row)).transpose().map_err(|what| {
+        Failure::failed(format!(
+            "the partition map of the store cannot be read: {what}. Nothing was changed: bring back a backup with `throng \
+             store restore`, or use the program that wrote the store"
+        ))
+    })
+}
+
+/// The partition map for so many shards. Where the store has none, or has one for another number of shards, the next one is
+/// written: durable on return.
+fn partition_map(engine: &Rows, shards: u16) -> Result<PartitionMap, Failure> {
+    let stored = stored_partition_map(engine)?;
+    let map = match &stored {
+        Some(map) if map.shards() == shards => return Ok(map.clone()),
+        Some(before) => before.respread(shards),
+        None => PartitionMap::spread(shards),
+    };
+    put_meta(engine, PARTITION_MAP_KEY, &map.encode())?;
+    if let Some(before) = stored {
+        let (epoch, moved) = (map.epoch(), map.moved_since(&before));
+        tracing::info!(
+            shards,
+            before = before.shards(),
+            epoch,
+            moved,
+            "the partitions are spread over the shards anew"
+        );
+    }
+    Ok(map)
+}
+
 fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
     if let Some(key) = meta(engine, DECOY_KEY)?.and_then(|key| <[u8; 32]>::try_from(&*key).ok()) {
         return Ok(key);
@@ -108,6 +147,7 @@ fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
+    s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;
     take_options(&mut s, config);
@@ -250,6 +290,9 @@ pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &
         Table::Mailbox => waiting::is_whole(sort, value),
         Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),
         Table::Roster => throng_engine::store::roster::ItemView::decode(value).is_some(),
+        Table::Meta if sort == PARTITION_MAP_KEY => {
+            return PartitionMap::decode(value).map(drop).map_err(|what| format!("the partition map: {what}"));
+        }
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
@@ -258,6 +301,7 @@ pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::MemoryEngine;
 
     #[test]
     fn connections_of_all_shards_leave_descriptors_to_the_store() {
@@ -270,6 +314,28 @@ mod tests {
             }
         }
         assert_eq!(share_of_descriptors(u64::MAX, 1), u32::MAX);
+    }
+
+    #[test]
+    fn a_map_is_kept_until_the_number_of_shards_changes_and_a_damaged_one_is_refused() {
+        let engine = MemoryEngine::new();
+        let first = partition_map(&engine, 2).expect("written");
+        assert_eq!((first.epoch(), partition_map(&engine, 2).expect("read")), (1, first.clone()));
+        let second = partition_map(&engine, 3).expect("written");
+        assert_eq!((second.epoch(), second.shards(), second.moved_since(&first)), (2, 3, 1365));
+        // Not the one of a new store, which would move more.
+        assert_ne!(second, PartitionMap::spread(3).respread(3));
+        assert_eq!(stored_partition_map(&engine).expect("read"), Some(second.clone()));
+        let mut row = second.encode();
+        assert_eq!(check_value(Table::Meta, b"", PARTITION_MAP_KEY, &row), Ok(()));
+        row[100] ^= 1;
+        put_meta(&engine, PARTITION_MAP_KEY, &row).expect("written");
+        let refused = partition_map(&engine, 3).expect_err("refused").text;
+        assert!(
+            refused.contains("its checksum does not match") && refused.contains("throng store restore"),
+            "{refused}"
+        );
+        assert!(check_value(Table::Meta, b"", PARTITION_MAP_KEY, &row).is_err());
     }
 
     #[test]
