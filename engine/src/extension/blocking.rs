@@ -130,8 +130,7 @@ fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(condition) => return Step::Error(condition.into()),
     };
     let mut list = Blocked::of(context.note);
-    let goes = |jid: &Box<str>| jids.is_empty() || jids.contains(jid);
-    let (gone, stay): (Vec<_>, Vec<_>) = list.0.into_iter().partition(goes);
+    let (gone, stay): (Vec<_>, Vec<_>) = list.0.into_iter().partition(|jid| jids.is_empty() || jids.contains(jid));
     list.0 = stay;
     let mut changes = vec![Change::Record(list.row())];
     changes.extend(gone.into_iter().map(Change::Show));

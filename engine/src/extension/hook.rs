@@ -12,22 +12,25 @@ use crate::store::Batch;
 use crate::wire::Element;
 use crate::wire::limit::Refusal;
 
+/// What a session keeps for an extension, if it keeps anything.
+pub type Kept = Option<Box<dyn Note>>;
+
 /// First-level elements that are no stanzas.
 #[derive(Debug)]
 pub struct Nonza {
     /// Their namespace.
     pub namespace: &'static str,
     /// Handles one by its name; `None` if there is no such element (RFC 6120 4.9.3.24). The note is that of the session.
-    pub handle: fn(&mut Option<Box<dyn Note>>, &str) -> Option<SessionChange>,
+    pub handle: fn(&mut Kept, &str) -> Option<SessionChange>,
 }
 
 /// Stanzas that are about to go to a session that has the extension's mark.
 #[derive(Debug)]
 pub struct Gate {
     /// Says what becomes of one. `logged` says that it is a message that waits in a log.
-    pub pass: fn(&mut Option<Box<dyn Note>>, &Element<'_>, logged: bool) -> Going,
+    pub pass: fn(&mut Kept, &Element<'_>, logged: bool) -> Going,
     /// The session has another connection (XEP-0198 5).
-    pub resumed: fn(&mut Option<Box<dyn Note>>) -> SessionChange,
+    pub resumed: fn(&mut Kept) -> SessionChange,
 }
 
 /// Copies of a user's messages for sessions that have the extension's mark and do not get the message itself.

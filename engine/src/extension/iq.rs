@@ -107,9 +107,11 @@ pub enum Step {
     Account(AccountAction),
 }
 
+type GoOn = dyn Fn(&[Found]) -> Step + Send + Sync;
+
 /// How an extension goes on when its reads are done.
 #[derive(Clone)]
-pub struct Resume(Arc<dyn Fn(&[Found]) -> Step + Send + Sync>);
+pub struct Resume(Arc<GoOn>);
 
 impl Resume {
     /// Goes on with this.
