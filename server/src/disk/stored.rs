@@ -147,9 +147,9 @@ impl Stored {
         let calm = self.resting.load(Ordering::Relaxed) || before.is_some_and(|before| before.elapsed() > CALM);
         self.calm.store(calm, Ordering::Relaxed);
         merger.wake();
-        // Whoever still reads it gives its memory back later.
+        // Whoever still reads it gives its memory back later. In calm times it would be kept for long before it is needed.
         if let Some(memtable) = Arc::into_inner(oldest)
-            && !self.resting.load(Ordering::Relaxed)
+            && !calm
         {
             *self.spare() = Some(memtable.into_spare());
         } else {
