@@ -147,12 +147,6 @@ const _: () = assert!(
 /// Longest inner XML of an available presence in bytes.
 pub const PRESENCE_PAYLOAD_BYTES_MAX: usize = 8_192;
 
-/// Most distinct presence payloads of a shard: no fewer than the sessions it can have, for each may send its own.
-pub const PRESENCE_TABLE_ENTRIES_MAX: usize = 1 << 20;
-
-/// Most bytes of a shard's distinct presence payloads.
-pub const PRESENCE_TABLE_BYTES_MAX: usize = 64 << 20;
-
 /// Bytes of an available presence as clients of today send it.
 const PRESENCE_BYTES_USUAL: usize = 350;
 
@@ -160,6 +154,29 @@ const _: () = assert!(
     ROSTER_BYTES_MAX + ROSTER_ITEMS_MAX * PRESENCE_BYTES_USUAL <= crate::settings::OUTBOUND_BYTES_DEFAULT,
     "the largest roster and the presence of all its contacts come with a login"
 );
+
+// Fair work: what one session may set off beside messages.
+
+/// Work that a session may set off each second, on average, in bytes: of rows written and read for it, and [`WORK_EACH`] more for each
+/// row and letter.
+pub const WORK_BYTES_PER_S: u64 = 1 << 20;
+
+/// What a row or a letter costs beside its bytes.
+pub const WORK_EACH: u64 = 256;
+
+/// Milliseconds of such work that a session may have ahead before it is not read from: a login with the largest roster, four times.
+pub const WORK_AHEAD_MS: u32 = 8_000;
+
+/// Subscriptions that are asked for again, and ends of subscriptions that are told again, when a resource becomes available. The rest
+/// has its turn at the next one.
+pub const ROSTER_AGAIN_MAX: usize = 100;
+
+const _: () = assert!(
+    2 * (ROSTER_BYTES_MAX as u64 + ROSTER_ITEMS_MAX as u64 * WORK_EACH)
+        <= WORK_BYTES_PER_S * WORK_AHEAD_MS as u64 / 1_000,
+    "a login with the largest roster does not wait"
+);
+const _: () = assert!(PRIVATE_BYTES_MAX as u64 * 4 <= WORK_BYTES_PER_S * WORK_AHEAD_MS as u64 / 1_000);
 
 // Private XML (XEP-0049) and last activity (XEP-0012).
 

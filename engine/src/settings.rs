@@ -72,6 +72,15 @@ pub struct Settings {
     pub mailbox_messages_max: u32,
     /// Bytes that may wait in one mailbox.
     pub mailbox_bytes_max: u64,
+    /// Messages that one account may put into logs in a day; 0 sets no limit.
+    pub log_messages_day: u64,
+    /// Bytes of these; 0 sets no limit.
+    pub log_bytes_day: u64,
+    /// Bytes that all sessions of the process together may leave unacknowledged (XEP-0198) before messages stay in the log of whoever
+    /// leaves some; 0 sets no limit.
+    pub unacked_bytes_max: u64,
+    /// Connections of one address that have not logged in, by the whole process; 0 sets no limit.
+    pub opening_per_address_max: u32,
     /// Iterations of SCRAM keys of new passwords (RFC 7677 4).
     pub scram_iterations: u32,
     /// Note each login that succeeded, for a log that is read that closely.
@@ -134,6 +143,10 @@ impl Settings {
             retention_s: 0,
             mailbox_messages_max: 10_000,
             mailbox_bytes_max: 64 << 20,
+            log_messages_day: 1_000_000,
+            log_bytes_day: 4 << 30,
+            unacked_bytes_max: 1 << 30,
+            opening_per_address_max: 20_000,
             scram_iterations: 10_000,
             note_logins: false,
             auth_attempts_max: 3,

@@ -52,6 +52,11 @@ fn a_session_that_ends_by_what_others_send_is_found() {
 }
 
 #[test]
+fn an_account_over_its_quota_is_found() {
+    found(Plant::Quota, "over its quota");
+}
+
+#[test]
 fn a_seed_runs_the_same_way_twice() {
     let steps = |seed| workload::run(seed, None).map(|s| (s.steps, s.delivered)).map_err(|f| (f.step, f.what));
     for seed in [3, 17, 99] {

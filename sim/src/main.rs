@@ -48,6 +48,7 @@ fn options() -> Result<Options, String> {
                     "double-delivery" => Plant::DoubleDelivery,
                     "skipped-row" => Plant::SkippedRow,
                     "overflow" => Plant::Overflow,
+                    "quota" => Plant::Quota,
                     other => return Err(format!("no such fault: {other}")),
                 };
                 options.plant = Some((plant, name));

@@ -91,6 +91,8 @@ pub struct Run {
     /// Roster answers of the final look.
     compared: usize,
     comparing: bool,
+    /// Messages that one account may put into logs in a life of the server; 0 sets no limit.
+    quota: u64,
     /// Messages may be refused, so that one whose sender is gone may vanish unheard.
     refusals: bool,
 }
@@ -107,6 +109,9 @@ impl Run {
         if settings.archive && aging.chance(500) {
             settings.retention_s = aging.range(1, 4);
         }
+        let mut quotas = Random::new(seed.rotate_left(32));
+        let quota = if quotas.chance(150) { quotas.range(3, 60) } else { 0 };
+        settings.log_messages_day = if plant == Some(Plant::Quota) { 2 * quota } else { quota };
         let mut pace = draw::pace(&mut random);
         if random.chance(300) {
             pace.read_bytes = random.range(1, 200) as usize;
@@ -126,7 +131,10 @@ impl Run {
                 clients.push(Client::new(index, user, &format!("r{n}"), random.chance(700)));
             }
         }
-        let refusals = faults.full > 0 || settings.mailbox_messages_max < 100 || settings.outbound_bytes_max < 1 << 20;
+        let refusals = faults.full > 0
+            || settings.mailbox_messages_max < 100
+            || settings.outbound_bytes_max < 1 << 20
+            || quota > 0;
         let names: Vec<&str> = users.iter().map(String::as_str).collect();
         let mut world = World::new(random.next(), settings, pace, &names);
         world.plant = plant;
@@ -156,6 +164,7 @@ impl Run {
             summary: Summary::default(),
             compared: 0,
             comparing: false,
+            quota,
             refusals,
             random,
         }

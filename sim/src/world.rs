@@ -79,6 +79,8 @@ pub enum Plant {
     SkippedRow,
     /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
     Overflow,
+    /// Accounts may put twice as many messages into logs as the run was told.
+    Quota,
 }
 
 /// What a step led to at a client.

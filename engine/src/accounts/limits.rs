@@ -5,6 +5,7 @@
 
 use crate::accounts::Accounts;
 use crate::io::{LimitRow, Reply};
+use crate::router::users::Quota;
 use crate::session::sasl::{Freed, Holding};
 use crate::turn::refusals::Refusals;
 use crate::wire::jid::local_of;
@@ -39,7 +40,13 @@ impl Accounts {
                     self.failed_logins.release(now_ms, Some(peer)) + self.registrations.release(now_ms, Some(peer));
                 counted + self.logins.release(now_ms, Freed::Peer(peer))
             }
-            Whom::Account(jid) => self.logins.release(now_ms, Freed::Account(local_of(jid))),
+            Whom::Account(jid) => {
+                let user = self.users.find(local_of(jid));
+                if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
+                    state.quota = Quota::default();
+                }
+                self.logins.release(now_ms, Freed::Account(local_of(jid)))
+            }
             Whom::All => {
                 self.refusals = Refusals::default();
                 let counted = self.failed_logins.release(now_ms, None) + self.registrations.release(now_ms, None);

@@ -117,6 +117,7 @@ impl Actors {
         let conn = state.conn;
         let Some(managed) = state.managed.as_mut() else { return };
         managed.send(xml, mark);
+        self.unacked_bytes += xml.len();
         if let Some(conn) = conn {
             self.send_bytes(conn, xml);
             self.count_stanza(conn);

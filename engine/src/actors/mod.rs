@@ -9,6 +9,7 @@ pub(crate) mod send;
 pub(crate) mod session;
 pub(crate) mod taps;
 pub(crate) mod waiting;
+pub(crate) mod work;
 
 use crate::floor::stands_on;
 use crate::id::{ConnId, SessionId};
@@ -26,11 +27,18 @@ pub struct Actors {
     pub(crate) users: Users,
     /// Stanzas and steps that wait for an account, a log or a roster.
     pub(crate) parked: usize,
+    /// Sessions that are not read from until work is paid off; each once.
+    pub(crate) paying: Vec<SessionId>,
+    /// What sessions have not acknowledged (XEP-0198), bytes.
+    pub(crate) unacked_bytes: usize,
     /// What an operator looks at; none most of the time.
     pub(crate) watch: Option<Box<Watch>>,
 }
 
 stands_on!(Actors, streams: Streams);
+
+/// What a session may leave unacknowledged before messages stay in its user's log, when all together leave too much, bytes.
+const UNACKED_CROWDED_BYTES: usize = 4_096;
 
 impl Actors {
     /// Sets the gauges of users and sessions.
@@ -45,7 +53,15 @@ impl Actors {
 
     /// Nobody. `users_key` is secret, and keys the index of users.
     pub(crate) fn new(streams: Streams, users_key: [u8; 16]) -> Actors {
-        Actors { streams, sessions: Sessions::default(), users: Users::new(users_key), parked: 0, watch: None }
+        Actors {
+            streams,
+            sessions: Sessions::default(),
+            users: Users::new(users_key),
+            parked: 0,
+            paying: Vec::new(),
+            unacked_bytes: 0,
+            watch: None,
+        }
     }
 
     pub(crate) fn bare_of_user(&self, user: u32) -> String {
@@ -76,6 +92,10 @@ impl Actors {
     pub(crate) fn is_busy(&mut self, session: SessionId) -> bool {
         let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
         let Some(state) = self.sessions.get(session) else { return true };
+        // Where all together leave too much, nobody leaves much.
+        let all = self.settings.unacked_bytes_max / u64::from(self.settings.shards.max(1));
+        let crowded = all > 0 && self.unacked_bytes as u64 > all;
+        let soft = if crowded { soft.min(UNACKED_CROWDED_BYTES) } else { soft };
         let unacked = state.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);
         let conn = state.conn;
         unacked || conn.is_some_and(|conn| self.is_heavy(conn))

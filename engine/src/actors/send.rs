@@ -69,6 +69,7 @@ impl Actors {
         }
         if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
             managed.send_ahead(xml, 0, overtaken);
+            self.unacked_bytes += xml.len();
         }
     }
 

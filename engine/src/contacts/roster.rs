@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use crate::contacts::show::PRESENCE_GONE;
 use crate::contacts::{Contacts, Decided};
 use crate::extension::roster::{Again, ProbeAnswer, Roster};
-use crate::extension::subscription::Kind;
-use crate::extension::subscription::{OwnPresence, State};
+use crate::extension::subscription::{Kind, OwnPresence, State};
 use crate::extension::{RosterRequest as Request, Way};
 use crate::id::SessionId;
 use crate::io::StorageState;
@@ -113,6 +112,14 @@ impl Contacts {
     }
 
     fn do_roster_step(&mut self, user: u32, step: RosterStep) {
+        let (before, session) = (self.done_so_far(), step.session());
+        self.carry_out_step(user, step);
+        if let Some(session) = session {
+            self.charge_since(session, before);
+        }
+    }
+
+    fn carry_out_step(&mut self, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, request } => {
                 self.roster_request(user, session, id.as_deref(), request);

@@ -19,8 +19,8 @@ use super::roster_iq::{self, GetAnswer, state_of};
 use super::subscription::{Answer, Kind, OwnPresence, State, inbound, outbound};
 use super::{Condition, Limit, Refusal};
 use crate::limits::{
-    ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX, ROSTER_NAME_BYTES_MAX,
-    ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
+    ROSTER_AGAIN_MAX, ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX,
+    ROSTER_NAME_BYTES_MAX, ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
 };
 use crate::store::roster::{self as rows, Groups, ItemView, Unconfirmed, Version};
 use crate::store::{Batch, Found};
@@ -238,9 +238,14 @@ impl Roster {
     /// available (RFC 6121 3.1.2). Each gets a new number: with the old one, it could cross its own denial.
     pub fn ask_again(&mut self, owner: &str, batch: &mut Batch) -> Vec<Again> {
         let mut asked = Vec::new();
+        // Those that were asked longest ago come first: their numbers are the lowest.
+        let waits = self.entries.iter().map(Entry::item).filter(|item| state_of(item).pending_out());
+        let mut numbers: Vec<u64> = waits.map(|item| item.asked).collect();
+        numbers.sort_unstable();
+        let most = numbers.get(ROSTER_AGAIN_MAX - 1).copied().unwrap_or(u64::MAX);
         for entry in &mut self.entries {
             let item = entry.item();
-            if state_of(&item).pending_out() {
+            if state_of(&item).pending_out() && item.asked <= most && asked.len() < ROSTER_AGAIN_MAX {
                 self.version.current += 1;
                 let item = ItemView { asked: self.version.current, ..item };
                 let renewed = Entry::new(entry.contact(), &item);

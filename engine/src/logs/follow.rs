@@ -5,7 +5,6 @@
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId, mark};
-use crate::io::Effect;
 use crate::logs::{Logs, Takers};
 use crate::outbound::Unsent;
 use crate::session::conn::{ConnState, NONE, Pause};
@@ -195,6 +194,7 @@ impl Logs {
 
     /// A managed session acknowledged these.
     pub(crate) fn messages_received(&mut self, user: u32, session: SessionId, acked: &[Unacked]) {
+        self.unacked_bytes -= acked.iter().map(|unacked| unacked.xml.len()).sum::<usize>();
         self.have_arrived(user, Some(session), acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0));
         self.bring_up(user);
     }
@@ -267,16 +267,8 @@ impl Logs {
 
     /// Goes on with what was kept while a connection did not take what it had asked for.
     pub(crate) fn drained(&mut self, id: ConnId) {
-        if self.is_heavy(id) {
-            return;
-        }
-        let Some(conn) = self.conns.get(id).filter(|conn| conn.is_paused(Pause::Output)) else { return };
-        let left = conn.partial.is_some();
-        if self.conns.resume(id, Pause::Output) {
-            self.effects.push(Effect::Resume { conn: id, durable: true });
-        }
-        if left {
-            self.ready.push(id);
+        if !self.is_heavy(id) {
+            self.go_on(id, Pause::Output, true);
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod flush;
 pub(crate) mod follow;
 pub(crate) mod hand;
 pub(crate) mod message;
+pub(crate) mod quota;
 pub(crate) mod read;
 pub(crate) mod retention;
 

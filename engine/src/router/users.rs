@@ -179,6 +179,19 @@ pub enum RosterStep {
     Leave,
 }
 
+impl RosterStep {
+    /// The session that has set it off, if it is one of the user's.
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            RosterStep::Request { session, .. }
+            | RosterStep::Announce { session, .. }
+            | RosterStep::SendSubscription { session, .. } => Some(*session),
+            RosterStep::Withdraw { session, .. } => *session,
+            _ => None,
+        }
+    }
+}
+
 /// Whether the account is known to be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Known {
@@ -219,8 +232,26 @@ pub struct UserState {
     pub parked: VecDeque<Waiting>,
     /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions, removals by the operator's questions.
     pub roster_waits: VecDeque<RosterStep>,
+    /// What the user has put into logs lately.
+    pub quota: Quota,
     /// Second (monotonic) of the last use.
     pub used_s: u32,
+}
+
+/// When what a user has put into logs has passed, in microseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// By the count of messages.
+    pub messages_until_us: u64,
+    /// By their bytes.
+    pub bytes_until_us: u64,
+}
+
+impl Quota {
+    /// Whether something of it counts still.
+    pub fn owes(&self, now_us: u64) -> bool {
+        self.messages_until_us.max(self.bytes_until_us) > now_us
+    }
 }
 
 impl UserState {

@@ -1,5 +1,7 @@
 //! One connection: where its stream stands, and the little that is kept while it is idle.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 use super::facts::{ListenerKind, Lost, TlsFacts};
@@ -221,6 +223,8 @@ pub enum Pause {
     Output = 4,
     /// It has ended, or moves.
     Ending = 8,
+    /// It has set off more work than its share.
+    Work = 16,
 }
 
 /// The part of an item that has come so far.
@@ -274,6 +278,11 @@ impl Conn {
         self.paused & why as u8 != 0
     }
 
+    /// Whether what it sends is not looked at, so that nobody knows whether it is silent.
+    pub fn is_unread(&self) -> bool {
+        self.is_paused(Pause::Output) || self.is_paused(Pause::Work)
+    }
+
     /// What there is of a connection that has no session yet.
     pub fn opening(&mut self) -> Option<&mut Opening> {
         match &mut self.state {
@@ -316,6 +325,23 @@ pub struct Conns {
     /// Connections in each [`Phase`], and whether they are others than when they were last asked for.
     phases: [usize; PHASES],
     changed: bool,
+    /// Connections without a session, by the network of their peer.
+    opening: BTreeMap<Network, u32>,
+}
+
+/// An IPv4 address, or an IPv6 /64: what one customer of a provider has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Network(bool, [u8; 8]);
+
+impl Network {
+    fn of(address: IpAddr) -> Network {
+        let mut bytes = [0; 8];
+        match address.to_canonical() {
+            IpAddr::V4(address) => bytes[..4].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => bytes.copy_from_slice(&address.octets()[..8]),
+        }
+        Network(address.to_canonical().is_ipv6(), bytes)
+    }
 }
 
 impl Conns {
@@ -369,9 +395,37 @@ impl Conns {
 
     fn change(&mut self, id: ConnId, state: ConnState) -> ConnState {
         let now = state.phase();
+        if let ConnState::Opening(opening) = &state {
+            *self.opening.entry(Network::of(opening.peer)).or_default() += 1;
+        }
         let was = std::mem::replace(&mut self.slots[id.slot as usize].state, state);
+        if let ConnState::Opening(opening) = &was {
+            self.left_opening(opening.peer);
+        }
         self.count(was.phase(), now);
         was
+    }
+
+    fn left_opening(&mut self, peer: IpAddr) {
+        if let Entry::Occupied(mut entry) = self.opening.entry(Network::of(peer)) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Connections without a session from the network of an address.
+    pub fn opening_from(&self, peer: IpAddr) -> u32 {
+        self.opening.get(&Network::of(peer)).copied().unwrap_or(0)
+    }
+
+    /// Another address is the peer of a connection without a session: a proxy says so.
+    pub fn set_peer(&mut self, id: ConnId, peer: IpAddr) {
+        let Some(opening) = self.get(id).and_then(Conn::opening) else { return };
+        let was = std::mem::replace(&mut opening.peer, peer);
+        *self.opening.entry(Network::of(peer)).or_default() += 1;
+        self.left_opening(was);
     }
 
     /// Changes what is expected of a connection without a session, and returns what was.

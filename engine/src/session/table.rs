@@ -39,6 +39,8 @@ pub struct Session {
     pub since_s: u32,
     /// Stream management.
     pub managed: Option<Box<Managed>>,
+    /// When the work that it has set off is paid off, milliseconds of the monotonic clock, of which the lower bits stand here.
+    pub pays_until_ms: u32,
     /// Extensions with a mark on it, a bit for each place in their table.
     pub marks: u32,
     /// What few sessions have.
@@ -117,6 +119,7 @@ impl Session {
             unsettled: 0,
             since_s: 0,
             managed: None,
+            pays_until_ms: 0,
             marks: 0,
             extra: None,
         }

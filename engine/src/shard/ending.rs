@@ -137,6 +137,7 @@ impl Shard {
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
         let (mut lost, mut waiting) = (unsent, None);
         if let Some(mut managed) = session.managed.take() {
+            self.unacked_bytes -= managed.unacked_bytes();
             lost.extend(managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
             waiting = managed.waiting.take();
         }

@@ -60,6 +60,7 @@ impl Shard {
     fn is_blocked(conn: &Conn) -> bool {
         conn.ending
             || conn.is_paused(Pause::Output)
+            || conn.is_paused(Pause::Work)
             || match conn.state() {
                 ConnState::Opening(opening) => opening.blocked,
                 ConnState::Bound(_) => false,

@@ -2,6 +2,7 @@
 //! answers itself the features answer; here is who asked, and the way back.
 
 use crate::actors::safe::Address;
+use crate::actors::work::{most_work, work};
 use crate::extension;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target, last};
 use crate::id::SessionId;
@@ -148,17 +149,31 @@ impl Shard {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
             Step::Error(refusal) => self.answer(asker, Err(refusal)),
-            Step::Read(queries, resume) => self.read(Pending::Feature(FeatureRead { asker, place, resume }), queries),
+            Step::Read(queries, resume) => {
+                // It pays for what may come, and gets back what did not.
+                let charged = most_work(&queries);
+                if let Some((session, _)) = asker.session {
+                    self.charge(session, charged);
+                }
+                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged }), queries);
+            }
             Step::Write(_, _) | Step::Change(_, _) if self.storage == StorageState::Full => {
                 self.answer(asker, Err(Limit::Disk.into()));
             }
             Step::Write(batch, payload) => {
+                if let Some((session, _)) = asker.session {
+                    self.charge(session, work(batch.len(), batch.bytes()));
+                }
                 self.writes.append(&batch);
                 self.answer(asker, Ok(&payload));
             }
             Step::Change(changes, payload) => {
+                let before = self.done_so_far();
                 for change in changes {
                     self.do_change(&asker, place, change);
+                }
+                if let Some((session, _)) = asker.session {
+                    self.charge_since(session, before);
                 }
                 self.answer(asker, Ok(&payload));
             }
@@ -208,6 +223,10 @@ impl Shard {
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
         if read.asker.session.is_some() && !self.asks_still(&read.asker) {
             return;
+        }
+        if let Some((session, _)) = read.asker.session {
+            let came = found.iter().map(|found| work(1, found.bytes())).sum();
+            self.give_back(session, read.charged.saturating_sub(came));
         }
         let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
         let step = read.resume.go_on(&found);

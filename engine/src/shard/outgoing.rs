@@ -111,6 +111,14 @@ impl Shard {
         if kept != Keep::Nothing && self.storage == StorageState::Full {
             return self.refuse(session, seq, element, Limit::Disk);
         }
+        let user = self.sessions.slot(session.slot).user;
+        if kept != Keep::Nothing
+            && let Some(held) = self.charge_log(user, element.bytes().len())
+        {
+            let now_ms = self.now.mono_ms;
+            self.refusals.note(now_ms, held.limit, own_bare.to_owned());
+            return self.refuse(session, seq, element, held);
+        }
         let home = self.home(to.bare().as_str());
         let logged = kept == Keep::Archive && self.settings.archive;
         let entry = if logged { self.next_number() } else { 0 };
@@ -132,7 +140,6 @@ impl Shard {
             let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
             sent.put(&mut turn.writes, own_bare, entry);
         }
-        let user = self.sessions.slot(session.slot).user;
         // What goes to the own account comes to its sessions as it is.
         if self.users.get(user).marked && to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
             let xml = self.mail[home.index()].bytes(xml).to_vec();

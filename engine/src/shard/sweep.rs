@@ -2,7 +2,7 @@
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::id::{ConnId, SessionId};
-use crate::session::conn::{ConnState, NONE, Pause, Stage};
+use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
@@ -73,6 +73,7 @@ fn period_ms(timeouts_s: &[u32], seconds_max: u32) -> u64 {
 impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
+        self.sweep_work();
         self.write_moved_rows();
         self.tell_memory();
         if self.watch.is_some() {
@@ -123,7 +124,7 @@ impl Shard {
             // A peer that takes nothing: what it has not acknowledged waits for it.
             ConnState::Bound(_) if stalled => self.cut(id, Ended::Unread),
             // Of one that is not read from it is not known whether it is silent.
-            ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_paused(Pause::Output) => {
+            ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
                     self.drop_connection(id);
@@ -175,8 +176,10 @@ impl Shard {
         });
         // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another. What
         // extensions have noted of a user is not read again as long as there is a session.
+        let now_us = self.now.mono_ms * 1_000;
+        let owes = self.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
         let noted = self.has_notes(user) && self.users.get(user).first != NONE;
-        if idle && !noted && !(live && self.holds_messages(user)) {
+        if idle && !noted && !owes && !(live && self.holds_messages(user)) {
             self.users.get_mut(user).state = None;
         }
         if self.users.get(user).state.is_none() {

@@ -295,6 +295,15 @@ pub enum Found {
 }
 
 impl Found {
+    /// Bytes of the rows.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Found::Value(value) => value.as_ref().map_or(0, |value| value.len()),
+            Found::Rows { rows, .. } => rows.iter().map(|row| row.sort.len() + row.value.len()).sum(),
+            Found::Damaged => 0,
+        }
+    }
+
     /// The row's bytes, if it is the answer to a question for one row and there is such a row.
     pub fn value(self) -> Option<Box<[u8]>> {
         match self {

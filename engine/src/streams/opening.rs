@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use crate::id::{ConnId, SessionId};
 use crate::io::{ListenerKind, TlsFacts};
 use crate::limits::EARLY_REQUESTS_MAX;
-use crate::session::conn::{Conn, Opening, Stage, StreamExpect};
+use crate::session::conn::{Opening, Stage, StreamExpect};
 use crate::streams::Streams;
+use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
+use crate::wire::limit::{Held, Limit};
 
 /// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
 pub(crate) const SERVER_LANG: &str = "en";
@@ -39,13 +41,25 @@ impl Streams {
         if self.shutting_down {
             self.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
+        self.bound_opening(id, peer);
+    }
+
+    /// Ends a connection from an address from which too many have not logged in.
+    fn bound_opening(&mut self, id: ConnId, peer: IpAddr) {
+        let most = self.settings.opening_per_address_max;
+        // Shards share the connections of a port evenly.
+        if most > 0 && self.conns.opening_from(peer) > most.div_ceil(u32::from(self.settings.shards.max(1))) {
+            let held = Held::by(Limit::Unauthenticated);
+            self.limited(held.into(), || peer.to_string());
+            let text = held.to_string();
+            self.fail_stream_with(id, Ended::Refused, StreamCondition::ResourceConstraint, Some(&text), None);
+        }
     }
 
     /// Whose the connection is: attempts to log in count for this address.
     pub(crate) fn client(&mut self, id: ConnId, peer: IpAddr) {
-        if let Some(opening) = self.conns.get(id).and_then(Conn::opening) {
-            opening.peer = peer;
-        }
+        self.conns.set_peer(id, peer);
+        self.bound_opening(id, peer);
     }
 
     pub(crate) fn secured(&mut self, id: ConnId, tls: Box<TlsFacts>) {

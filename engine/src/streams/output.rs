@@ -38,6 +38,18 @@ impl Streams {
         }
     }
 
+    /// A reason not to read from a connection is over: it is read from again, if there is no other, and goes on with what was kept.
+    pub(crate) fn go_on(&mut self, id: ConnId, why: Pause, durable: bool) {
+        let Some(conn) = self.conns.get(id).filter(|conn| conn.is_paused(why)) else { return };
+        let left = conn.partial.is_some();
+        if self.conns.resume(id, why) {
+            self.effects.push(Effect::Resume { conn: id, durable });
+        }
+        if left {
+            self.ready.push(id);
+        }
+    }
+
     /// Appends bytes to what goes to a connection.
     pub(crate) fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
         self.send_with(id, |out| out.extend_from_slice(bytes));

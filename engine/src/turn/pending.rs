@@ -104,6 +104,8 @@ pub(crate) struct FeatureRead {
     /// The place of the extension in the table.
     pub(crate) place: usize,
     pub(crate) resume: Resume,
+    /// What its session was charged for it.
+    pub(crate) charged: u64,
 }
 
 /// An account is looked at before it is written or removed.

@@ -59,6 +59,12 @@ limits! {
     /// Messages and bytes that wait for a user.
     Mailbox = "mailbox", ServiceUnavailable,
         "the receiver takes no more messages for now", "try again when the receiver has been online";
+    /// Messages that an account puts into logs in a day, and their bytes.
+    LogQuota = "log-quota", ResourceConstraint,
+        "this account has sent as much as it may in a day", "try again later";
+    /// Connections of an address that have not logged in.
+    Unauthenticated = "unauthenticated-connections", ResourceConstraint,
+        "too many connections from this address have not logged in", "try again when some of them have";
     /// Space on the server's disk.
     Disk = "disk", ResourceConstraint,
         "the server's disk is full", "try again when there is space";

@@ -417,6 +417,9 @@ options! {
     SignIn Detail Reload login_failures_window_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "5m",
         "Window in which failed logins are counted.",
         "At least a millisecond for each failure that is let through. Failures are counted over all shards.";
+    SignIn Detail Reload unauthenticated_per_address_max: u64, Kind::Count { min: 0, max: 10_000_000, unit: "connections" }, "20000",
+        "Connections that one IP address (IPv6: /64) may have at once that have not logged in; 0 is no limit.",
+        "More are closed with <resource-constraint/>.";
     SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
@@ -448,6 +451,9 @@ options! {
     Streams Detail Reload unacked_stanzas_max: u64, Kind::Count { min: 10, max: 100_000, unit: "stanzas" }, "500",
         "Stanzas a client may leave unacknowledged (XEP-0198 4) before messages stay in the log.",
         "";
+    Streams Detail Reload unacked_bytes_max: u64, Kind::Bytes { min: MIB, max: 1_024 * GIB }, "1GiB",
+        "Bytes that all clients together may leave unacknowledged before messages stay in the logs of those who leave some.",
+        "Nothing is refused by it, and nothing lost: messages wait on the disk instead of in memory.";
     Streams Detail Reload in_flight_stanzas_max: u64, Kind::Count { min: 1, max: 65_535, unit: "stanzas" }, "256",
         "Stanzas of one session under way to other users before its socket is no longer read.",
         "";
@@ -473,6 +479,12 @@ options! {
         "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
     Messages Detail Reload mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
         "Bytes that may wait for a user who is offline.",
+        "";
+    Messages Detail Reload log_messages_day_max: u64, Kind::Count { min: 0, max: 1_000_000_000_000, unit: "messages" }, "1000000",
+        "Messages that one account may send within a day, of those that wait for somebody or are archived; 0 is no limit.",
+        "More are refused with <resource-constraint/> and the time when to go on. A day's worth may come at once.";
+    Messages Detail Reload log_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "4GiB",
+        "Bytes of these messages; 0 is no limit.",
         "";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after they are delivered; when false only what waits for delivery is kept.",

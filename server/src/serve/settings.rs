@@ -182,6 +182,10 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.retention_s = config.archive_days * 86_400;
     s.mailbox_messages_max = count(config.mailbox_messages_max);
     s.mailbox_bytes_max = config.mailbox_bytes_max;
+    s.log_messages_day = config.log_messages_day_max;
+    s.log_bytes_day = config.log_bytes_day_max;
+    s.unacked_bytes_max = config.unacked_bytes_max;
+    s.opening_per_address_max = count(config.unauthenticated_per_address_max);
     s.scram_iterations = count(config.scram_iterations);
     s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);

@@ -49,6 +49,7 @@ impl Run {
             return Err(format!("{} of {} rosters came", self.compared, self.clients.len()));
         }
         self.check_messages()?;
+        self.check_quotas()?;
         self.check_archive()?;
         self.check_devices()?;
         self.check_rosters()?;
@@ -71,6 +72,23 @@ impl Run {
                 Err(format!("acknowledged messages are lost: {missing:?}; the first went from {} to {}", s.from, s.to))
             }
         }
+    }
+
+    /// No account has put more messages into logs than it may. A life of the server is short for a day's quota to grow by as much as
+    /// one, and knows nothing of the one before it.
+    fn check_quotas(&self) -> Result<(), String> {
+        if self.quota == 0 {
+            return Ok(());
+        }
+        let most = self.quota * (1 + self.summary.crashes);
+        for user in &self.users {
+            let from = format!("{user}@localhost");
+            let accepted = self.ledger.sent.iter().filter(|s| s.kept && s.delivered && s.from == from).count() as u64;
+            if accepted > most {
+                return Err(format!("{from} is over its quota: {accepted} messages, {most} are allowed"));
+            }
+        }
+        Ok(())
     }
 
     /// What was acknowledged stands in the archive of its receiver, once, and in that of its sender, unless it was dropped

@@ -1,0 +1,106 @@
+//! Fair work: what a session sets off beside messages is measured, and one that has set off more than its share is not read from until
+//! it is paid off. So who pipelines requests that are dear waits alone.
+//!
+//! A session pays with time. What it owes is one stamp: when all is paid off.
+
+use crate::actors::Actors;
+use crate::id::SessionId;
+use crate::io::Effect;
+use crate::limits::{WORK_AHEAD_MS, WORK_BYTES_PER_S, WORK_EACH};
+use crate::session::conn::Pause;
+use crate::store::Query;
+
+/// What rows, letters and bytes of a session's cost together, in the unit of [`WORK_BYTES_PER_S`].
+pub(crate) fn work(each: usize, bytes: usize) -> u64 {
+    each as u64 * WORK_EACH + bytes as u64
+}
+
+/// What the answers to questions may cost at the most.
+pub(crate) fn most_work(queries: &[Query]) -> u64 {
+    let bytes = queries.iter().map(|query| match query {
+        Query::Get { .. } => 0,
+        Query::Range { bytes_max, .. } => *bytes_max as usize,
+    });
+    work(queries.len(), bytes.sum())
+}
+
+impl Actors {
+    /// What has been done so far in this turn, for [`Actors::charge_since`].
+    pub(crate) fn done_so_far(&self) -> u64 {
+        let letters: usize = self.mail.iter().map(|batch| batch.len()).sum();
+        work(letters + self.writes.len(), self.writes.bytes())
+    }
+
+    /// A session has set off what was done since.
+    pub(crate) fn charge_since(&mut self, session: SessionId, before: u64) {
+        let after = self.done_so_far();
+        self.charge(session, after.saturating_sub(before));
+    }
+
+    /// A session has set off work.
+    pub(crate) fn charge(&mut self, session: SessionId, work: u64) {
+        let now_ms = self.now.mono_ms as u32;
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let owes_ms = owes_ms(state.pays_until_ms, now_ms);
+        // No single request costs so much that it would not fit.
+        let more_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
+        let owes_ms = (owes_ms + more_ms).min(u32::MAX / 4);
+        state.pays_until_ms = now_ms.wrapping_add(owes_ms);
+        let Some(conn) = state.conn.filter(|_| owes_ms > WORK_AHEAD_MS) else { return };
+        if !self.paying.contains(&session) {
+            self.paying.push(session);
+            self.counters.work_paused.one();
+        }
+        if self.conns.pause(conn, Pause::Work) {
+            self.effects.push(Effect::Pause { conn });
+        }
+    }
+
+    /// A session was charged for more than it has set off.
+    pub(crate) fn give_back(&mut self, session: SessionId, work: u64) {
+        let now_ms = self.now.mono_ms as u32;
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let less_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
+        let owes_ms = owes_ms(state.pays_until_ms, now_ms).saturating_sub(less_ms);
+        state.pays_until_ms = now_ms.wrapping_add(owes_ms);
+    }
+
+    /// Reads from those again who have paid off half of what they may owe. A turn's part of the sweep.
+    pub(crate) fn sweep_work(&mut self) {
+        if self.paying.is_empty() {
+            return;
+        }
+        let now_ms = self.now.mono_ms as u32;
+        let mut paying = std::mem::take(&mut self.paying);
+        paying.retain(|&id| {
+            let Some(session) = self.sessions.get(id) else { return false };
+            if owes_ms(session.pays_until_ms, now_ms) > WORK_AHEAD_MS / 2 {
+                return true;
+            }
+            if let Some(conn) = session.conn {
+                self.go_on(conn, Pause::Work, false);
+            }
+            false
+        });
+        self.paying = paying;
+    }
+}
+
+/// What is left to be paid off, milliseconds.
+fn owes_ms(until_ms: u32, now_ms: u32) -> u32 {
+    let left_ms = until_ms.wrapping_sub(now_ms);
+    if left_ms > u32::MAX / 2 { 0 } else { left_ms }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_says_what_is_owed_also_when_the_clock_wraps() {
+        assert_eq!(owes_ms(5_000, 1_000), 4_000);
+        assert_eq!(owes_ms(1_000, 5_000), 0, "paid off");
+        assert_eq!(owes_ms(500, u32::MAX - 499), 1_000);
+        assert_eq!(owes_ms(0, u32::MAX), 1);
+    }
+}

@@ -1,0 +1,32 @@
+//! How much one account may put into logs in a day: its own and those of others. What is over is refused, with the time when it may
+//! go on.
+//!
+//! Of each, messages and bytes, there is one stamp: when all that was charged has passed. A day's worth may come at once.
+
+use crate::logs::Logs;
+use crate::wire::limit::{Held, Limit};
+
+/// A day, microseconds.
+const DAY_US: u64 = 86_400_000_000;
+
+impl Logs {
+    /// A message of so many bytes is to go into logs for a user of this home; none if it may.
+    pub(crate) fn charge_log(&mut self, user: u32, bytes: usize) -> Option<Held> {
+        let (messages, most_bytes) = (self.settings.log_messages_day, self.settings.log_bytes_day);
+        if messages == 0 && most_bytes == 0 {
+            return None;
+        }
+        let (now_us, now_s) = (self.now.mono_ms * 1_000, self.now.mono_s());
+        let quota = &mut self.users.state(user, now_s).quota;
+        let after = |until_us: u64, cost_us: u64| until_us.max(now_us) + cost_us;
+        let by_messages = after(quota.messages_until_us, DAY_US.checked_div(messages).unwrap_or(0));
+        let cost_us = u128::from(DAY_US) * bytes as u128 / u128::from(most_bytes.max(1));
+        let by_bytes = after(quota.bytes_until_us, if most_bytes == 0 { 0 } else { cost_us as u64 });
+        let over_us = by_messages.max(by_bytes).saturating_sub(now_us + DAY_US);
+        if over_us > 0 {
+            return Some(Held { limit: Limit::LogQuota, left_ms: Some(over_us.div_ceil(1_000)) });
+        }
+        (quota.messages_until_us, quota.bytes_until_us) = (by_messages, by_bytes);
+        None
+    }
+}
