@@ -88,7 +88,7 @@ fn sessions_together_leave_so_much_unacknowledged() {
 fn an_address_has_so_many_connections_that_have_not_logged_in() {
     let mut host = host(|settings| settings.opening_per_address_max = 10);
     let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
-    let mut connect = |host: &mut Host, slot: u32, peer: [u8; 4]| {
+    let connect = |host: &mut Host, slot: u32, peer: [u8; 4]| {
         let conn = ConnId { slot, generation: 1 };
         host.turn(Input::Accepted { conn, listener, peer: peer.into() });
         said(&host.say(conn, HEADER))

@@ -93,7 +93,7 @@ impl Actors {
         let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
         let Some(state) = self.sessions.get(session) else { return true };
         // Where all together leave too much, nobody leaves much.
-        let all = self.settings.unacked_bytes_max / u64::from(self.settings.shards.max(1));
+        let all = self.settings.unacked_bytes_max / u64::from(self.settings.shards().max(1));
         let crowded = all > 0 && self.unacked_bytes as u64 > all;
         let soft = if crowded { soft.min(UNACKED_CROWDED_BYTES) } else { soft };
         let unacked = state.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);

@@ -48,7 +48,7 @@ impl Streams {
     fn bound_opening(&mut self, id: ConnId, peer: IpAddr) {
         let most = self.settings.opening_per_address_max;
         // Shards share the connections of a port evenly.
-        if most > 0 && self.conns.opening_from(peer) > most.div_ceil(u32::from(self.settings.shards.max(1))) {
+        if most > 0 && self.conns.opening_from(peer) > most.div_ceil(u32::from(self.settings.shards().max(1))) {
             let held = Held::by(Limit::Unauthenticated);
             self.limited(held.into(), || peer.to_string());
             let text = held.to_string();

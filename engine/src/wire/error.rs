@@ -1,8 +1,7 @@
-//! Errors as the peer sees them: the defined conditions of RFC 6120, and who is to blame for which.
+//! Errors as the peer sees them: the defined conditions of RFC 6120.
 //!
-//! Three tables (stream 4.9.3, stanza 8.3.3, SASL 6.5), each one row a condition, and writers that append the XML. The
-//! rest of the engine names what went wrong by blame ([`Fault`]); the one mapping to a wire condition stands here. This
-//! file must never know what happens to the stream or stanza afterwards.
+//! Three tables (stream 4.9.3, stanza 8.3.3, SASL 6.5), each one row a condition, and writers that append the XML. This file must never
+//! know what happens to the stream or stanza afterwards.
 
 use super::text::escape_into;
 use std::fmt;
@@ -260,8 +259,7 @@ impl AppCondition<'_> {
     }
 }
 
-/// Appends a stream error (RFC 6120 4.9.2). The `stream` prefix must be bound in the stream's header; over WebSocket
-/// (RFC 7395) no header stays open: use [`write_framed_stream_error`]. Closing the stream is the caller's.
+/// Appends a stream error (RFC 6120 4.9.2). The `stream` prefix must be bound in the stream's header. Closing the stream is the caller's.
 pub fn write_stream_error(
     out: &mut Vec<u8>,
     condition: StreamCondition,
@@ -269,34 +267,7 @@ pub fn write_stream_error(
     app: Option<AppCondition<'_>>,
 ) {
     put(out, &["<stream:error>"]);
-    write_stream_error_body(out, condition, None, text, app);
-}
-
-/// Appends a stream error that declares the prefix itself, as framing by message needs it (RFC 7395 3.5).
-pub fn write_framed_stream_error(
-    out: &mut Vec<u8>,
-    condition: StreamCondition,
-    text: Option<&str>,
-    app: Option<AppCondition<'_>>,
-) {
-    put(out, &["<stream:error xmlns:stream='http://etherx.jabber.org/streams'>"]);
-    write_stream_error_body(out, condition, None, text, app);
-}
-
-/// Appends `<see-other-host/>` with the host, and port if not the usual one, to go to (RFC 6120 4.9.3.19).
-pub fn write_see_other_host(out: &mut Vec<u8>, host: &str) {
-    put(out, &["<stream:error>"]);
-    write_stream_error_body(out, StreamCondition::SeeOtherHost, Some(host), None, None);
-}
-
-fn write_stream_error_body(
-    out: &mut Vec<u8>,
-    condition: StreamCondition,
-    content: Option<&str>,
-    text: Option<&str>,
-    app: Option<AppCondition<'_>>,
-) {
-    write_condition(out, condition.name(), NS_STREAMS, content, text);
+    write_condition(out, condition.name(), NS_STREAMS, text);
     if let Some(app) = app {
         app.write(out);
     }
@@ -305,22 +276,19 @@ fn write_stream_error_body(
 
 /// Appends the `<error/>` child of a stanza of type `error`, with the condition's usual type (RFC 6120 8.3.2).
 pub fn write_stanza_error(out: &mut Vec<u8>, condition: StanzaCondition, text: Option<&str>) {
-    write_typed_stanza_error(out, condition.default_type(), condition, None, text, None);
+    write_typed_stanza_error(out, condition.default_type(), condition, text, None);
 }
 
 /// Appends the `<error/>` child of a stanza of type `error` with all that it can hold (RFC 6120 8.3.2).
-///
-/// `content` is the new address of [`StanzaCondition::Gone`] and [`StanzaCondition::Redirect`], a URI.
 pub fn write_typed_stanza_error(
     out: &mut Vec<u8>,
     error_type: ErrorType,
     condition: StanzaCondition,
-    content: Option<&str>,
     text: Option<&str>,
     app: Option<AppCondition<'_>>,
 ) {
     put(out, &["<error type='", error_type.name(), "'>"]);
-    write_condition(out, condition.name(), NS_STANZAS, content, text);
+    write_condition(out, condition.name(), NS_STANZAS, text);
     if let Some(app) = app {
         app.write(out);
     }
@@ -338,25 +306,8 @@ pub fn write_sasl_failure(out: &mut Vec<u8>, condition: SaslCondition, text: Opt
     put(out, &["</failure>"]);
 }
 
-/// Appends the XEP-0198 5 answer to a resumption that failed, with the last count known, if any.
-pub fn write_sm_failed(out: &mut Vec<u8>, condition: StanzaCondition, h: Option<u32>) {
-    put(out, &["<failed xmlns='", NS_SM, "'"]);
-    if let Some(h) = h {
-        put(out, &[" h='", &h.to_string(), "'"]);
-    }
-    put(out, &["><", condition.name(), " xmlns='", NS_STANZAS, "'/></failed>"]);
-}
-
-fn write_condition(out: &mut Vec<u8>, name: &str, xmlns: &str, content: Option<&str>, text: Option<&str>) {
-    put(out, &["<", name, " xmlns='", xmlns]);
-    match content {
-        None => put(out, &["'/>"]),
-        Some(content) => {
-            put(out, &["'>"]);
-            escape_into(out, content);
-            put(out, &["</", name, ">"]);
-        }
-    }
+fn write_condition(out: &mut Vec<u8>, name: &str, xmlns: &str, text: Option<&str>) {
+    put(out, &["<", name, " xmlns='", xmlns, "'/>"]);
     if let Some(text) = text {
         put(out, &["<text xmlns='", xmlns, "' xml:lang='en'>"]);
         escape_into(out, text);
@@ -367,168 +318,6 @@ fn write_condition(out: &mut Vec<u8>, name: &str, xmlns: &str, content: Option<&
 fn put(out: &mut Vec<u8>, pieces: &[&str]) {
     for piece in pieces {
         out.extend_from_slice(piece.as_bytes());
-    }
-}
-
-/// What went wrong with a stream, by blame. The one mapping to what the peer is told is [`Fault::condition`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Fault {
-    /// The peer broke the protocol or a bound.
-    Misbehaved(Misbehaviour),
-    /// The peer may be right, but wants what is not offered here.
-    Incompatible(Incompatibility),
-    /// Ours to mend: a bug or a broken invariant, confined to this connection.
-    Ours,
-    /// The operator, or the state that the host is in, ends the stream.
-    Operator(OperatorReason),
-}
-
-/// Who has to act for an error to go away.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Blame {
-    /// The peer broke the rules.
-    PeerMisbehaved,
-    /// The peer and this server have nothing in common.
-    PeerIncompatible,
-    /// A bug of this server.
-    Ours,
-    /// The operator, knowingly or by the host's state.
-    Operator,
-}
-
-/// A closed set of reasons: one row each of condition and sentence.
-macro_rules! reasons {
-    ($(#[$doc:meta])* $set:ident: $($(#[$row:meta])* $case:ident => $condition:ident, $text:literal;)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-        pub enum $set { $($(#[$row])* $case,)* }
-
-        impl $set {
-            /// All reasons.
-            pub const ALL: &'static [$set] = &[$($set::$case),*];
-
-            /// What the peer is told, and the sentence that goes with it.
-            pub const fn row(self) -> (StreamCondition, &'static str) {
-                match self { $($set::$case => (StreamCondition::$condition, $text),)* }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// How a peer broke the protocol or a bound.
-    Misbehaviour:
-    /// Not well-formed (RFC 6120 11.3).
-    NotWellFormed => NotWellFormed, "the XML is not well-formed";
-    /// Comment, processing instruction, DTD or entity reference (RFC 6120 11.1).
-    RestrictedXml => RestrictedXml, "the XML uses what streams forbid";
-    /// A prefix that is not declared (RFC 6120 4.8.5).
-    UndeclaredPrefix => BadNamespacePrefix, "a namespace prefix is not declared";
-    /// Bytes that are not UTF-8 (RFC 6120 11.6).
-    NotUtf8 => BadFormat, "the stream is not UTF-8";
-    /// Character data between stanzas (RFC 6120 4.9.3.1).
-    TextBetweenStanzas => BadFormat, "there is text between stanzas";
-    /// Something needs authentication first (RFC 6120 4.9.3.12).
-    NotAuthenticated => NotAuthorized, "authenticate first";
-    /// Too many failed logins (RFC 6120 6.4.5).
-    TooManyLogins => PolicyViolation, "too many failed logins";
-    /// A `from` that is not the peer's (RFC 6120 8.1.2.1).
-    ForgedFrom => InvalidFrom, "the from address is not yours";
-    /// A stanza over the size limit (RFC 6120 13.12).
-    StanzaTooLarge => PolicyViolation, "the stanza is too large";
-    /// Elements nested too deep (RFC 6120 13.12).
-    NestedTooDeep => PolicyViolation, "the elements are nested too deep";
-    /// Too many attributes or namespace declarations in one element (RFC 6120 13.12).
-    TooManyAttributes => PolicyViolation, "an element has too many attributes";
-    /// A name or value over its bound (RFC 6120 13.12).
-    NameTooLong => PolicyViolation, "a name or attribute is too long";
-    /// More bytes than allowed before authentication (RFC 6120 13.12).
-    TooMuchBeforeLogin => PolicyViolation, "too much was sent before login";
-    /// Not logged in, or no resource bound, in time.
-    LoginTooSlow => ConnectionTimeout, "login took too long";
-    /// Nothing heard for longer than the idle limit (RFC 6120 4.6.1).
-    Silent => ConnectionTimeout, "nothing was heard for too long";
-    /// The receiver does not take what is sent to it (RFC 6120 4.9.3.17).
-    TooSlow => ResourceConstraint, "the receiver is too slow";
-    /// More acknowledged than sent (XEP-0198 4); goes with [`AppCondition::HandledCountTooHigh`].
-    AckedTooMuch => UndefinedCondition, "more stanzas were acknowledged than sent";
-}
-
-reasons! {
-    /// What the peer wants that is not offered here.
-    Incompatibility:
-    /// The domain is not served (RFC 6120 4.9.3.6).
-    UnknownHost => HostUnknown, "the domain is not served here";
-    /// No `to`, where one is needed (RFC 6120 4.7.2).
-    NoHost => ImproperAddressing, "the stream header names no domain";
-    /// Neither `jabber:client` nor what else is served, or not the stream namespace (RFC 6120 4.8.1).
-    UnknownNamespace => InvalidNamespace, "the namespace is not known";
-    /// An encoding declaration other than UTF-8 (RFC 6120 11.6).
-    NotUtf8Declared => UnsupportedEncoding, "only UTF-8 is supported";
-    /// Not XMPP 1.x (RFC 6120 4.7.5).
-    UnknownVersion => UnsupportedVersion, "only XMPP 1.0 is supported";
-    /// A first-level element that is no stanza (RFC 6120 4.9.3.24).
-    UnknownStanza => UnsupportedStanzaType, "only message, presence and iq are stanzas";
-    /// A negotiation step that is not offered (RFC 6120 4.9.3.23).
-    UnknownFeature => UnsupportedFeature, "the feature is not offered";
-}
-
-reasons! {
-    /// Why the operator, or the state of the host, ends a stream.
-    OperatorReason:
-    /// The server goes down.
-    Shutdown => SystemShutdown, "the server is shutting down";
-    /// The stream has to be negotiated anew.
-    Reset => Reset, "please connect again";
-    /// Another session of the account has taken the resource (RFC 6120 7.7.2.2).
-    Replaced => Conflict, "replaced by a new session";
-    /// The account was removed, or its password changed.
-    AccountGone => NotAuthorized, "the account was changed or removed";
-    /// A bound of the whole server is reached.
-    Overloaded => ResourceConstraint, "the server has no room";
-    /// Closed by an administrator.
-    Kicked => PolicyViolation, "closed by an administrator";
-}
-
-impl Fault {
-    /// The condition that the peer is told.
-    pub const fn condition(self) -> StreamCondition {
-        self.row().0
-    }
-
-    /// A sentence for the peer's `<text/>` and for the log.
-    pub const fn text(self) -> &'static str {
-        self.row().1
-    }
-
-    /// Who has to act.
-    pub const fn blame(self) -> Blame {
-        match self {
-            Fault::Misbehaved(_) => Blame::PeerMisbehaved,
-            Fault::Incompatible(_) => Blame::PeerIncompatible,
-            Fault::Ours => Blame::Ours,
-            Fault::Operator(_) => Blame::Operator,
-        }
-    }
-
-    const fn row(self) -> (StreamCondition, &'static str) {
-        match self {
-            Fault::Misbehaved(reason) => reason.row(),
-            Fault::Incompatible(reason) => reason.row(),
-            Fault::Ours => (StreamCondition::InternalServerError, "something went wrong here"),
-            Fault::Operator(reason) => reason.row(),
-        }
-    }
-
-    /// Appends the stream error, see [`write_stream_error`].
-    pub fn write(self, out: &mut Vec<u8>) {
-        write_stream_error(out, self.condition(), Some(self.text()), None);
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
     }
 }
 
