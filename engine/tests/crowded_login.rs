@@ -49,3 +49,41 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
     assert_eq!(seen.matches("<item ").count(), ROSTER_ITEMS_MAX);
     assert_eq!(seen.matches("/phone'").count(), 1_500, "of {} bytes", seen.len());
 }
+
+/// Presence for which there is no room when it comes is fetched, page by page, when there is (RFC 6121 4.3.2). It was dropped for good.
+#[test]
+fn presence_that_did_not_fit_comes_later() {
+    const CONTACTS: usize = 1_200;
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    (settings.outbound_bytes_max, settings.outbound_bytes_soft) = (64 << 10, 16 << 10);
+    let mut host = Host::new(settings);
+    host.account("juliet");
+    let (juliet, _) = host.bind(0, "juliet");
+    let presence = format!("<presence><status>{}</status></presence>", "s".repeat(270));
+    for n in 0..CONTACTS {
+        let local = format!("contact{n}");
+        host.account(&local);
+        let (conn, _) = host.bind(1 + n as u32, &local);
+        host.ask(juliet, &format!("<presence to='{local}@localhost' type='subscribe'/>"));
+        host.ask(conn, "<presence to='juliet@localhost' type='subscribed'/>");
+        host.ask(conn, &presence);
+        host.now.mono_ms += 20;
+    }
+    // She reads nothing for a while.
+    host.prompt = false;
+    let mut effects = host.say(juliet, "<presence/>");
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..800 {
+        for part in said(&effects).split("<presence ").filter(|part| part.contains("<status>")) {
+            let from = part.split("from='").nth(1).and_then(|rest| rest.split('/').next());
+            seen.extend(from.map(str::to_owned));
+        }
+        host.now.mono_ms += 1_000;
+        effects = host.sent(juliet);
+        effects.extend(host.turn(Input::EndOfTurn));
+        if seen.len() < 300 {
+            assert!(host.shard.inspect().outbound_bytes < 256 << 10, "more waits than may");
+        }
+    }
+    assert_eq!(seen.len(), CONTACTS);
+}

@@ -8,17 +8,27 @@ use crate::router::users::Incoming;
 use crate::streams::ended::Ended;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
+use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
-use crate::wire::written::{write_error, write_result};
+use crate::wire::written::{Stanza, from_of_stanza, write_error, write_result};
 
 impl Actors {
     /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
-    /// who leaves too much unread or unacknowledged does without. For messages see [`logs`](crate::logs::message).
+    /// who leaves too much unread or unacknowledged does without, and is shown presence later as it is then. For messages see [`logs`](crate::logs::message).
     pub(crate) fn offer_stanza(&mut self, session: SessionId, xml: &[u8]) -> bool {
         let full = self.is_full(session);
         if full {
             self.counters.stanzas_dropped.one();
+            if Stanza::written(xml) == Stanza::Presence
+                && let Some(from) = from_of_stanza(xml)
+                && let Some(session) = self.sessions.get_mut(session)
+            {
+                let missed = &mut session.extra.get_or_insert_default().missed;
+                if missed.as_deref().is_none_or(|first| bare_of(&from) < first) {
+                    *missed = Some(bare_of(&from).into());
+                }
+            }
         } else {
             self.send_stanza(session, xml);
         }

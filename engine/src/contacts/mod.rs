@@ -1,9 +1,11 @@
 //! The contacts' floor: rosters, subscriptions, and who sees whose presence (RFC 6121 2 to 4). It knows no passwords and answers
 //! no requests but those for a roster.
 
+mod items;
 pub(crate) mod presence;
 pub(crate) mod roster;
 pub(crate) mod show;
+mod subscribe;
 
 use crate::extension::presence::PresenceTable;
 use crate::floor::stands_on;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::contacts::show::PRESENCE_GONE;
 use crate::contacts::{Contacts, Decided};
+use crate::extension::Way;
 use crate::extension::roster::{Again, ProbeAnswer, Roster};
-use crate::extension::subscription::{Kind, OwnPresence, State};
-use crate::extension::{RosterRequest as Request, Way};
+use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::PresenceNews;
@@ -18,9 +18,12 @@ use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid;
 use crate::wire::jid::{bare_of, local_of};
-use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
-use crate::wire::written::{id_of_stanza, write_error};
+
+/// Contacts that are asked at once for presence that a session has missed.
+const CATCH_UP_CONTACTS: usize = 500;
+/// What the presence of a contact is taken for then, bytes.
+const CATCH_UP_BYTES: usize = 1_024;
 
 impl Contacts {
     /// Does a step, now or when the roster has been read.
@@ -101,16 +104,6 @@ impl Contacts {
         }
     }
 
-    /// Takes the roster out for a step, so that the step can use the rest of the shard, and puts it back.
-    fn with_roster<T>(&mut self, user: u32, step: impl FnOnce(&mut Contacts, &mut Roster) -> T) -> Option<T> {
-        let mut roster = self.users.get_mut(user).state.as_mut()?.roster.take()?;
-        let result = step(self, &mut roster);
-        if let Some(state) = self.users.get_mut(user).state.as_mut() {
-            state.roster = Some(roster);
-        }
-        Some(result)
-    }
-
     fn do_roster_step(&mut self, user: u32, step: RosterStep) {
         let (before, session) = (self.done_so_far(), step.session());
         self.carry_out_step(user, step);
@@ -147,62 +140,12 @@ impl Contacts {
                 self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));
             }
             RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
+            RosterStep::Catch { session } => self.catch_up(user, session),
             RosterStep::Reveal { jid, visible } => self.reveal(user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
             RosterStep::Leave => self.leave_contacts(user),
         }
-    }
-
-    fn roster_request(&mut self, user: u32, session: SessionId, id: Option<&str>, request: Request) {
-        let owner = self.bare_of_user(user);
-        if self.storage == StorageState::Full && !matches!(request, Request::Get { .. }) {
-            return self.iq_error(session, id, Limit::Disk);
-        }
-        match request {
-            Request::Get { ver } => {
-                if let Some(state) = self.sessions.get_mut(session) {
-                    state.interested = true;
-                }
-                let Some(answer) = self.with_roster(user, |_, roster| roster.get(ver.as_deref())) else { return };
-                self.iq_result(session, id, &answer.payload);
-                for push in answer.pushes {
-                    self.push_to(session, &push);
-                }
-            }
-            Request::Set(item) => {
-                let set = |floor: &mut Contacts, roster: &mut Roster| roster.set(&owner, &item, &mut floor.writes);
-                match self.with_roster(user, set) {
-                    Some(Ok(push)) => {
-                        self.push_to_interested(user, &push);
-                        self.iq_result(session, id, b"");
-                    }
-                    Some(Err(refusal)) => self.iq_error(session, id, refusal),
-                    None => {}
-                }
-            }
-            Request::Remove(contact) => self.remove_contact(user, session, id, &contact),
-        }
-    }
-
-    fn remove_contact(&mut self, user: u32, session: SessionId, id: Option<&str>, contact: &str) {
-        let owner = self.bare_of_user(user);
-        let remove = |floor: &mut Contacts, roster: &mut Roster| roster.remove(&owner, contact, &mut floor.writes);
-        let removed = match self.with_roster(user, remove) {
-            Some(Ok(removed)) => removed,
-            Some(Err(condition)) => return self.iq_error(session, id, condition),
-            None => return,
-        };
-        self.push_to_interested(user, &removed.push);
-        self.own_presence(user, contact, removed.presence);
-        if removed.unsubscribe {
-            let confirm = if removed.unsubscribed.is_some() { 0 } else { removed.confirm };
-            self.subscription_to(&owner, contact, Kind::Unsubscribe, 0, confirm);
-        }
-        if let Some(number) = removed.unsubscribed {
-            self.subscription_to(&owner, contact, Kind::Unsubscribed, number, removed.confirm);
-        }
-        self.iq_result(session, id, b"");
     }
 
     pub(crate) fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
@@ -260,6 +203,33 @@ impl Contacts {
                 address(&mut out, &presence, &other, full);
                 self.send_stanza(session, &out);
             }
+        }
+    }
+
+    /// Asks the next contacts whose presence a session may have missed. What they answer goes to it alone (RFC 6121 4.3.2).
+    fn catch_up(&mut self, user: u32, session: SessionId) {
+        let extra = self.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
+        let Some(first) = extra.and_then(|extra| extra.missed.take()) else { return };
+        // So many answers fit, if they are not very long; of those that do not, the first is where it goes on.
+        let most = (self.settings.outbound_bytes_max / 2 / CATCH_UP_BYTES).clamp(1, CATCH_UP_CONTACTS);
+        let full = self.full_jid(session);
+        let ask = |floor: &mut Contacts, roster: &mut Roster| -> Option<Box<str>> {
+            let all = roster.contacts().filter(|(contact, state)| state.to() && **contact >= *first);
+            let mut page: Vec<(&str, PresenceNews)> = all
+                .take(most + 1)
+                .map(|(contact, _)| (contact, PresenceNews::Probe { number: roster.asked(contact) }))
+                .collect();
+            let next = page.get(most).map(|(contact, _)| (*contact).into());
+            page.truncate(most);
+            floor.presence_to_all(&full, b"", page.into_iter());
+            next
+        };
+        let next = self.with_roster(user, ask).flatten();
+        if let Some(session) = self.sessions.get_mut(session) {
+            if let Some(extra) = session.extra.as_mut().filter(|extra| extra.missed.is_none()) {
+                extra.missed = next;
+            }
+            session.trim();
         }
     }
 
@@ -357,99 +327,6 @@ impl Contacts {
             self.send_stanza(session, &out);
         }
         self.withdraw_directed(full, xml, &others);
-    }
-
-    fn own_presence(&mut self, user: u32, contact: &str, what: OwnPresence) {
-        match what {
-            OwnPresence::Keep => {}
-            OwnPresence::Show => self.show_presence(user, contact),
-            OwnPresence::Hide => self.hide_presence(user, contact),
-        }
-    }
-
-    fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
-        let owner = self.bare_of_user(user);
-        if self.storage == StorageState::Full {
-            return self.presence_error(session, contact, xml, Limit::Disk);
-        }
-        let send = |floor: &mut Contacts, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut floor.writes);
-        let sent = match self.with_roster(user, send) {
-            Some(Ok(sent)) => sent,
-            Some(Err(refusal)) => return self.presence_error(session, contact, xml, refusal),
-            None => return,
-        };
-        if let Some(push) = &sent.push {
-            self.push_to_interested(user, push);
-        }
-        if sent.presence == OwnPresence::Hide {
-            self.hide_presence(user, contact);
-        }
-        if sent.route {
-            let news = PresenceNews::Subscription { kind, number: sent.number, confirm: sent.confirm };
-            self.presence_to(news, &owner, contact, xml);
-        }
-        if sent.presence == OwnPresence::Show {
-            self.show_presence(user, contact);
-        }
-    }
-
-    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1), unless the session has ended while
-    /// the roster was read.
-    fn presence_error(&mut self, session: SessionId, contact: &str, xml: &[u8], refusal: impl Into<Refusal>) {
-        if self.sessions.get(session).is_none() {
-            return;
-        }
-        let (full, id, refusal) = (self.full_jid(session), id_of_stanza(xml), refusal.into());
-        self.limited(refusal, || full.clone());
-        let mut out = Vec::new();
-        write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), refusal);
-        self.send_stanza(session, &out);
-    }
-
-    fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
-        let owner = self.bare_of_user(user);
-        let receive = |floor: &mut Contacts, roster: &mut Roster| {
-            roster.received(&owner, contact, kind, number, xml, &mut floor.writes)
-        };
-        let Some(received) = self.with_roster(user, receive) else { return };
-        if received.deliver {
-            let subscribe = kind == Kind::Subscribe;
-            let targets: Vec<SessionId> = self
-                .users
-                .sessions(&self.sessions, user)
-                .filter(|(_, s)| if subscribe { s.is_available() } else { s.interested })
-                .map(|(id, _)| id)
-                .collect();
-            let mut out = Vec::new();
-            address(&mut out, xml, contact, &owner);
-            for session in targets {
-                self.send_stanza(session, &out);
-            }
-        }
-        if let Some(push) = &received.push {
-            self.push_to_interested(user, push);
-        }
-        if received.presence == OwnPresence::Hide {
-            self.hide_presence(user, contact);
-        }
-        if let Some((reply, number)) = received.reply {
-            self.subscription_to(&owner, contact, reply, number, 0);
-        }
-        if received.presence == OwnPresence::Show {
-            self.show_presence(user, contact);
-        }
-    }
-
-    /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
-    fn leave_contacts(&mut self, user: u32) {
-        let owner = self.bare_of_user(user);
-        let collect = |_: &mut Contacts, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
-            roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
-        };
-        for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
-            self.subscription_to(&owner, &contact, kind, 0, 0);
-        }
-        self.decided.push(Decided::Left(user));
     }
 
     /// Whether a sender may see the user's presence, for requests that depend on it.

@@ -166,6 +166,11 @@ pub enum RosterStep {
         /// Whom it asks.
         to: Box<str>,
     },
+    /// A session to which presence could not be sent has room again: some contacts are asked who is there.
+    Catch {
+        /// The session.
+        session: SessionId,
+    },
     /// Contacts that a JID matches see the user's presence, or see it go (RFC 6121 4; XEP-0191 3.3, 3.4).
     Reveal {
         /// The JID.
@@ -185,7 +190,8 @@ impl RosterStep {
         match self {
             RosterStep::Request { session, .. }
             | RosterStep::Announce { session, .. }
-            | RosterStep::SendSubscription { session, .. } => Some(*session),
+            | RosterStep::SendSubscription { session, .. }
+            | RosterStep::Catch { session } => Some(*session),
             RosterStep::Withdraw { session, .. } => *session,
             _ => None,
         }

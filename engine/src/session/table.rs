@@ -52,6 +52,9 @@ pub struct Session {
 pub struct Extra {
     /// Bare and full JIDs that got directed presence (RFC 6121 4.6), sorted.
     pub directed: Vec<Box<str>>,
+    /// Presence was dropped because too much waited: this contact, and those behind it in the roster's order, are still to be asked for
+    /// theirs.
+    pub missed: Option<Box<str>>,
     /// Notes of extensions.
     pub notes: Notes,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
@@ -59,10 +62,17 @@ pub struct Extra {
 }
 
 impl Extra {
+    fn is_empty(&self) -> bool {
+        self.directed.is_empty() && self.missed.is_none() && self.notes.is_empty() && self.lang.is_none()
+    }
+
     /// Memory that it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         let directed: usize = self.directed.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum();
-        size_of::<Extra>() + directed + self.notes.memory_bytes() + self.lang.as_ref().map_or(0, |lang| lang.len())
+        size_of::<Extra>()
+            + directed
+            + self.notes.memory_bytes()
+            + [&self.lang, &self.missed].into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 }
 
@@ -139,7 +149,7 @@ impl Session {
 
     /// Gives back the memory of what few sessions have, if it has none of it.
     pub fn trim(&mut self) {
-        self.extra.take_if(|extra| extra.directed.is_empty() && extra.notes.is_empty() && extra.lang.is_none());
+        self.extra.take_if(|extra| extra.is_empty());
     }
 
     /// Available (RFC 6121 4.2).

@@ -2,6 +2,7 @@
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::id::{ConnId, SessionId};
+use crate::router::users::RosterStep;
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
@@ -161,7 +162,11 @@ impl Shard {
         self.sweeper.sessions.found += (session.managed.as_ref().map_or(0, |m| m.memory_bytes()) + extra) as u64;
         if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
             self.counters.expired.one();
-            self.end_session(id, Vec::new(), None);
+            return self.end_session(id, Vec::new(), None);
+        }
+        let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
+        if missed && !self.is_busy(id) {
+            self.roster_step(user, RosterStep::Catch { session: id });
         }
     }
 

@@ -76,6 +76,14 @@ pub(crate) fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&st
     out.extend_from_slice(b"</iq>");
 }
 
+/// The `from` of a stanza that this server wrote.
+pub(crate) fn from_of_stanza(xml: &[u8]) -> Option<String> {
+    let mut scanner = crate::wire::Scanner::new();
+    let scope = crate::wire::StreamScope::Usual;
+    scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
+    scanner.element(&scope, xml).from().map(|from| from.into_owned())
+}
+
 /// The `id` of a stanza that this server wrote: only errors need it, so it is looked for only then.
 pub(crate) fn id_of_stanza(xml: &[u8]) -> Option<String> {
     let mut scanner = crate::wire::Scanner::new();
