@@ -184,7 +184,8 @@ impl Shard {
         let now_us = self.now.mono_ms * 1_000;
         let owes = self.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
         let noted = self.has_notes(user) && self.users.get(user).first != NONE;
-        if idle && !noted && !owes && !(live && self.holds_messages(user)) {
+        let kept = noted || owes || (live && idle && self.holds_messages(user));
+        if idle && !kept {
             self.users.get_mut(user).state = None;
         }
         if self.users.get(user).state.is_none() {
