@@ -49,7 +49,7 @@ impl Actors {
         let resume_s = if resume { wanted.filter(|&w| w > 0).unwrap_or(longest).min(longest) } else { 0 };
         let mut token = [0u8; TOKEN_BYTES];
         self.entropy.fill_bytes(&mut token);
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let session = self.sessions.heard(id);
         if session.managed.is_some() {
             return self.send_bytes(conn, SM_UNEXPECTED);
         }

@@ -99,7 +99,7 @@ impl Contacts {
             return self.refuse(session, seq, element, Limit::Presence);
         };
         let before = self.sessions.set_presence(session, Some(id));
-        let Some(state) = self.sessions.get_mut(session) else { return };
+        let state = self.sessions.heard(session);
         let user = state.user;
         state.priority = priority;
         if let Some(before) = before {
@@ -113,7 +113,7 @@ impl Contacts {
 
     pub(crate) fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
         let before = self.sessions.set_presence(session, None);
-        let Some(state) = self.sessions.get_mut(session) else { return };
+        let state = self.sessions.heard(session);
         let user = state.user;
         let directed = state.take_directed();
         let xml = self.unaddressed(session, element);

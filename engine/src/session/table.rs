@@ -186,6 +186,12 @@ impl Sessions {
         SessionId { slot, generation: 0 }
     }
 
+    /// The session that a stanza or an answer comes from right now: as long as it is heard it does not go, because endings are carried
+    /// out later.
+    pub fn heard(&mut self, id: SessionId) -> &mut Session {
+        self.get_mut(id).expect("a session that is heard is there")
+    }
+
     /// A session that is there in this generation.
     pub fn get(&self, id: SessionId) -> Option<&Session> {
         let session = self.slots.get(id.slot as usize)?;

@@ -78,8 +78,7 @@ impl Shard {
             return self.refuse_bind(conn, iq, Limit::Sessions);
         }
         let now_s = self.now.mono_s();
-        let Some(slot) = self.conns.get(conn) else { return };
-        let Some(opening) = slot.opening() else { return };
+        let opening = self.heard(conn);
         let mut session = Session::new(user, resource, conn, privacy(opening));
         take_over(&mut session, opening, now_s);
         let id = self.insert_session(session);
@@ -104,8 +103,7 @@ impl Shard {
     fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, refusal: impl Into<Refusal>) {
         let (id, refusal) = (iq.id(), refusal.into());
         self.send_with(conn, |out| write_error(out, "iq", id.as_deref(), None, None, refusal));
-        let Some(slot) = self.conns.get(conn) else { return };
-        let Some(opening) = slot.opening() else { return };
+        let opening = self.heard(conn);
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts > BIND_RETRIES_MAX {
             self.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
@@ -170,7 +168,7 @@ impl Shard {
 
     /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
     pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let session = self.sessions.heard(id);
         let user = session.user;
         let managed = session.managed.as_mut();
         match (element.name(), managed) {

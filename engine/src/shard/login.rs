@@ -74,8 +74,7 @@ impl Shard {
 
     /// A first-level element before a session is bound. `behind` is what came with it.
     pub(super) fn from_opening(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let Some(conn) = self.conns.get(id) else { return };
-        let Some(opening) = conn.opening() else { return };
+        let opening = self.heard(id);
         let namespace = element.namespace();
         match opening.stage() {
             Stage::ExpectBind(owner) => {
@@ -105,7 +104,7 @@ impl Shard {
 
     /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
     fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         let durable = !opening.is_promised_nothing();
         if opening.secured || !opening.listener.starttls {
             self.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
@@ -164,7 +163,7 @@ impl Shard {
         let plain = mechanism == Mechanism::Plain;
         self.ask_counting(id, peer, &local, Question::MayLogIn { peer, plain });
         let asked_ms = self.now.mono_ms;
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.attempt = Some(Box::new(Attempt { local, peer, mechanism, asked_ms }));
     }
 
@@ -200,7 +199,7 @@ impl Shard {
             self.note_failure(&attempt, "replaced");
         }
         let most = self.settings.auth_attempts_max;
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts >= most {
             return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
@@ -291,7 +290,7 @@ impl Shard {
         self.counters.logins_failed.one();
         let most = self.settings.auth_attempts_max;
         self.conns.set_stage(id, Stage::ExpectChoice);
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.attempt = None;
         opening.attempts = opening.attempts.saturating_add(1);
         let attempts = opening.attempts;

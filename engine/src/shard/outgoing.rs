@@ -42,7 +42,7 @@ impl Shard {
         {
             return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
         }
-        let Some(state) = self.sessions.get_mut(session) else { return };
+        let state = self.sessions.heard(session);
         let seq = state.managed.as_mut().map_or(0, |m| m.receive());
         let in_flight = state.in_flight;
         if self.watch.is_some() {

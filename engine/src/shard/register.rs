@@ -17,7 +17,7 @@ use crate::wire::{Element, jid};
 
 impl Shard {
     pub(super) fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         let (open, private) = (opening.listener.registration, is_private(opening));
         let set = iq.kind().as_deref() == Some("set");
         let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };

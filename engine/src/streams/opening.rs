@@ -74,6 +74,11 @@ impl Streams {
         }
     }
 
+    /// The same of one that is being heard: as long as it is, it has no session and does not go, because endings are carried out later.
+    pub(crate) fn heard(&mut self, id: ConnId) -> &mut Opening {
+        self.opening(id).expect("a connection that is heard before it has a session is there")
+    }
+
     pub(crate) fn opening(&mut self, id: ConnId) -> Option<&mut Opening> {
         self.conns.get(id)?.opening()
     }
