@@ -4,10 +4,10 @@ use crate::actors::Actors;
 use crate::extension;
 use crate::extension::{Going, Note, SessionChange, TABLE, Way};
 use crate::id::SessionId;
+use crate::wire::Element;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
-use crate::wire::written::Stanza;
-use crate::wire::{Expect, Scanner, StreamScope};
+use crate::wire::written::{Stanza, read_back};
 
 impl Actors {
     /// Whether anything is noted of a user.
@@ -76,14 +76,14 @@ impl Actors {
     #[cold]
     pub(crate) fn passes_gates(&mut self, session: SessionId, xml: &[u8], logged: bool) -> bool {
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
-        let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
-        if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_err() {
-            return true;
-        }
-        let element = scanner.element(&scope, xml);
+        let passes = read_back(xml, |element| self.passes_all(session, marks, element, logged));
+        passes.unwrap_or(true)
+    }
+
+    fn passes_all(&mut self, session: SessionId, marks: u32, element: &Element<'_>, logged: bool) -> bool {
         for place in extension::places(marks) {
             let Some(gate) = &TABLE[place].gate else { continue };
-            match self.with_note(session, place, |note| (gate.pass)(note, &element, logged)) {
+            match self.with_note(session, place, |note| (gate.pass)(note, element, logged)) {
                 Some(Going::Goes) | None => {}
                 Some(Going::After(first)) => first.iter().for_each(|stanza| self.send_past_gates(session, stanza)),
                 Some(Going::Kept) => {

@@ -41,16 +41,6 @@ stands_on!(Actors, streams: Streams);
 const UNACKED_CROWDED_BYTES: usize = 4_096;
 
 impl Actors {
-    /// Sets the gauges of users and sessions.
-    pub(crate) fn publish_actors(&self) {
-        let c = &self.counters;
-        c.sessions.set(self.sessions.len() as u64);
-        c.sessions_detached.set(self.sessions.detached() as u64);
-        c.sessions_available.set(self.sessions.available() as u64);
-        c.users_loaded.set(self.users.len() as u64);
-        c.parked.set(self.parked as u64);
-    }
-
     /// Nobody. `users_key` is secret, and keys the index of users.
     pub(crate) fn new(streams: Streams, users_key: [u8; 16]) -> Actors {
         Actors {
@@ -64,6 +54,17 @@ impl Actors {
         }
     }
 
+    /// Sets the gauges of users and sessions.
+    pub(crate) fn publish_actors(&self) {
+        let c = &self.counters;
+        c.sessions.set(self.sessions.len() as u64);
+        c.sessions_detached.set(self.sessions.detached() as u64);
+        c.sessions_available.set(self.sessions.available() as u64);
+        c.users_loaded.set(self.users.len() as u64);
+        c.parked.set(self.parked as u64);
+    }
+
+    /// The bare JID of a user.
     pub(crate) fn bare_of_user(&self, user: u32) -> String {
         self.bare(&self.users.get(user).local)
     }

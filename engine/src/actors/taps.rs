@@ -11,9 +11,10 @@ use crate::session::conn::ConnState;
 use crate::watch::TRACES_MAX;
 use crate::watch::busiest::Busiest;
 use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
+use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::local_of;
-use crate::wire::{Element, Expect, Scanner, StreamScope};
+use crate::wire::written::read_back;
 
 impl Actors {
     /// Begins a trace of a user's sessions, or of one; how many there are now.
@@ -135,7 +136,7 @@ impl Actors {
         let next = state.managed.as_ref().map(|managed| managed.sent().wrapping_add(1));
         let counted = next.map(|next| next.wrapping_sub(overtaken as u32));
         let full = self.full_jid(session);
-        with_element(xml, |element| {
+        read_back(xml, |element| {
             self.with_traces(session, |trace| {
                 if let Some(counted) = counted.filter(|_| overtaken > 0) {
                     trace.overtakes(session, counted);
@@ -178,7 +179,7 @@ impl Actors {
         let resource = stanza.to.split_once('/').map(|(_, resource)| resource);
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
         let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(local)) else { return };
-        with_element(stanza.xml, |element| {
+        read_back(stanza.xml, |element| {
             for trace in watch.traces.iter_mut().filter(|trace| trace.takes(local, resource)) {
                 trace.aside(now, Stanza::of(element, None, Way::Aside, fate, trace.bodies));
             }
@@ -192,13 +193,5 @@ impl Actors {
             let (now, full) = (self.now, self.full_jid(session));
             self.with_traces(session, |trace| trace.news(now, session, &full, news));
         }
-    }
-}
-
-/// Looks at a stanza that this server wrote.
-fn with_element(xml: &[u8], with: impl FnOnce(&Element<'_>)) {
-    let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
-    if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_ok() {
-        with(&scanner.element(&scope, xml));
     }
 }

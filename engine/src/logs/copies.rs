@@ -6,13 +6,14 @@
 
 use smallvec::SmallVec;
 
-use crate::extension::{self, COPIES, Original, TABLE, Way};
+use crate::extension;
+use crate::extension::{COPIES, Original, TABLE, Way};
 use crate::id::SessionId;
 use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
 use crate::store::archive::Entry;
-use crate::wire::written::insert_at_end;
-use crate::wire::{Element, Expect, Scanner, StreamScope};
+use crate::wire::Element;
+use crate::wire::written::{insert_at_end, read_back};
 
 /// Extensions whose copies a session gets: seldom more than one.
 type Places = SmallVec<[usize; 2]>;
@@ -47,7 +48,7 @@ impl Logs {
         if wanting.is_empty() {
             return;
         }
-        with_element(xml, |element| {
+        read_back(xml, |element| {
             let mut fell = false;
             for id in wanting {
                 let places = self.wanted(id, element);
@@ -77,7 +78,7 @@ impl Logs {
             return;
         }
         let way = if entry.incoming { Way::In } else { Way::Out };
-        with_element(entry.xml, |element| {
+        read_back(entry.xml, |element| {
             let places = self.wanted(id, element);
             self.hand_copies(id, &places, way, number, element);
         });
@@ -114,13 +115,5 @@ impl Logs {
             (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full });
             self.hand_bytes(id, 0, &out);
         }
-    }
-}
-
-/// Looks at a stanza that this server wrote.
-fn with_element(xml: &[u8], with: impl FnOnce(&Element<'_>)) {
-    let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
-    if scanner.scan(&scope, Expect::Content, usize::MAX, xml).is_ok() {
-        with(&scanner.element(&scope, xml));
     }
 }

@@ -14,6 +14,7 @@ use crate::store::archive::Entry;
 use crate::store::log::Log;
 use crate::store::waiting::{Apart, Cursor, Transient};
 use crate::turn::pending::one_value;
+use crate::wire::written::from_of_stanza;
 
 impl Logs {
     pub(crate) fn log_found(&mut self, local: &str, found: Vec<Found>) {
@@ -169,14 +170,8 @@ impl Logs {
 
     /// A message that stands in no log waits, in the place of its number if nobody is past it.
     fn restore_unlogged(&mut self, user: u32, number: u64, xml: &[u8]) {
-        let mut scanner = crate::wire::Scanner::new();
-        let scope = crate::wire::StreamScope::Usual;
-        // Its bytes were in a send under way: they are gone.
-        if xml.is_empty() || scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
-            return;
-        }
-        let element = scanner.element(&scope, xml);
-        let Some(from) = element.from() else { return };
+        // If its bytes were in a send under way, they are gone.
+        let Some(from) = from_of_stanza(xml) else { return };
         self.counters.messages_returned.one();
         let entry = Entry { incoming: true, waits: true, time_ms: self.now.wall_us / 1_000, peer: &from, xml };
         let passed = self.log(user).cursor() >= number

@@ -16,6 +16,7 @@ use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, local_of};
 use crate::wire::limit::Limit;
+use crate::wire::written::read_back;
 use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
 
 impl Shard {
@@ -62,15 +63,10 @@ impl Shard {
 
     /// A request to a user of this home.
     pub(super) fn request_for(&mut self, user: u32, stanza: Incoming<'_>) {
-        let mut scanner = Scanner::new();
-        let scope = StreamScope::Usual;
-        let scanned = scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml);
-        debug_assert!(scanned.is_ok(), "mail carries stanzas that were scanned");
-        let element = scanner.element(&scope, stanza.xml);
-        let (namespace, name) = match element.children().next() {
-            Some(child) => (child.namespace().to_owned(), child.name().to_owned()),
-            None => (String::new(), String::new()),
-        };
+        let payload = read_back(stanza.xml, |element| {
+            element.children().next().map(|child| (child.namespace().to_owned(), child.name().to_owned()))
+        });
+        let (namespace, name) = payload.flatten().unwrap_or_default();
         let full = stanza.to.contains('/');
         let asks_roster = match full {
             // XEP-0012 4: also a session's idle time is told only to those who may see its presence.

@@ -10,7 +10,7 @@ use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
 use crate::wire::splice::address;
-use crate::wire::written::{id_of_stanza, write_error};
+use crate::wire::written::{id_of_stanza, read_back, write_error};
 
 impl Turn {
     /// Puts a stanza for a user's home into this turn's mail.
@@ -124,17 +124,13 @@ impl Turn {
     /// A stanza of an ended session that was no message: a request gets the error that it would have got without the
     /// session (XEP-0198 4, RFC 6121 8.5.3.2.3), which tells nothing of who was there (RFC 6120 8.3.3.13).
     pub(crate) fn bounce_unreceived(&mut self, xml: &[u8]) {
-        let mut scanner = crate::wire::Scanner::new();
-        let scope = crate::wire::StreamScope::Usual;
-        if xml.is_empty() || scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).is_err() {
-            return;
-        }
-        let element = scanner.element(&scope, xml);
-        let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
-        if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
-            let id = element.id();
-            self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable.into());
-        }
+        read_back(xml, |element| {
+            let (Some(from), Some(to)) = (element.from(), element.to()) else { return };
+            if element.name() == "iq" && matches!(element.kind().as_deref(), Some("get" | "set")) {
+                let id = element.id();
+                self.send_error_letter("iq", id.as_deref(), &to, &from, StanzaCondition::ServiceUnavailable.into());
+            }
+        });
     }
 
     pub(crate) fn reply_to(&mut self, conn: ConnRef, answer: Answer) {

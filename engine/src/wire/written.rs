@@ -3,6 +3,7 @@
 use crate::wire::error::{AppCondition, write_typed_stanza_error};
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
+use crate::wire::{Element, Expect, Scanner, StreamScope};
 
 /// The three kinds (RFC 6120 8.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,20 +77,22 @@ pub(crate) fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&st
     out.extend_from_slice(b"</iq>");
 }
 
+/// Reads a stanza that this server wrote; none if it is no stanza, which it always is.
+pub(crate) fn read_back<T>(xml: &[u8], read: impl FnOnce(&Element<'_>) -> T) -> Option<T> {
+    let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
+    let scanned = scanner.scan(&scope, Expect::Content, usize::MAX, xml);
+    debug_assert!(xml.is_empty() || scanned.is_ok(), "what this server wrote cannot be read");
+    scanned.is_ok().then(|| read(&scanner.element(&scope, xml)))
+}
+
 /// The `from` of a stanza that this server wrote.
 pub(crate) fn from_of_stanza(xml: &[u8]) -> Option<String> {
-    let mut scanner = crate::wire::Scanner::new();
-    let scope = crate::wire::StreamScope::Usual;
-    scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
-    scanner.element(&scope, xml).from().map(|from| from.into_owned())
+    read_back(xml, |element| element.from().map(|from| from.into_owned())).flatten()
 }
 
 /// The `id` of a stanza that this server wrote: only errors need it, so it is looked for only then.
 pub(crate) fn id_of_stanza(xml: &[u8]) -> Option<String> {
-    let mut scanner = crate::wire::Scanner::new();
-    let scope = crate::wire::StreamScope::Usual;
-    scanner.scan(&scope, crate::wire::Expect::Content, usize::MAX, xml).ok()?;
-    scanner.element(&scope, xml).id().map(|id| id.into_owned())
+    read_back(xml, |element| element.id().map(|id| id.into_owned())).flatten()
 }
 
 /// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
