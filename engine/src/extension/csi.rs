@@ -4,10 +4,12 @@
 //! dropped. All that is kept goes ahead of whatever is sent at last: the phone is awake then, and stanzas of one sender keep their order
 //! (RFC 6120 10.1).
 
+use std::borrow::Cow;
+
 use super::change::{Going, SessionChange};
 use super::hook::{Extension, Gate, Nonza};
 use super::note::Note;
-use crate::wire::Element;
+use crate::wire::{Child, Element, Event};
 
 const NS: &str = "urn:xmpp:csi:0";
 /// What is kept for an inactive session, bytes. With more than this all of it goes.
@@ -97,17 +99,48 @@ fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) ->
     }
 }
 
-/// Whether a message holds a chat state (XEP-0085) and nothing to show.
+/// Whether a message holds a chat state (XEP-0085) and nothing to show; of a copy (XEP-0280) that is said by the original.
 fn is_chat_state(message: &Element<'_>) -> bool {
+    let copy = message.children().find(|child| {
+        child.namespace() == "urn:xmpp:carbons:2" && matches!(child.name(), "sent" | "received")
+    });
+    match copy {
+        Some(copy) => holds_chat_state(originals_children(&copy)),
+        None => holds_chat_state(message.children().map(|child| (child.namespace().into(), child.name()))),
+    }
+}
+
+fn holds_chat_state<'a>(children: impl Iterator<Item = (Cow<'a, str>, &'a str)>) -> bool {
     let mut states = 0;
-    for child in message.children() {
-        match (child.namespace(), child.name()) {
+    for (namespace, name) in children {
+        match (&*namespace, name) {
             ("http://jabber.org/protocol/chatstates", _) => states += 1,
             ("urn:xmpp:hints" | "urn:xmpp:sid:0", _) | (_, "thread") => {}
             _ => return false,
         }
     }
     states > 0
+}
+
+/// Namespaces and names of what is in the message that is in `<forwarded/>` in a copy (XEP-0297 3.1).
+fn originals_children<'a>(copy: &Child<'a>) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+    const DEPTH: usize = 3;
+    let (mut depth, mut in_message) = (0, false);
+    copy.cursor().filter_map(move |event| match event {
+        Event::Start(start) => {
+            let child = (depth == DEPTH && in_message).then(|| (start.namespace(), start.name()));
+            depth += 1;
+            if depth == DEPTH {
+                in_message = start.name() == "message";
+            }
+            child
+        }
+        Event::End => {
+            depth -= 1;
+            None
+        }
+        Event::Text(_) => None,
+    })
 }
 
 #[cfg(test)]
@@ -140,6 +173,18 @@ mod tests {
         );
         assert_eq!(going(&mut note, "<message from='a@b/c'><body>2</body></message>", true), Going::Goes);
         assert_ne!(going(&mut note, state, true), Going::Kept, "nothing is lost that waits in a log");
+        let copy = |inside: &str| {
+            format!(
+                "<message from='a@b'><sent xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'>\
+                 <delay xmlns='urn:xmpp:delay'/><message xmlns='jabber:client' from='a@b/d'>{inside}</message>\
+                 </forwarded></sent></message>"
+            )
+        };
+        let composing = "<thread>1</thread><composing xmlns='http://jabber.org/protocol/chatstates'/>";
+        assert_eq!(going(&mut note, &copy(composing), false), Going::Kept, "a copy of a chat state");
+        for matters in [format!("{composing}<body>3</body>"), String::new(), "<a xmlns='b'><c/></a>".into()] {
+            assert_eq!(going(&mut note, &copy(&matters), false), Going::Goes, "{matters}");
+        }
         assert_eq!(
             going(&mut note, "<presence from='a@b' type='subscribe'/>", false),
             Going::Goes,
