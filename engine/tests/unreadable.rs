@@ -97,3 +97,42 @@ juliet receives: <iq type='error' id='r'>
         play(&mut stage, "juliet connects\njuliet disconnects");
     }
 }
+
+/// XEP-0191 3.3: whom a user has blocked is not forgotten because something else of the user's could not be read for a while, nor
+/// is the list written over.
+#[test]
+fn a_block_list_outlives_what_cannot_be_read_beside_it_xep0191_3_3() {
+    let refused = |condition: &str| {
+        format!(
+            "romeo connects
+romeo sends: <iq type='get' id='v' to='juliet@localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>
+romeo receives: <iq type='error' id='v' from='juliet@localhost' to='romeo@localhost/orchard'>
+    <error type='cancel'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>
+"
+        )
+    };
+    for (seed, shards, table) in [(1, 1, Table::Mailbox), (2, 3, Table::Private), (3, 2, Table::Mailbox)] {
+        let mut stage = stage(seed, shards);
+        play(
+            &mut stage,
+            "juliet connects
+juliet sends: <iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='romeo@localhost'/></block></iq>
+juliet receives: <iq type='result' id='b' to='juliet@localhost/balcony'/>
+juliet disconnects
+time passes: 100000 ms",
+        );
+        stage.world.disk.damage(table, BARE, true);
+        play(&mut stage, &refused("internal-server-error"));
+        stage.world.disk.damage(table, BARE, false);
+        play(&mut stage, &refused("service-unavailable"));
+        play(
+            &mut stage,
+            "juliet connects
+juliet sends: <iq type='set' id='c'><block xmlns='urn:xmpp:blocking'><item jid='nurse@localhost'/></block></iq>
+juliet receives: <iq type='result' id='c' to='juliet@localhost/balcony'/>
+juliet sends: <iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>
+juliet receives: <iq type='result' id='l' to='juliet@localhost/balcony'><blocklist xmlns='urn:xmpp:blocking'>
+    <item jid='nurse@localhost'/><item jid='romeo@localhost'/></blocklist></iq>",
+        );
+    }
+}

@@ -8,7 +8,6 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
 use crate::store::Found;
-use crate::store::account::Incarnation;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
 use crate::turn::pending::Pending;
@@ -135,15 +134,16 @@ impl Shard {
 
     /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
     /// one asks again.
-    fn receiver_unreadable(&mut self, local: &str, found: Vec<Found>) {
+    fn receiver_unreadable(&mut self, local: &str, mut found: Vec<Found>) {
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(local);
-        let state = self.users.state(user, now_s);
-        state.asked = false;
-        // It may be the cursor alone: then the account is known, and who claims it goes on.
-        if let (Known::Unknown, Some(Found::Value(account))) = (state.known, found.into_iter().next()) {
-            state.known = account.map_or(Known::Missing, |record| Known::Exists(Incarnation::of_record(&record)));
+        self.users.state(user, now_s).asked = false;
+        // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
+        if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
+            let account = found.remove(0).value();
+            self.account_is(user, account.as_deref(), &mut found);
         }
+        let state = self.users.state(user, now_s);
         let known = state.known;
         let parked = std::mem::take(&mut state.parked);
         self.parked -= parked.len();
