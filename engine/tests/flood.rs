@@ -87,3 +87,52 @@ fn who_does_not_read_its_last_words_is_not_read_from() {
     let effects = host.say(CONN, "</stream:stream>");
     assert!(effects.iter().any(|e| matches!(e, Effect::Pause { conn: CONN })), "{effects:?}");
 }
+
+/// What a user changes with one client and another one of the user's has to be told (RFC 6121 2.1.6, XEP-0191 3.3) fills no memory:
+/// who takes nothing of it is ended. It went on for as long as a session may be without a connection, or a send may take.
+#[test]
+fn changes_that_a_client_is_told_of_wait_within_bounds() {
+    let contact = |name: &str| {
+        let name = name.repeat(250);
+        format!("<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='a@localhost' name='{name}'/></query></iq>")
+    };
+    let list = |verb: &str| {
+        let item = format!("<item jid='a@localhost/{}'/>", "n".repeat(1_000));
+        format!("<iq type='set' id='1'><{verb} xmlns='urn:xmpp:blocking'>{item}</{verb}></iq>")
+    };
+    let (named, blocked) = (contact("n") + &contact("m"), list("block") + &list("unblock"));
+    for (case, managed, change) in [
+        ("roster", false, &named),
+        ("roster, managed", true, &named),
+        ("list", false, &blocked),
+        ("list, managed", true, &blocked),
+    ] {
+        let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+        settings.outbound_bytes_max = 64 << 10;
+        settings.outbound_bytes_soft = 16 << 10;
+        let most = 2 * settings.outbound_bytes_max + change.len();
+        let mut host = Host::new(settings);
+        host.account("romeo");
+        let (deaf, _) = host.bind(0, "romeo");
+        host.ask(deaf, "<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>");
+        host.ask(deaf, "<iq type='get' id='1'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
+        if managed {
+            host.ask(deaf, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+        }
+        let (other, _) = host.bind(1, "romeo");
+        host.prompt = false;
+        let mut ended = false;
+        for _ in 0..1_000 {
+            let mut effects = host.say(other, change);
+            while effects.iter().any(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == other)) {
+                ended |= effects.iter().any(|effect| matches!(effect, Effect::Close { conn, .. } if *conn == deaf));
+                effects = host.sent(other);
+            }
+            let seen = host.shard.inspect();
+            let waits = seen.outbound_bytes.max(seen.unacked_bytes);
+            assert!(waits <= most, "{case}: {waits} bytes for a bound of {most}");
+        }
+        assert!(ended, "{case}");
+        assert!(said(&host.say(other, PING)).contains("type='result'"), "{case}: the other one goes on");
+    }
+}

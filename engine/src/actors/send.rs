@@ -50,14 +50,13 @@ impl Actors {
         let most = 2 * self.settings.outbound_bytes_max;
         let managed = self.sessions.get(session).and_then(|session| session.managed.as_ref());
         if managed.is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1) {
-            self.counters.outbound_overflows.one();
-            self.end_session_with(
-                session,
-                Ended::Unread,
-                StreamCondition::ResourceConstraint,
-                "nothing is acknowledged",
-            );
+            self.end_unread(session, "nothing is acknowledged");
         }
+    }
+
+    fn end_unread(&mut self, session: SessionId, text: &str) {
+        self.counters.outbound_overflows.one();
+        self.end_session_with(session, Ended::Unread, StreamCondition::ResourceConstraint, text);
     }
 
     /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
@@ -196,7 +195,8 @@ impl Actors {
         }
     }
 
-    /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6).
+    /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6). None is left out, so a
+    /// session that takes none of them ends, as one that takes no answers does.
     pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
         if self.sessions.get(session).is_none() {
             return;
@@ -209,6 +209,10 @@ impl Actors {
         out.push(b'>');
         out.extend_from_slice(payload);
         out.extend_from_slice(b"</iq>");
-        self.send_stanza(session, &out);
+        self.reply(session, &out);
+        let unread = self.sessions.get(session).and_then(|s| s.conn).map_or(0, |conn| self.conns.outbound_bytes(conn));
+        if unread > 2 * self.settings.outbound_bytes_max {
+            self.end_unread(session, "nothing is read");
+        }
     }
 }
