@@ -220,3 +220,50 @@ time passes: 2000 ms
     assert!(sent.len() == 1 && sent[0].contains("one"), "{sent:?}");
     stage.pass(1_000);
 }
+
+/// XEP-0280 7, 8, XEP-0297 3.1: a session that was behind gets its copies late, once and in order, and is told when the originals came.
+#[test]
+fn copies_that_come_late_say_so() {
+    let mut text = TWO.to_owned();
+    text += "slow sends: <iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>
+slow receives: <iq type='result' id='e' to='juliet@localhost/slow'/>
+slow sends: <a xmlns='urn:xmpp:sm:3' h='2'/>
+";
+    let full = "juliet@localhost/quick";
+    for body in ["1", "2"] {
+        text += &says(body, full);
+        text += &hears("quick", body, full);
+    }
+    text += "quick sends: <message to='romeo@localhost/orchard' type='chat'><body>3</body></message>
+romeo receives: <message from='juliet@localhost/quick' to='romeo@localhost/orchard' type='chat'><body>3</body></message>
+";
+    let copy = |way: &str, delay: &str, from: &str, to: &str, body: &str| {
+        format!(
+            "slow receives: <message from='juliet@localhost' to='juliet@localhost/slow' type='chat'>
+    <{way} xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'>{delay}
+    <message xmlns='jabber:client' from='{from}' to='{to}' type='chat'><body>{body}</body></message>
+    </forwarded></{way}></message>
+"
+        )
+    };
+    let late = "<delay xmlns='urn:xmpp:delay' from='localhost' stamp='{any}'/>";
+    let romeo = "romeo@localhost/orchard";
+    text += &copy("received", "", romeo, full, "1");
+    text += "slow receives nothing
+time passes: 5000 ms
+slow sends: <a xmlns='urn:xmpp:sm:3' h='3'/>
+";
+    text += &copy("received", late, romeo, full, "2");
+    text += "slow receives nothing
+slow sends: <a xmlns='urn:xmpp:sm:3' h='4'/>
+";
+    text += &copy("sent", late, full, romeo, "3");
+    text += "slow receives nothing
+slow sends: <a xmlns='urn:xmpp:sm:3' h='5'/>
+slow receives nothing
+";
+    text += &says("4", full);
+    text += &hears("quick", "4", full);
+    text += &copy("received", "", romeo, full, "4");
+    play(&text, |s| s.unacked_max = 1);
+}

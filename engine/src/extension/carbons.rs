@@ -88,6 +88,7 @@ fn write(out: &mut Vec<u8>, original: &Original<'_>) {
         Way::Out => "sent",
     };
     out.extend_from_slice(format!("><{way} xmlns='{NS}'><forwarded xmlns='{NS_FORWARD}'>").as_bytes());
+    out.extend_from_slice(original.delay);
     // It is written without the namespace of the stream, which it is not in here.
     let rest = original.xml.strip_prefix(b"<message").unwrap_or(original.xml);
     out.extend_from_slice(b"<message xmlns='jabber:client'");
@@ -140,7 +141,7 @@ mod tests {
     fn a_copy_wraps_the_original_xep_0280_8() {
         let xml = b"<message from='r@m/home' to='j@c/b' type='chat'><body>a</body></message>";
         let mut out = Vec::new();
-        write(&mut out, &Original { xml, kind: "chat", way: Way::Out, user: "r@m", to: "r@m/garden" });
+        write(&mut out, &Original { xml, kind: "chat", way: Way::Out, user: "r@m", to: "r@m/garden", delay: b"" });
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "<message from='r@m' to='r@m/garden' type='chat'><sent xmlns='urn:xmpp:carbons:2'>\

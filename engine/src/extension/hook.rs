@@ -55,6 +55,8 @@ pub struct Original<'a> {
     pub user: &'a str,
     /// Full JID of the session that gets the copy.
     pub to: &'a str,
+    /// If the copy comes late, what says when the message was (XEP-0203), complete; or nothing.
+    pub delay: &'a [u8],
 }
 
 /// A row that an extension keeps of a user: at hand whenever the user's account is known or the user has a session.

@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::extension;
+use crate::extension::offline::delay;
 use crate::extension::{COPIES, Original, TABLE, Way};
 use crate::id::SessionId;
 use crate::logs::hand::Stamp;
@@ -58,7 +59,7 @@ impl Logs {
                     continue;
                 }
                 if !self.is_busy(id) {
-                    self.hand_copies(id, &places, way, number, element);
+                    self.hand_copies(id, &places, way, Stamp { id: number, came_ms: None }, element);
                 } else if number != 0 && follows && self.know_log(user) {
                     self.log(user).fall_behind(id, number - 1, number - 1);
                     fell = true;
@@ -73,14 +74,14 @@ impl Logs {
     }
 
     /// A session that reads the log comes to an entry that is not for it.
-    pub(crate) fn copy_of_entry(&mut self, id: SessionId, number: u64, entry: &Entry<'_>) {
+    pub(crate) fn copy_of_entry(&mut self, id: SessionId, stamp: Stamp, entry: &Entry<'_>) {
         if self.sessions.get(id).is_none_or(|session| session.marks & COPIES == 0) {
             return;
         }
         let way = if entry.incoming { Way::In } else { Way::Out };
         read_back(entry.xml, |element| {
             let places = self.wanted(id, element);
-            self.hand_copies(id, &places, way, number, element);
+            self.hand_copies(id, &places, way, stamp, element);
         });
     }
 
@@ -95,24 +96,26 @@ impl Logs {
         extension::places(session.marks & COPIES).filter(takes).collect()
     }
 
-    fn hand_copies(&mut self, id: SessionId, places: &[usize], way: Way, number: u64, element: &Element<'_>) {
+    /// The id of the stamp is 0 for what stands in no log.
+    fn hand_copies(&mut self, id: SessionId, places: &[usize], way: Way, stamp: Stamp, element: &Element<'_>) {
         if places.is_empty() {
             return;
         }
         let mut xml = Vec::with_capacity(element.bytes().len() + 128);
-        match number {
+        match stamp.id {
             0 => xml.extend_from_slice(element.bytes()),
-            id_in_log => {
-                let stamp = Stamp { id: id_in_log, came_ms: None };
-                insert_at_end(&mut xml, element.bytes(), |out| self.stamp(out, id, stamp));
-            }
+            _ => insert_at_end(&mut xml, element.bytes(), |out| self.stamp(out, id, Stamp { came_ms: None, ..stamp })),
+        }
+        let mut late = Vec::new();
+        if let Some(came_ms) = stamp.came_ms {
+            delay(&mut late, &self.settings.domain, came_ms.saturating_mul(1_000));
         }
         let user = self.bare_of_user(self.sessions.slot(id.slot).user);
         let (full, kind) = (self.full_jid(id), element.kind().unwrap_or_default());
         for place in places {
             let Some(copies) = &TABLE[*place].copies else { continue };
             let mut out = Vec::with_capacity(xml.len() + 256);
-            (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full });
+            (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full, delay: &late });
             self.hand_bytes(id, 0, &out);
         }
     }

@@ -137,7 +137,8 @@ impl Logs {
         }
         if !goes {
             if apart.is_none() && follows && *number > seen && !(entry.incoming && entry.waits) {
-                self.copy_of_entry(id, *number, entry);
+                let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
+                self.copy_of_entry(id, Stamp { id: *number, came_ms }, entry);
             }
             return;
         }
@@ -147,12 +148,16 @@ impl Logs {
         }
         self.touch_log(user);
         self.counters.messages_replayed.one();
-        // What came in while older ones were being handed out is as good as live.
-        let since = self.users.get(user).state.as_ref().map_or(0, |state| state.since);
-        let waited = *number <= since || (self.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS;
-        let stamp = Stamp { id: of.unwrap_or(*number), came_ms: waited.then_some(entry.time_ms) };
+        let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
+        let stamp = Stamp { id: of.unwrap_or(*number), came_ms };
         let mark = if apart.is_some() { *number | mark::APART } else { *number };
         self.hand(id, mark, stamp, entry.xml);
+    }
+
+    /// Whether an entry that is handed out now comes late. What came in while older ones were being handed out is as good as live.
+    fn has_waited(&self, user: u32, number: u64, entry: &Entry<'_>) -> bool {
+        let since = self.users.get(user).state.as_ref().map_or(0, |state| state.since);
+        number <= since || (self.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS
     }
 
     /// What waits for a session cannot be read. It is not passed over, because nobody could say what was in it: the session ends
