@@ -179,10 +179,16 @@ impl Contacts {
         let Some((again, requests)) = self.with_roster(user, tell) else { return };
         self.to_own_sessions(user, session, full, xml, initial);
         // RFC 6121 3.1.2: a request that was not answered is sent again; 3.1.3: one not yet answered is shown again.
+        // Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
         for Again { contact, kind, number, confirm } in again {
-            self.subscription_to(&owner, &contact, kind, number, confirm);
+            if self.guards(user, Way::Out, &contact).is_none() {
+                self.subscription_to(&owner, &contact, kind, number, confirm);
+            }
         }
         for (contact, whole) in requests {
+            if self.guards(user, Way::In, &contact).is_some() {
+                continue;
+            }
             let mut out = Vec::new();
             let plain = b"<presence type='subscribe'/>".to_vec();
             address(&mut out, &whole.unwrap_or(plain), &contact, &owner);
@@ -234,6 +240,7 @@ impl Contacts {
     }
 
     /// Contacts that a JID matches, and that may see the user's presence, see it or see it go; so do those who got directed presence.
+    /// The presence of those who are shown it the user sees, too, as far as they let it.
     fn reveal(&mut self, user: u32, jid: &str, visible: bool) {
         // Of a contact, one resource alone may be meant.
         let meant = |contact: &str| {
@@ -253,7 +260,7 @@ impl Contacts {
             }
         }
         if visible {
-            return;
+            return self.ask_after_matching(user, jid);
         }
         let told = self.users.sessions(&self.sessions, user).filter(|(_, session)| !session.directed().is_empty());
         for session in told.map(|(id, _)| id).collect::<Vec<_>>() {
@@ -265,6 +272,25 @@ impl Contacts {
             }
             let full = self.full_jid(session);
             self.withdraw_directed(&full, PRESENCE_GONE, &gone);
+        }
+    }
+
+    /// Asks for the presence of contacts that a JID matches: what they said lately was not heard.
+    fn ask_after_matching(&mut self, user: u32, jid: &str) {
+        if self.presences(user).is_empty() {
+            return;
+        }
+        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<(String, u64)> {
+            let matching = roster.contacts().filter(|(contact, state)| {
+                state.to() && (jid::matches(jid, contact) || bare_of(jid) == *contact)
+            });
+            matching.map(|(contact, _)| (contact.to_owned(), roster.asked(contact))).collect()
+        };
+        let owner = self.bare_of_user(user);
+        for (contact, number) in self.with_roster(user, see).unwrap_or_default() {
+            if self.guards(user, Way::Out, &contact).is_none() {
+                self.presence_to(PresenceNews::Probe { number }, &owner, &contact, b"");
+            }
         }
     }
 

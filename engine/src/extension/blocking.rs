@@ -110,15 +110,16 @@ fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(condition) => return Step::Error(condition.into()),
     };
     let mut list = Blocked::of(context.note);
-    let added: Vec<_> = jids.iter().filter(|jid| !list.has(jid)).cloned().collect();
-    list.0.extend(added.iter().cloned());
+    let hidden: Vec<_> = jids.iter().filter(|jid| !list.matches(jid)).cloned().collect();
+    list.0.extend(jids.iter().cloned());
     list.0.sort_unstable();
+    list.0.dedup();
     let row = list.row();
     if list.0.len() > ITEMS_MAX || row.len() > BYTES_MAX {
         return Step::Error(Limit::Record.into());
     }
-    // They see the user leave before nothing more reaches them.
-    let mut changes: Vec<_> = added.into_iter().map(Change::Hide).collect();
+    // They see the user leave before nothing more reaches them; not again if that was so already.
+    let mut changes: Vec<_> = hidden.into_iter().map(Change::Hide).collect();
     changes.push(Change::Record(row));
     changes.push(Change::Push(payload("block", &jids)));
     Step::Change(changes, Vec::new())
@@ -132,9 +133,14 @@ fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let mut list = Blocked::of(context.note);
     let (gone, stay): (Vec<_>, Vec<_>) = list.0.into_iter().partition(|jid| jids.is_empty() || jids.contains(jid));
     list.0 = stay;
+    if gone.is_empty() {
+        return Step::Change(Vec::new(), Vec::new());
+    }
+    // All of them are told as such (XEP-0191 3.5).
+    let push = payload("unblock", if jids.is_empty() { &jids } else { &gone });
     let mut changes = vec![Change::Record(list.row())];
     changes.extend(gone.into_iter().map(Change::Show));
-    changes.push(Change::Push(payload("unblock", &jids)));
+    changes.push(Change::Push(push));
     Step::Change(changes, Vec::new())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use crate::extension::Way;
 use crate::extension::offline::delay;
 use crate::id::SessionId;
 use crate::logs::Logs;
@@ -23,6 +24,10 @@ pub(crate) struct Stamp {
 impl Logs {
     /// A transient entry is appended for messages that have lost their place: those who are at the head get it at once.
     pub(crate) fn append_again(&mut self, user: u32, of: Option<u64>, entry: Entry<'_>) {
+        // Who sent it may have been blocked since (XEP-0191 3.3).
+        if self.guards(user, Way::In, entry.peer).is_some() {
+            return;
+        }
         let number = self.next_number();
         let bare = self.bare_of_user(user);
         Transient { of, entry: Entry { waits: true, ..entry } }.put(&mut self.writes, &bare, number);

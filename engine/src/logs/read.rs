@@ -1,6 +1,7 @@
 //! Reading a log: followers that are behind are brought up from the store, page by page, at their own pace. That holds up
 //! nobody.
 
+use crate::extension::Way;
 use crate::id::{SessionId, mark};
 use crate::logs::Logs;
 use crate::logs::hand::Stamp;
@@ -127,6 +128,8 @@ impl Logs {
             Some(holder) => *holder == id && *number > passed,
             None => follows && entry.incoming && entry.waits && *number > seen,
         };
+        // Who sent it may have been blocked since (XEP-0191 3.3).
+        let refused = entry.incoming && self.has_notes(user) && self.guards(user, Way::In, entry.peer).is_some();
         let log = self.log(user);
         if let Some(follower) = log.follower(id) {
             match apart {
@@ -136,7 +139,7 @@ impl Logs {
             }
         }
         if !goes {
-            if apart.is_none() && follows && *number > seen && !(entry.incoming && entry.waits) {
+            if apart.is_none() && follows && *number > seen && !(entry.incoming && entry.waits) && !refused {
                 let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
                 self.copy_of_entry(id, Stamp { id: *number, came_ms }, entry);
             }
@@ -147,6 +150,14 @@ impl Logs {
             None => log.caught_up(*number, entry.xml.len()),
         }
         self.touch_log(user);
+        if refused {
+            // It is passed over: nobody is to get it later.
+            if apart.is_some() {
+                let bare = self.bare_of_user(user);
+                Apart::delete(&mut self.writes, &bare, *number);
+            }
+            return;
+        }
         self.counters.messages_replayed.one();
         let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
         let stamp = Stamp { id: of.unwrap_or(*number), came_ms };
