@@ -19,7 +19,7 @@ impl Actors {
     pub(crate) fn guards(&self, user: u32, way: Way, other: &str) -> Option<Refusal> {
         let notes = self.users.get(user).state.as_ref().map(|state| &state.notes).filter(|notes| !notes.is_empty())?;
         let own = self.bare_of_user(user) == bare_of(other);
-        extension::refuses(notes, way, other).filter(|_| !own)
+        extension::refuses(&self.facts, notes, way, other).filter(|_| !own)
     }
 
     /// Sets or clears an extension's mark on a session.

@@ -74,6 +74,8 @@ pub struct Record {
 pub struct Extension {
     /// Its name, for operators (`--without`): stable.
     pub name: &'static str,
+    /// Whether RFC 6121 asks for it, so that it cannot be switched off.
+    pub needed: bool,
     /// IQ requests that it answers. Service discovery tells of it by them.
     pub requests: &'static [Feature],
     /// Appends what a stream offers behind authentication.
@@ -95,6 +97,7 @@ impl Extension {
     /// One without any hook, to be filled in.
     pub const NONE: Extension = Extension {
         name: "",
+        needed: false,
         requests: &[],
         stream_feature: None,
         nonza: None,

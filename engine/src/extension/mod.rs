@@ -78,6 +78,36 @@ pub const COPIES: u32 = {
     bits
 };
 
+/// Names of the extensions that an operator may switch off, in the order of the table.
+pub const OPTIONAL: &[&str] = {
+    const COUNT: usize = {
+        let (mut count, mut at) = (0, 0);
+        while at < ROWS.len() {
+            count += !ROWS[at].needed as usize;
+            at += 1;
+        }
+        count
+    };
+    const NAMES: [&str; COUNT] = {
+        let (mut names, mut count, mut at) = ([""; COUNT], 0, 0);
+        while at < ROWS.len() {
+            if !ROWS[at].needed {
+                names[count] = ROWS[at].name;
+                count += 1;
+            }
+            at += 1;
+        }
+        names
+    };
+    &NAMES
+};
+
+/// Extensions of these names, a bit for each place in the table: see [`ServerFacts::without`]. Those that are needed have none.
+pub fn bits(names: &[&str]) -> u32 {
+    let named = |extension: &Extension| !extension.needed && names.contains(&extension.name);
+    TABLE.iter().enumerate().fold(0, |bits, (place, extension)| bits | u32::from(named(extension)) << place)
+}
+
 /// The places in the table whose bits are set.
 pub fn places(bits: u32) -> impl Iterator<Item = usize> {
     (0..ROWS.len()).filter(move |place| bits & 1 << place != 0)
@@ -184,8 +214,9 @@ pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str
 }
 
 /// Why a stanza between a user with these notes and another address is refused, if it is.
-pub fn refuses(notes: &Notes, way: Way, other: &str) -> Option<Refusal> {
-    notes.iter().find_map(|(place, note)| (TABLE[place].record.as_ref()?.refuses)(note, way, other))
+pub fn refuses(server: &ServerFacts, notes: &Notes, way: Way, other: &str) -> Option<Refusal> {
+    let mut all = notes.iter().filter(|(place, _)| server.has(*place));
+    all.find_map(|(place, note)| (TABLE[place].record.as_ref()?.refuses)(note, way, other))
 }
 
 /// The last available session of a user is not available any more.

@@ -24,8 +24,13 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension =
-    Extension { name: "roster", requests: &[FEATURE], stream_feature: Some(stream_feature), ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "roster",
+    needed: true,
+    requests: &[FEATURE],
+    stream_feature: Some(stream_feature),
+    ..Extension::NONE
+};
 
 /// Roster versioning (RFC 6121 2.6.1) and pre-approval (3.4.1).
 fn stream_feature(_: &ServerFacts, out: &mut Vec<u8>) {

@@ -17,8 +17,13 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension =
-    Extension { name: "session", requests: &[FEATURE], stream_feature: Some(stream_feature), ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "session",
+    needed: true,
+    requests: &[FEATURE],
+    stream_feature: Some(stream_feature),
+    ..Extension::NONE
+};
 
 /// The stream feature, marked so that newer clients leave the request out.
 const STREAM_FEATURE: &[u8] = b"<session xmlns='urn:ietf:params:xml:ns:xmpp-session'><optional/></session>";

@@ -396,6 +396,22 @@ fn configuration_is_printed_checked_and_explained() {
 }
 
 #[test]
+fn extensions_are_switched_off_by_name() {
+    let bench = Bench::new();
+    let went = bench.run("config print --without csi --without carbons,last");
+    assert!(went.out.contains("without = [\"last\", \"carbons\", \"csi\"]"), "{}{}", went.out, went.err);
+    assert!(bench.run("config print").out.contains("without = []"));
+    assert_eq!(bench.run("serve --without csi,carbons").exit, Exit::Done);
+    for command in ["config check", "serve"] {
+        let went = bench.run(&format!("{command} --without csi,carbns"));
+        assert_eq!(went.exit, Exit::Usage, "{command}");
+        let wanted = "flag --without: without cannot be `csi,carbns`; allowed: any of disco, last, ping, private, register, \
+                      time, version, carbons, csi, blocking, separated by commas";
+        assert!(went.err.contains(wanted), "{command}: {}", went.err);
+    }
+}
+
+#[test]
 fn users_are_managed_in_a_store_at_rest() {
     let mut bench = Bench::new();
     users(&mut bench);

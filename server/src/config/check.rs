@@ -232,6 +232,10 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             );
         }
     }
+    if config.open_registration && config.without.contains(&"register") {
+        let reason = "without effect while register is among those of without: leave one of the two out";
+        clash("open_registration", reason.into());
+    }
     if config.archive_days > 0 && !config.archive {
         clash("archive_days", "without effect while archive is false: leave it out, or set archive = true".into());
     }

@@ -49,6 +49,8 @@ pub enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Any of these words; several are separated by commas or given one per flag; empty is none.
+    Words(&'static [&'static str]),
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
     /// A path that is always there.
@@ -73,6 +75,7 @@ impl Kind {
                 format!("{} to {} (seconds; s, m, h, d are understood)", show_seconds(min), show_seconds(max))
             }
             Kind::Choice(words) => words.join(" or "),
+            Kind::Words(words) => format!("any of {}, separated by commas; empty for none", words.join(", ")),
             Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with labels of at most 63 bytes and of at most 253 in \
                 all, without a port".into(),
             Kind::Path => "a path".into(),
@@ -91,6 +94,7 @@ impl Kind {
             Kind::Bytes { .. } => "bytes",
             Kind::Seconds { .. } => "seconds",
             Kind::Choice(_) => "choice",
+            Kind::Words(_) => "words",
             Kind::Domain => "domain",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -125,7 +129,7 @@ impl Kind {
             Kind::Count { .. } | Kind::CountOrAuto { .. } => "N",
             Kind::Bytes { .. } => "BYTES",
             Kind::Seconds { .. } => "SECONDS",
-            Kind::Choice(_) => "WORD",
+            Kind::Choice(_) | Kind::Words(_) => "WORD",
             Kind::Domain => "NAME",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
@@ -134,7 +138,7 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Listeners)
+        matches!(self, Kind::Listeners | Kind::Words(_))
     }
 }
 
@@ -314,6 +318,24 @@ impl Field for Vec<SocketAddr> {
     }
 }
 
+/// Words in the order in which their row names them, each once.
+impl Field for Vec<&'static str> {
+    fn read(parts: &[String], kind: &Kind) -> Option<Vec<&'static str>> {
+        let Kind::Words(known) = *kind else { return None };
+        if let [one] = parts
+            && matches!(one.trim(), "off" | "none" | "")
+        {
+            return Some(Vec::new());
+        }
+        let given: Vec<&str> = parts.iter().flat_map(|part| part.split(',')).map(str::trim).collect();
+        let all_known = given.iter().all(|word| known.contains(word));
+        all_known.then(|| known.iter().copied().filter(|word| given.contains(word)).collect())
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.join(",")
+    }
+}
+
 /// Most listeners of one sort.
 pub const LISTENERS_MAX: usize = 64;
 
@@ -412,6 +434,25 @@ mod tests {
             assert_eq!(read(bad), None, "{bad}");
         }
         assert_eq!(read(&vec!["127.0.0.1:1"; LISTENERS_MAX + 1].join(",")), None);
+    }
+
+    #[test]
+    fn words_are_those_that_the_row_names_each_once() {
+        let kind = Kind::Words(&["tea", "milk", "sugar"]);
+        let read = |parts: &[&str]| {
+            let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+            <Vec<&'static str>>::read(&parts, &kind)
+        };
+        for none in ["", " ", "off", "none"] {
+            assert_eq!(read(&[none]), Some(vec![]), "{none:?}");
+        }
+        assert_eq!(read(&["sugar, tea"]), Some(vec!["tea", "sugar"]));
+        assert_eq!(read(&["sugar", "tea,sugar"]), Some(vec!["tea", "sugar"]), "one per flag");
+        for bad in ["coffee", "tea,coffee", "tea,", "tea sugar", "tea,none"] {
+            assert_eq!(read(&[bad]), None, "{bad}");
+        }
+        assert_eq!(read(&["tea,sugar"]).expect("words").show(&kind), "tea,sugar");
+        assert_eq!(kind.allowed(), "any of tea, milk, sugar, separated by commas; empty for none");
     }
 
     #[test]

@@ -296,6 +296,33 @@ mod tests {
     }
 
     #[test]
+    fn extensions_are_switched_off_by_name_from_every_source() {
+        let (_folder, path) = file("without = [\"last\", \"csi\"]\n");
+        let of = |flags: &Flags, environment: &Environment| {
+            load(flags, environment, Some(path.clone())).expect("good").config.without
+        };
+        assert_eq!(of(&Flags::new(), &Environment::new()), ["last", "csi"]);
+        assert_eq!(of(&Flags::new(), &environment(&[("THRONG_WITHOUT", "blocking, carbons")])), ["carbons", "blocking"]);
+        let several = Flags::from([("without", vec!["csi".to_owned(), "blocking,last".to_owned()])]);
+        assert_eq!(of(&several, &Environment::new()), ["last", "csi", "blocking"]);
+        let (_folder, path) = file("without = []\n");
+        assert!(load(&Flags::new(), &Environment::new(), Some(path)).expect("good").config.without.is_empty());
+
+        // Of an unknown name all known ones are told; what RFC 6121 asks for is none of them.
+        for unknown in ["carbns", "csi,carbns", "roster", "session"] {
+            let said = load(&flags(&[("without", unknown)]), &Environment::new(), None).unwrap_err().to_string();
+            let sentence = format!(
+                "flag --without: without cannot be `{unknown}`; allowed: any of disco, last, ping, private, register, time, \
+                 version, carbons, csi, blocking, separated by commas; empty for none"
+            );
+            assert_eq!(said, sentence);
+        }
+        let registers = flags(&[("without", "register"), ("open_registration", "true")]);
+        let said = load(&registers, &Environment::new(), None).unwrap_err().to_string();
+        assert!(said.starts_with("open_registration: without effect"), "{said}");
+    }
+
+    #[test]
     fn the_data_folder_is_found_from_any_working_folder_and_its_file_is_read() {
         let of = |pairs: &[(&str, &str)]| load(&Flags::new(), &environment(pairs), None).expect("good").config.data;
         assert_eq!(of(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")]), PathBuf::from("/x/throng"));

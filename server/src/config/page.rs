@@ -114,8 +114,8 @@ fn toml(kind: &Kind, text: &str) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     match kind {
         Kind::Switch => text.to_owned(),
-        Kind::Listeners => {
-            let items: Vec<String> = text.split(',').filter(|item| *item != "off").map(quoted).collect();
+        Kind::Listeners | Kind::Words(_) => {
+            let items: Vec<String> = text.split(',').filter(|item| !matches!(*item, "off" | "")).map(quoted).collect();
             format!("[{}]", items.join(", "))
         }
         _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => text.to_owned(),
@@ -166,6 +166,7 @@ mod tests {
         flags.insert("c2s", vec!["127.0.0.1:1".into(), "127.0.0.1:2".into()]);
         flags.insert("c2s_tls", vec!["off".into()]);
         flags.insert("tls_version_min", vec!["1.3".into()]);
+        flags.insert("without", vec!["csi".into(), "carbons".into()]);
         let loaded = load(&flags, &Environment::new(), None).expect("good");
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("printed.toml");

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use throng_engine::extension;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
 
 use super::kind::{Field, Kind, choice};
@@ -469,6 +470,10 @@ options! {
     Streams Detail Reload resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
         "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
         "";
+    Streams Detail Restart without: Vec<&'static str>, Kind::Words(extension::OPTIONAL), "",
+        "Extensions that are switched off: they are neither advertised nor answered; may be given several times.",
+        "What an extension has stored stays in the store, is without effect meanwhile, and goes with the account. A change needs \
+         a restart, because open streams were promised what they were offered.";
 
     // Roster, delivery, mailbox, archive.
     Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",

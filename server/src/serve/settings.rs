@@ -150,6 +150,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;
+    s.facts.without = throng_engine::extension::bits(&config.without);
     take_options(&mut s, config);
     Ok(s)
 }

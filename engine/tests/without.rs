@@ -1,0 +1,100 @@
+//! Extensions that the operator has switched off: neither advertised nor answered, and without effect.
+
+use throng_engine::extension::{OPTIONAL, TABLE, bits};
+use throng_engine::settings::Settings;
+use throng_sim::host::{BIND, Host, said};
+
+fn host(without: &[&str]) -> Host {
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.facts.without = bits(without);
+    let mut host = Host::new(settings);
+    host.account("romeo");
+    host.account("juliet");
+    host
+}
+
+/// An extension, something that a client sends for it, how it is advertised, and what answers.
+const CASES: &[(&str, &str, &str, &str)] = &[
+    ("disco", "<query xmlns='http://jabber.org/protocol/disco#info'/>", "http://jabber.org/protocol/caps", "<identity "),
+    ("last", "<query xmlns='jabber:iq:last'/>", "jabber:iq:last", "seconds='"),
+    ("ping", "<ping xmlns='urn:xmpp:ping'/>", "urn:xmpp:ping", "type='result'"),
+    ("private", "<query xmlns='jabber:iq:private'><a xmlns='b'/></query>", "jabber:iq:private", "type='result'"),
+    ("register", "<query xmlns='jabber:iq:register'/>", "jabber:iq:register", "<registered/>"),
+    ("time", "<time xmlns='urn:xmpp:time'/>", "urn:xmpp:time", "<utc>"),
+    ("version", "<query xmlns='jabber:iq:version'/>", "jabber:iq:version", "<version>"),
+    ("carbons", "<enable xmlns='urn:xmpp:carbons:2'/>", "urn:xmpp:carbons:2", "type='result'"),
+    ("csi", "<inactive xmlns='urn:xmpp:csi:0'/>", "urn:xmpp:csi:0", ""),
+    ("blocking", "<blocklist xmlns='urn:xmpp:blocking'/>", "urn:xmpp:blocking", "type='result'"),
+];
+
+/// What Romeo's stream offers with what service discovery says of the server, and the answer to a request.
+fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) {
+    let mut host = host(without);
+    let (conn, effects) = host.arrive(0, "romeo");
+    let mut offers = said(&effects);
+    host.ask(conn, BIND);
+    let info = "<iq type='get' id='d' to='localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>";
+    offers += &said(&host.ask(conn, info));
+    if request.contains("urn:xmpp:csi:0") {
+        return (offers, said(&host.ask(conn, request)));
+    }
+    let verb = if request.contains("enable") { "set" } else { "get" };
+    let to = if request.contains("private") || request.contains("block") { "" } else { " to='localhost'" };
+    (offers, said(&host.ask(conn, &format!("<iq type='{verb}' id='r'{to}>{request}</iq>"))))
+}
+
+/// RFC 6120 8.4: what is switched off is answered like anything that nobody knows, and everything else as before.
+#[test]
+fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
+    let named: Vec<&str> = CASES.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(named, OPTIONAL, "a case for each");
+    for (name, request, feature, answer) in CASES {
+        let (offers, answered) = advertised_and_answered(&[], request);
+        assert!(offers.contains(feature) && answered.contains(answer), "{name}: {offers} {answered}");
+        assert!(!answered.contains("error"), "{name}: {answered}");
+
+        let (offers, answered) = advertised_and_answered(&[name], request);
+        assert!(!offers.contains(feature), "{name} is advertised: {offers}");
+        let refusal = if *name == "csi" { "<unsupported-stanza-type" } else { "<service-unavailable" };
+        assert!(answered.contains(refusal), "{name} is answered: {answered}");
+
+        let others: Vec<&str> = OPTIONAL.iter().copied().filter(|other| other != name).collect();
+        let (_, answered) = advertised_and_answered(&others, request);
+        assert!(answered.contains(answer) && !answered.contains("error"), "{name} alone: {answered}");
+    }
+}
+
+/// RFC 6121 2: without rosters there is no instant messaging.
+#[test]
+fn what_rfc6121_asks_for_cannot_be_switched_off() {
+    let needed = TABLE.iter().filter(|extension| !OPTIONAL.contains(&extension.name));
+    assert_eq!(needed.map(|extension| extension.name).collect::<Vec<_>>(), ["roster", "session"]);
+    assert_eq!(bits(&["roster", "session", "nonsense"]), 0);
+    let roster = "<query xmlns='jabber:iq:roster'/>";
+    let mut host = host(OPTIONAL);
+    let (conn, _) = host.bind(0, "romeo");
+    assert!(said(&host.ask(conn, &format!("<iq type='get' id='r'>{roster}</iq>"))).contains("type='result'"));
+}
+
+/// XEP-0191 3.3: a list is kept while blocking is switched off, has no effect, and has it again afterwards.
+#[test]
+fn what_is_switched_off_has_no_effect_and_loses_nothing() {
+    let refused = |host: &mut Host| {
+        let (romeo, _) = host.bind(0, "romeo");
+        let message = "<message to='juliet@localhost' type='chat' id='m'><body>hi</body></message>";
+        said(&host.ask(romeo, message)).contains("<service-unavailable")
+    };
+    let block = "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='romeo@localhost'/></block></iq>";
+    let mut with = host(&[]);
+    let (juliet, _) = with.bind(1, "juliet");
+    assert!(said(&with.ask(juliet, block)).contains("type='result'"));
+    assert!(refused(&mut with));
+    let mut without = host(&["blocking"]);
+    without.disk = with.disk;
+    assert!(!refused(&mut without));
+    let (juliet, _) = without.bind(1, "juliet");
+    assert!(said(&without.ask(juliet, block)).contains("<service-unavailable"));
+    let mut again = host(&[]);
+    again.disk = without.disk;
+    assert!(refused(&mut again));
+}
