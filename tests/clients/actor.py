@@ -6,7 +6,7 @@ The scenarios know only this class and the events.
 
 import itertools
 
-from events import EventLog, Message, Presence, RosterItem, bare
+from events import BlockPush, Copy, EventLog, Message, Presence, RosterItem, bare
 
 _ids = itertools.count(1)
 
@@ -17,7 +17,7 @@ class Actor:
     `capabilities` names what the client can do beyond the common part:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
     "resume", "resend" (sends unacknowledged stanzas again after a resume),
-    "removal" (of its account).
+    "removal" (of its account), "carbons", "csi", "blocking".
     """
 
     kind = "?"
@@ -65,6 +65,18 @@ class Actor:
         """Send a message."""
         raise NotImplementedError
 
+    def send_private(self, to, body):
+        """Send a message that is not to be copied (XEP-0280 9)."""
+        raise NotImplementedError
+
+    def send_state(self, to, state="composing"):
+        """Send a chat state alone (XEP-0085)."""
+        raise NotImplementedError
+
+    def send_forged_copy(self, to, pretended_from, body):
+        """Send what looks like a carbon copy (XEP-0280 7, example 8)."""
+        raise NotImplementedError
+
     def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
         """Send a presence stanza."""
         raise NotImplementedError
@@ -99,6 +111,28 @@ class Actor:
 
     async def remove_account(self):
         """XEP-0077 3.2; raises `StanzaError`. The server ends the stream after it."""
+        raise NotImplementedError
+
+    async def carbons(self, on=True, to=None):
+        """Enable or disable carbons (XEP-0280 4, 5); raises `StanzaError`."""
+        raise NotImplementedError
+
+    def client_state(self, active):
+        """Say that the client is active, or inactive (XEP-0352 4.2)."""
+        raise NotImplementedError
+
+    async def blocklist(self):
+        """The blocked addresses, after which changes are reported
+        (XEP-0191 3.2)."""
+        raise NotImplementedError
+
+    async def block(self, *jids):
+        """Block addresses (XEP-0191 3.3); raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def unblock(self, *jids):
+        """Unblock addresses, or all of them (XEP-0191 3.4, 3.5); raises
+        `StanzaError`."""
         raise NotImplementedError
 
     async def flush(self):
@@ -154,6 +188,30 @@ class Actor:
             and (e.jid, e.subscription, e.ask) == (jid, subscription, ask),
             since,
         )
+
+    async def wait_copy(self, body, way=None, since=0):
+        """The carbon copy of the message with this body."""
+        return await self.log.wait(
+            f"copy of {body!r}",
+            lambda e: isinstance(e, Copy)
+            and e.message.body == body
+            and (way is None or e.way == way),
+            since,
+        )
+
+    async def wait_block_push(self, verb, *jids, since=0):
+        """The report that these addresses, or all, have been blocked or unblocked."""
+        return await self.log.wait(
+            f"report {verb} {jids}", lambda e: e == BlockPush(verb, frozenset(jids)), since
+        )
+
+    def copies(self, since=0):
+        """(way, body) of all carbon copies received, in order."""
+        return [(e.way, e.message.body) for e in self.log.of(Copy, since)]
+
+    def states(self, since=0):
+        """Chat states of all messages received, in order."""
+        return [e.state for e in self.log.of(Message, since) if e.state]
 
     def bodies(self, since=0):
         """Bodies of all messages received, errors left out, in order."""

@@ -12,7 +12,14 @@ from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
 from actor import Actor
-from events import WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+
+
+CARBONS = "urn:xmpp:carbons:2"
+DELAY = "urn:xmpp:delay"
+FORWARD = "urn:xmpp:forward:0"
+#: Application-specific conditions of errors that are looked for.
+APP_CONDITIONS = ("{urn:xmpp:blocking:errors}blocked",)
 
 
 class Note(ElementBase):
@@ -53,7 +60,7 @@ class SlixmppActor(Actor):
     kind = "slixmpp"
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
-         "private", "time", "last", "removal"}
+         "private", "time", "last", "removal", "carbons", "csi", "blocking"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -72,8 +79,8 @@ class SlixmppActor(Actor):
         client.enable_plaintext = self.tls == "plain"
         client.auto_authorize = None
         client.auto_subscribe = False
-        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0092", "xep_0198",
-                       "xep_0199", "xep_0202", "xep_0203"):
+        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0085", "xep_0092", "xep_0191",
+                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0352"):
             client.register_plugin(plugin)
         register_stanza_plugin(client.plugin["xep_0049"].stanza.PrivateXML, Note)
         ns = client.default_ns
@@ -84,6 +91,10 @@ class SlixmppActor(Actor):
             Callback("log presence", MatchXPath(f"{{{ns}}}presence"), self._on_presence)
         )
         client.add_event_handler("roster_update", self._on_roster)
+        client.add_event_handler("carbon_sent", lambda m: self._on_copy(m, "sent"))
+        client.add_event_handler("carbon_received", lambda m: self._on_copy(m, "received"))
+        client.add_event_handler("blocked", lambda iq: self._on_block(iq, "block"))
+        client.add_event_handler("unblocked", lambda iq: self._on_block(iq, "unblock"))
         client.add_event_handler("stream_negotiated", lambda e: self._settle("bound"))
         client.add_event_handler("session_resumed", lambda e: self._settle("resumed"))
         client.add_event_handler("failed_auth", self._on_failed_auth)
@@ -105,15 +116,36 @@ class SlixmppActor(Actor):
         self.disconnected.set()
         self._settle(f"disconnected: {reason}")
 
-    def _on_message(self, stanza):
+    @staticmethod
+    def _message(stanza):
         delay = stanza["delay"]["stamp"] if "delay" in stanza else None
-        self.log.add(
-            Message(
-                str(stanza["from"]), stanza["type"], stanza["body"] or None,
-                stanza["id"] or None, delay.isoformat() if delay else None,
-                stanza["error"]["condition"] if stanza["type"] == "error" else None,
-            )
+        error = stanza["error"] if stanza["type"] == "error" else None
+        app = [a for a in APP_CONDITIONS if error is not None and error.xml.find(a) is not None]
+        return Message(
+            str(stanza["from"]), stanza["type"], stanza["body"] or None,
+            stanza["id"] or None, delay.isoformat() if delay else None,
+            error["condition"] if error is not None else None,
+            stanza["chat_state"] or None, app[0].split("}")[1] if app else None,
         )
+
+    def _on_message(self, stanza):
+        copy = any(stanza.xml.find(f"{{{CARBONS}}}{way}") is not None for way in ("sent", "received"))
+        # The plugin reports those that are the server's.
+        if not (copy and str(stanza["from"]) == self.bare):
+            self.log.add(self._message(stanza))
+
+    def _on_copy(self, stanza, way):
+        original = stanza[f"carbon_{way}"]
+        delay = stanza.xml.find(f"{{{CARBONS}}}{way}/{{{FORWARD}}}forwarded/{{{DELAY}}}delay")
+        assert str(stanza["to"]) == self.jid
+        self.log.add(
+            Copy(way, stanza["type"], str(original["to"]), self._message(original),
+                 delay.get("stamp") if delay is not None else None)
+        )
+
+    def _on_block(self, iq, verb):
+        jids = frozenset(i.get("jid") for i in iq.xml.iterfind(f"{{urn:xmpp:blocking}}{verb}/*"))
+        self.log.add(BlockPush(verb, jids))
 
     def _on_presence(self, stanza):
         kind = stanza.xml.get("type", "available")
@@ -204,6 +236,22 @@ class SlixmppActor(Actor):
             message["id"] = id
         message.send()
 
+    def send_private(self, to, body):
+        message = self.client.make_message(mto=to, mbody=body, mtype="chat")
+        message.enable("carbon_private")
+        message.send()
+
+    def send_state(self, to, state="composing"):
+        message = self.client.make_message(mto=to, mtype="chat")
+        message["chat_state"] = state
+        message.send()
+
+    def send_forged_copy(self, to, pretended_from, body):
+        original = self.client.make_message(mto=to, mfrom=pretended_from, mbody=body, mtype="chat")
+        message = self.client.make_message(mto=to, mtype="chat")
+        message["carbon_received"] = original
+        message.send()
+
     def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
         stanza = self.client.Presence()
         if to:
@@ -263,6 +311,38 @@ class SlixmppActor(Actor):
 
     async def remove_account(self):
         await self._registration(remove=None)
+
+    async def carbons(self, on=True, to=None):
+        plugin = self.client.plugin["xep_0280"]
+        if to is None:
+            await self._iq(plugin.enable() if on else plugin.disable())
+            return
+        iq = self.client.make_iq_set(ito=to)
+        iq.enable("carbon_enable" if on else "carbon_disable")
+        await self._iq(iq.send())
+
+    def client_state(self, active):
+        plugin = self.client.plugin["xep_0352"]
+        assert plugin.enabled, "the server did not offer client states"
+        plugin.send_active() if active else plugin.send_inactive()
+
+    async def blocklist(self):
+        jids = self.client.plugin["xep_0191"].get_blocked_jids()
+        return {str(jid) for jid in await self._iq(jids)}
+
+    async def block(self, *jids):
+        await self._iq(self._blocking("block", jids))
+
+    async def unblock(self, *jids):
+        await self._iq(self._blocking("unblock", jids))
+
+    def _blocking(self, verb, jids):
+        if jids:
+            return getattr(self.client.plugin["xep_0191"], verb)(list(jids))
+        # The plugin sends no request without an address.
+        iq = self.client.make_iq_set()
+        iq.enable(verb)
+        return iq.send()
 
     async def disco_info(self, to):
         result = await self._iq(

@@ -8,10 +8,15 @@ import os
 from pathlib import Path
 
 from actor import Actor
-from events import WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
 from servers import DOMAIN
 
 HERE = Path(__file__).parent
+BLOCKING = "urn:xmpp:blocking"
+CARBONS = "urn:xmpp:carbons:2"
+CSI = "urn:xmpp:csi:0"
+FORWARD = "urn:xmpp:forward:0"
+STATES = "http://jabber.org/protocol/chatstates"
 
 
 class Agent:
@@ -103,7 +108,9 @@ class XmppjsActor(Actor):
     """One session of `@xmpp/client`."""
 
     kind = "xmppjs"
-    capabilities = frozenset({"resume", "resend", "private", "time", "last", "removal"})
+    capabilities = frozenset(
+        {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking"}
+    )
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -119,14 +126,10 @@ class XmppjsActor(Actor):
         name, attributes = tree[0], tree[1]
         sender = attributes.get("from", self.bare)
         if name == "message":
-            delay = child(tree, "delay", "urn:xmpp:delay")
-            self.log.add(
-                Message(
-                    sender, attributes.get("type", "normal"), text(child(tree, "body")),
-                    attributes.get("id"), delay[1]["stamp"] if delay else None,
-                    self._condition(tree),
-                )
-            )
+            copy = child(tree, "sent", CARBONS) or child(tree, "received", CARBONS)
+            # The client has to look at who sends a copy (XEP-0280 11).
+            genuine = copy is not None and sender == self.bare
+            self.log.add(self._copy(tree, copy) if genuine else self._message(tree))
         elif name == "presence":
             self.log.add(
                 Presence(
@@ -137,6 +140,29 @@ class XmppjsActor(Actor):
         elif name == "iq" and attributes.get("type") == "set":
             for item in roster_items(tree):
                 self.log.add(item)
+            for verb in ("block", "unblock"):
+                if list := child(tree, verb, BLOCKING):
+                    self.log.add(BlockPush(verb, frozenset(item[1]["jid"] for item in list[2:])))
+
+    def _message(self, tree):
+        attributes = tree[1]
+        delay = child(tree, "delay", "urn:xmpp:delay")
+        state = next((n[0] for n in tree[2:] if n[0] != "body" and n[1].get("xmlns") == STATES), None)
+        error = child(tree, "error")
+        blocked = error and child(error, "blocked", "urn:xmpp:blocking:errors")
+        return Message(
+            attributes.get("from", self.bare), attributes.get("type", "normal"),
+            text(child(tree, "body")), attributes.get("id"), delay[1]["stamp"] if delay else None,
+            self._condition(tree), state, blocked[0] if blocked else None,
+        )
+
+    def _copy(self, tree, copy):
+        assert tree[1]["to"] == self.jid
+        forwarded = child(copy, "forwarded", FORWARD)
+        original = child(forwarded, "message", "jabber:client")
+        delay = child(forwarded, "delay", "urn:xmpp:delay")
+        return Copy(copy[0], tree[1].get("type", "normal"), original[1]["to"],
+                    self._message(original), delay[1]["stamp"] if delay else None)
 
     @staticmethod
     def _condition(tree):
@@ -172,6 +198,7 @@ class XmppjsActor(Actor):
             username=self.account.name, password=self.account.password,
             resource=self.resource, mechanism=mechanism, starttls=self.tls == "starttls",
         )
+        self._offers_states = answer["states"]
         assert answer["secure"] == (self.tls != "plain"), "the stream is not in the mode asked for"
         self.managed = answer["managed"]
         self.jid = answer["jid"]
@@ -199,6 +226,18 @@ class XmppjsActor(Actor):
     def send_message(self, to, body, type="chat", id=None):
         attributes = {"to": to, "type": type} | ({"id": id} if id else {})
         self._send("message", attributes, ["body", {}, body])
+
+    def send_private(self, to, body):
+        hints = ["private", {"xmlns": CARBONS}], ["no-copy", {"xmlns": "urn:xmpp:hints"}]
+        self._send("message", {"to": to, "type": "chat"}, ["body", {}, body], *hints)
+
+    def send_state(self, to, state="composing"):
+        self._send("message", {"to": to, "type": "chat"}, [state, {"xmlns": STATES}])
+
+    def send_forged_copy(self, to, pretended_from, body):
+        attributes = {"xmlns": "jabber:client", "from": pretended_from, "to": to, "type": "chat"}
+        forwarded = ["forwarded", {"xmlns": FORWARD}, ["message", attributes, ["body", {}, body]]]
+        self._send("message", {"to": to, "type": "chat"}, ["received", {"xmlns": CARBONS}, forwarded])
 
     def send_presence(self, to=None, type=None, show=None, status=None, priority=None):
         attributes = ({"to": to} if to else {}) | ({"type": type} if type else {})
@@ -234,6 +273,27 @@ class XmppjsActor(Actor):
 
     async def remove_account(self):
         await self._iq("set", None, "query", {"xmlns": "jabber:iq:register"}, ["remove", {}])
+
+    async def carbons(self, on=True, to=None):
+        await self._iq("set", to, "enable" if on else "disable", {"xmlns": CARBONS})
+
+    def client_state(self, active):
+        assert self._offers_states, "the server did not offer client states"
+        self._send("active" if active else "inactive", {"xmlns": CSI})
+
+    async def blocklist(self):
+        result = await self._iq("get", None, "blocklist", {"xmlns": BLOCKING})
+        return {item[1]["jid"] for item in child(result, "blocklist", BLOCKING)[2:]}
+
+    async def block(self, *jids):
+        await self._blocking("block", jids)
+
+    async def unblock(self, *jids):
+        await self._blocking("unblock", jids)
+
+    async def _blocking(self, verb, jids):
+        items = [["item", {"jid": jid}] for jid in jids]
+        await self._iq("set", None, verb, {"xmlns": BLOCKING}, *items)
 
     async def disco_info(self, to):
         ns = "http://jabber.org/protocol/disco#info"

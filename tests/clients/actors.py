@@ -5,3 +5,8 @@ from actor_slixmpp import SlixmppActor
 from actor_xmppjs import XmppjsActor
 
 KINDS = {a.kind: a for a in (SlixmppActor, AioxmppActor, XmppjsActor)}
+
+
+def other(kind):
+    """Another client for the other side of a conversation."""
+    return "xmppjs" if kind == "slixmpp" else "slixmpp"

@@ -35,6 +35,7 @@ function open({ session, service, domain, username, password, resource, mechanis
   xmpp.reconnect.stop();
   xmpp.prependListener("element", (el) => {
     if (!el.is("features", "http://etherx.jabber.org/streams")) return;
+    xmpp.statesOffered = el.getChild("csi", "urn:xmpp:csi:0") !== undefined;
     xmpp.managementOffered = el.getChild("sm", "urn:xmpp:sm:3") !== undefined;
     // The library takes STARTTLS whenever it is offered: hide the offer.
     if (!starttls) el.children = el.children.filter((c) => c.name !== "starttls");
@@ -49,6 +50,8 @@ function open({ session, service, domain, username, password, resource, mechanis
     }
   });
   xmpp.iqCallee.set("jabber:iq:roster", "query", () => ({}));
+  xmpp.iqCallee.set("urn:xmpp:blocking", "block", () => ({}));
+  xmpp.iqCallee.set("urn:xmpp:blocking", "unblock", () => ({}));
   xmpp.on("stanza", (el) => say({ session, stanza: toTree(el) }));
   xmpp.on("disconnect", () => say({ session, status: "disconnect" }));
   xmpp.on("error", (error) => say({ session, error: String(error) }));
@@ -68,7 +71,12 @@ const commands = {
     while (xmpp.managementOffered && !sm.enabled && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
-    return { jid: jid.toString(), secure: xmpp.isSecure(), managed: sm.enabled };
+    return {
+      jid: jid.toString(),
+      secure: xmpp.isSecure(),
+      managed: sm.enabled,
+      states: xmpp.statesOffered,
+    };
   },
   async send({ session, tree }) {
     const xmpp = sessions.get(session);

@@ -91,6 +91,21 @@ def forgetful_server(server, request, loop):
     yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
 
 
+@pytest.fixture(scope="session")
+def restarted_server(server, request, loop):
+    """A second one that tests may restart."""
+    if server.driver == "prosody":
+        yield from running(Prosody(), loop)
+    else:
+        yield from running(Throng(server.driver, request.config.getoption("--shards"), accounts=100), loop)
+
+
+@pytest.fixture
+def restarted_world(restarted_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(restarted_server, tls, loop, request)
+
+
 @pytest.fixture
 def forgetful_world(forgetful_server, tls, loop, request):
     """The clients of one test on that server."""

@@ -27,7 +27,8 @@ class LoginFailed(Exception):
 
 @dataclass
 class Message:
-    """One received message stanza; `error` is the condition of an error."""
+    """One received message stanza; `error` is the condition of an error, `app`
+    its application-specific condition, `state` a chat state (XEP-0085)."""
 
     sender: str
     type: str
@@ -35,6 +36,30 @@ class Message:
     id: str | None = None
     delay: str | None = None
     error: str | None = None
+    state: str | None = None
+    app: str | None = None
+
+
+@dataclass
+class Copy:
+    """One carbon copy (XEP-0280) that the client accepts as the server's:
+    `way` is "sent" or "received", `type` that of the wrapping message, `to`
+    whom the original is for, `delay` when it was sent if that is said."""
+
+    way: str
+    type: str
+    to: str
+    message: Message
+    delay: str | None = None
+
+
+@dataclass
+class BlockPush:
+    """One change of the block list (XEP-0191) that the server reports: `verb`
+    is "block" or "unblock"."""
+
+    verb: str
+    jids: frozenset
 
 
 @dataclass

@@ -74,6 +74,17 @@ class Server:
     def start(self):
         """Start the process and wait until it listens; learn its certificate."""
         self.prepare()
+        self._launch()
+        # The certificate is self-signed: trust exactly the one it shows.
+        self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls), timeout=START))
+        return self
+
+    def restart(self):
+        """Stop the process in order and start it on the same data and ports."""
+        self.stop()
+        self._launch()
+
+    def _launch(self):
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -81,9 +92,6 @@ class Server:
             )
         for port in (self.c2s, self.c2s_tls):
             self._wait_port(port)
-        # The certificate is self-signed: trust exactly the one it shows.
-        self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls), timeout=START))
-        return self
 
     def _wait_port(self, port):
         deadline = time.monotonic() + START
@@ -187,7 +195,7 @@ allow_registration = true
 smacks_hibernation_time = 300
 modules_enabled = {{
   "roster", "saslauth", "tls", "disco", "private", "version", "uptime", "time",
-  "ping", "register", "lastactivity", "offline", "smacks"
+  "ping", "register", "lastactivity", "offline", "smacks", "carbons", "csi", "csi_simple", "blocklist"
 }}
 modules_disabled = {{ "s2s" }}
 ssl = {{ certificate = "{folder}/localhost.crt", key = "{folder}/localhost.key" }}

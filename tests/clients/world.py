@@ -1,5 +1,7 @@
 """All clients of one test on one server: makes them, and closes them after it."""
 
+import pytest
+
 from actor_profanity import Profanity
 from actors import KINDS
 from proxy import Proxy
@@ -55,6 +57,17 @@ class World:
     async def online(self, kind, **options):
         """A session that is available."""
         return await (await self.bound(kind, **options)).online()
+
+    def departs(self, how):
+        """Skips the test on Prosody, which departs from the text or does more
+        than the text asks for."""
+        if self.server.driver == "prosody":
+            pytest.skip(f"Prosody {how}")
+
+    async def devices(self, kind, *resources, **options):
+        """Available sessions of one account, one of each resource."""
+        account = options.pop("account", None) or self.server.fresh()
+        return [await self.online(kind, account=account, resource=r, **options) for r in resources]
 
     async def friends(self, kind, other=None):
         """Two available sessions subscribed to each other."""
