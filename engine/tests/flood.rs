@@ -94,7 +94,9 @@ fn who_does_not_read_its_last_words_is_not_read_from() {
 fn changes_that_a_client_is_told_of_wait_within_bounds() {
     let contact = |name: &str| {
         let name = name.repeat(250);
-        format!("<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='a@localhost' name='{name}'/></query></iq>")
+        format!(
+            "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='a@localhost' name='{name}'/></query></iq>"
+        )
     };
     let list = |verb: &str| {
         let item = format!("<item jid='a@localhost/{}'/>", "n".repeat(1_000));

@@ -15,7 +15,12 @@ fn host(without: &[&str]) -> Host {
 
 /// An extension, something that a client sends for it, how it is advertised, and what answers.
 const CASES: &[(&str, &str, &str, &str)] = &[
-    ("disco", "<query xmlns='http://jabber.org/protocol/disco#info'/>", "http://jabber.org/protocol/caps", "<identity "),
+    (
+        "disco",
+        "<query xmlns='http://jabber.org/protocol/disco#info'/>",
+        "http://jabber.org/protocol/caps",
+        "<identity ",
+    ),
     ("last", "<query xmlns='jabber:iq:last'/>", "jabber:iq:last", "seconds='"),
     ("ping", "<ping xmlns='urn:xmpp:ping'/>", "urn:xmpp:ping", "type='result'"),
     ("private", "<query xmlns='jabber:iq:private'><a xmlns='b'/></query>", "jabber:iq:private", "type='result'"),

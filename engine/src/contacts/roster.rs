@@ -281,9 +281,9 @@ impl Contacts {
             return;
         }
         let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<(String, u64)> {
-            let matching = roster.contacts().filter(|(contact, state)| {
-                state.to() && (jid::matches(jid, contact) || bare_of(jid) == *contact)
-            });
+            let matching = roster
+                .contacts()
+                .filter(|(contact, state)| state.to() && (jid::matches(jid, contact) || bare_of(jid) == *contact));
             matching.map(|(contact, _)| (contact.to_owned(), roster.asked(contact))).collect()
         };
         let owner = self.bare_of_user(user);

@@ -101,9 +101,9 @@ fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) ->
 
 /// Whether a message holds a chat state (XEP-0085) and nothing to show; of a copy (XEP-0280) that is said by the original.
 fn is_chat_state(message: &Element<'_>) -> bool {
-    let copy = message.children().find(|child| {
-        child.namespace() == "urn:xmpp:carbons:2" && matches!(child.name(), "sent" | "received")
-    });
+    let copy = message
+        .children()
+        .find(|child| child.namespace() == "urn:xmpp:carbons:2" && matches!(child.name(), "sent" | "received"));
     match copy {
         Some(copy) => holds_chat_state(originals_children(&copy)),
         None => holds_chat_state(message.children().map(|child| (child.namespace().into(), child.name()))),

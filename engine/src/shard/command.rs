@@ -51,9 +51,8 @@ impl Shard {
 
     /// Other settings: what is read where it is needed changes with them, the rest is told.
     fn turn(&mut self, settings: Arc<Settings>) -> Reply {
-        let kept = |s: &Settings| {
-            (s.facts.clone(), s.partitions.clone(), s.archive, s.stanza_bytes_max, s.scram_iterations)
-        };
+        let kept =
+            |s: &Settings| (s.facts.clone(), s.partitions.clone(), s.archive, s.stanza_bytes_max, s.scram_iterations);
         assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
         let now_ms = self.now.mono_ms;
         self.failed_logins.turn(now_ms, &settings.throttle);

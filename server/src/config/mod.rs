@@ -302,7 +302,10 @@ mod tests {
             load(flags, environment, Some(path.clone())).expect("good").config.without
         };
         assert_eq!(of(&Flags::new(), &Environment::new()), ["last", "csi"]);
-        assert_eq!(of(&Flags::new(), &environment(&[("THRONG_WITHOUT", "blocking, carbons")])), ["carbons", "blocking"]);
+        assert_eq!(
+            of(&Flags::new(), &environment(&[("THRONG_WITHOUT", "blocking, carbons")])),
+            ["carbons", "blocking"]
+        );
         let several = Flags::from([("without", vec!["csi".to_owned(), "blocking,last".to_owned()])]);
         assert_eq!(of(&several, &Environment::new()), ["last", "csi", "blocking"]);
         let (_folder, path) = file("without = []\n");
