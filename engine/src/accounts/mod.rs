@@ -191,7 +191,10 @@ impl Accounts {
         self.plain_cache.forget(local);
         let user = self.users.find(local);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
-            state.known = Known::Exists(incarnation);
+            // Of an account that was there, what extensions have on record may not have been read.
+            if there.is_none() || state.known != Known::Unknown {
+                state.known = Known::Exists(incarnation);
+            }
         }
     }
 

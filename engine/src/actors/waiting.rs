@@ -127,8 +127,8 @@ impl Actors {
         self.users.state(user, now_s).looks += 1;
         let bare = self.bare(local);
         let account = get(Table::Accounts, &bare);
-        let queries = [account].into_iter().chain(more).chain(extension::records(&bare));
-        self.read(pending, queries.collect());
+        // Nothing else is read with it that the gate would hold back longer: a login is refused also while the disk stands still.
+        self.read(pending, [account].into_iter().chain(more).collect());
     }
 
     /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was
@@ -141,9 +141,17 @@ impl Actors {
             true => None,
             false => found.remove(0).value(),
         };
-        let there = self.account_is(user, record.as_deref(), found);
-        let own = record.as_deref().map(Incarnation::of_record) == there;
-        (there, record.filter(|_| own))
+        let read = record.as_deref().map(Incarnation::of_record);
+        let there = match state.known {
+            Known::Exists(incarnation) => Some(incarnation),
+            Known::Missing => None,
+            Known::Unknown => read,
+        };
+        // One that is there is known with what extensions have on record of its user, which was not read now.
+        if there.is_none() {
+            state.known = Known::Missing;
+        }
+        (there, record.filter(|_| read == there))
     }
 
     /// The account's record, and behind what else was found what extensions have on record, have been read. What has been written since
