@@ -1,8 +1,6 @@
 //! A removed account on a real server: who was on the way into it stays outside, and what was answered outlives the process.
 
-mod support;
-
-use support::{Client, PASSWORD, Server, good, has_uring};
+use crate::support::{Client, PASSWORD, Server, good, has_uring};
 
 const BIND: &str = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
 const REMOVE: &str = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";

@@ -4,8 +4,6 @@
 //! Faults are planted by `PLANTED_STALLS` (`throng::plant`), which only builds with debug assertions know.
 #![cfg(debug_assertions)]
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
 //! both drivers.
 
-mod support;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

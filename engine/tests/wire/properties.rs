@@ -1,12 +1,10 @@
 //! Properties of the scanner over generated streams: the split into reads never matters, what is accepted means the
 //! same to an independent parser, what that parser refuses is refused, and a spliced stanza scans again.
 
-#[path = "wire/reference.rs"]
-mod reference;
-
 use proptest::prelude::*;
-use reference::scan;
 use throng_engine::limits::wire::MAX_STANZA_BYTES_DEFAULT as MAX;
+
+use super::reference::{self, scan};
 
 /// A name, with or without a prefix that may be declared.
 fn name() -> impl Strategy<Value = String> {

@@ -5,8 +5,6 @@
 //! The server plants what `PLANTED_STALLS` says, which only builds with debug assertions know.
 #![cfg(debug_assertions)]
 
-mod support;
-
 use std::io::{ErrorKind, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};

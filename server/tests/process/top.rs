@@ -1,7 +1,5 @@
 //! `throng top` against `throng serve` under a skewed load, as processes, on both drivers; and on a terminal, with keys.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -349,7 +347,7 @@ fn a_panic_is_told_on_a_terminal_that_is_given_back() {
         return panics(place == "elsewhere");
     }
     let own = std::env::current_exe().expect("a path");
-    let test = "a_panic_is_told_on_a_terminal_that_is_given_back";
+    let test = "top::a_panic_is_told_on_a_terminal_that_is_given_back";
     for place in ["here", "elsewhere"] {
         let mut screen = Screen::start(&format!("PANIC_TO_SEE={place} {} --nocapture --exact {test}", own.display()));
         screen.wait("\u{1b}[?1049h");

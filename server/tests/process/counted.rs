@@ -1,8 +1,6 @@
 //! What the running server knows of itself, on both drivers: why streams ended, what came by kind, what the store did, where time
 //! and memory went; by its control socket, by `/metrics` and by what it recorded (docs/recorder.md).
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};

@@ -1,7 +1,5 @@
 //! `throng sar` of a server elsewhere, by its operator's HTTP: the same as from its folder.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,5 @@
 //! Certificates and domains as an operator gives them: what clients would refuse is told before they do.
 
-mod support;
-
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,7 +1,5 @@
 //! `throng load` against `throng serve`, both as processes: every way in, several processes, and an end by a signal.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! Partitions on the program itself: their homes when the number of shards changes.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 

@@ -1,8 +1,6 @@
 //! Accounts' keys and messages are for the server's user alone, whatever umask it is started with and whatever folder it is
 //! given.
 
-mod support;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;

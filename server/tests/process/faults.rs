@@ -1,8 +1,6 @@
 //! `throng load` through a proxy that plants faults: the result has to name each kind in its own field, as often as it was
 //! planted, and the exit code has to say so.
 
-mod support;
-
 use serde_json::Value;
 use throng_faulty::{Counts, Fault, Proxy};
 

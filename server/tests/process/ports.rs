@@ -1,7 +1,5 @@
 //! Two servers of one host: the second gets none of the first one's clients, and says why. On both drivers.
 
-mod support;
-
 use std::net::TcpStream;
 use std::process::Output;
 use std::time::{Duration, Instant};

@@ -1,7 +1,5 @@
 //! `throng ctl trace` against `throng serve`, as processes, on both drivers.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};

@@ -1,13 +1,11 @@
 //! Splicing, writing and stream headers.
 
-#[path = "wire/reference.rs"]
-mod reference;
-
-use reference::{Flat, flatten, reference as reparse};
 use throng_engine::limits::wire::{MAX_HEADER_BYTES, MAX_STANZA_BYTES_DEFAULT as MAX};
 use throng_engine::wire::stream::{Header, HeaderFault, Response, Version, read_header, write_header};
 use throng_engine::wire::text::{Writer, escape_into, escape_value_into};
 use throng_engine::wire::{Expect, Progress, Scanner, Splice, StreamScope, ns, splice};
+
+use super::reference::{self, Flat, flatten, reference as reparse};
 
 fn scope_of(header: &str) -> StreamScope {
     let mut scanner = Scanner::new();

@@ -1,7 +1,5 @@
 //! Limits on a running server: who is held, who is not, what they are told, and how an operator lets go.
 
-mod support;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

@@ -1,8 +1,6 @@
 //! `throng doctor` against this machine, badly prepared in a name space of its own, and the proxies' configurations that it
 //! writes against the proxies themselves.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

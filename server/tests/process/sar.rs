@@ -212,7 +212,7 @@ fn apart(test: &str, namespaces: &[&str]) -> Option<()> {
 
 #[test]
 fn a_full_disk_leaves_a_marked_gap() {
-    apart("on_a_disk_that_fills", &["-m"]);
+    apart("sar::on_a_disk_that_fills", &["-m"]);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn it_agrees_with_sysstat_and_ss() {
         eprintln!("SKIPPED: it_agrees_with_sysstat_and_ss needs sar(1) and ss(8): apt-get install sysstat iproute2");
         return;
     }
-    apart("beside_sysstat_and_ss", &["-n"]);
+    apart("sar::beside_sysstat_and_ss", &["-n"]);
 }
 
 /// What `sar` says on average, by column, and by row and column where there is a row's name.

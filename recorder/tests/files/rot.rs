@@ -1,7 +1,7 @@
 //! Bit rot in a ring of files: a bit is turned, a file is cut or gone. Whatever it is: no panic, no other numbers than were
 //! recorded, nothing lost beside it, and each gap is told (docs/recorder.md, "The files").
 //!
-//! `THRONG_ROT_RUNS=10000 cargo test -p throng-recorder --test rot` for more of them, `THRONG_ROT_SEED` for others.
+//! `THRONG_ROT_RUNS=10000 cargo test -p throng-recorder --test files rot` for more of them, `THRONG_ROT_SEED` for others.
 
 use std::collections::BTreeSet;
 use std::fs;

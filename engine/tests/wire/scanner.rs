@@ -1,11 +1,9 @@
 //! The scanner, clause by clause.
 
-#[path = "wire/reference.rs"]
-mod reference;
-
-use reference::{Item, scan};
 use throng_engine::limits::wire as limits;
 use throng_engine::wire::{Element, Event, Expect, Fault, Progress, Scanner, StreamScope, ns};
+
+use super::reference::{self, Item, scan};
 
 const MAX: usize = limits::MAX_STANZA_BYTES_DEFAULT;
 

@@ -1,0 +1,25 @@
+//! One shard, and a few: what it says and does, on the simulated world or straight.
+
+mod clock;
+mod crowded_login;
+mod ended;
+mod favour;
+mod flood;
+mod flush;
+mod followers;
+mod gauges;
+mod jobs;
+mod knobs;
+mod left_early;
+mod letters;
+mod limits;
+mod mailbox_order;
+mod promises;
+mod removed;
+mod retention;
+mod rosters_agree;
+mod scripts;
+mod throttle;
+mod unreadable;
+mod urgent;
+mod watch;

@@ -1,0 +1,26 @@
+//! The program as processes: servers, their clients over sockets, and the program's commands. One binary, since most of these
+//! tests wait, and can do so beside each other.
+
+mod bench;
+mod certificates;
+mod counted;
+mod doctor;
+mod faults;
+mod life;
+mod limits;
+mod load;
+mod memory;
+mod new_folder;
+mod operator;
+mod partitions;
+mod ports;
+mod private;
+mod profile;
+mod remote;
+mod removed;
+mod sar;
+mod scripts;
+mod stalls;
+mod support;
+mod top;
+mod trace;
