@@ -79,8 +79,11 @@ class Server:
         self.cafile.write_text(ssl.get_server_certificate(("127.0.0.1", self.c2s_tls), timeout=START))
         return self
 
-    def restart(self):
-        """Stop the process in order and start it on the same data and ports."""
+    def restart(self, kill=False):
+        """Stop the process in order, or kill it, and start it on the same data and ports."""
+        if kill:
+            self.process.kill()
+            self.process.wait()
         self.stop()
         self._launch()
 

@@ -209,17 +209,18 @@ async def test_a_request_of_who_is_blocked_is_not_shown_again(world, kind):
     assert juliet.presences(romeo.bare) == []
 
 
-async def test_the_list_outlives_the_server(restarted_world, kind):
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_the_list_outlives_the_server(restarted_world, kind, how):
     """XEP-0191 3.3: "the duration of the block is potentially unlimited and
-    applies across sessions", hence over a restart: while the user is away, and
-    after the user has come back."""
+    applies across sessions", hence over a restart, also one that nobody ordered:
+    while the user is away, and after the user has come back."""
     world = restarted_world
     juliet, romeo = await friends(world, kind)
     await juliet.block(romeo.bare, "montague.example")
     await romeo.wait_presence(juliet.jid, "unavailable")
     juliet.hold()
     romeo.hold()
-    world.server.restart()
+    world.server.restart(kill=how == "kill")
     romeo = await world.online(other(kind), account=romeo.account)
     await refused(romeo, juliet.bare)
     since = romeo.log.mark()
@@ -234,7 +235,7 @@ async def test_the_list_outlives_the_server(restarted_world, kind):
     # What was taken off the list stays so, too.
     juliet.hold()
     romeo.hold()
-    world.server.restart()
+    world.server.restart(kill=how == "kill")
     juliet = await world.online(kind, account=juliet.account)
     romeo = await world.online(other(kind), account=romeo.account)
     assert await juliet.blocklist() == {"montague.example"}
