@@ -198,7 +198,7 @@ test("without the token nothing is told; the printed address and the form take i
   await page.getByLabel("Token").fill(address.split("#token=")[1]);
   await form.getByRole("button").click();
   await page.waitForFunction(() => Number(document.body.dataset.points) > 1, null, { timeout: 30000 });
-  assert.equal(await form.isVisible(), false);
+  await form.waitFor({ state: "hidden" });
   const { page: other, wrong } = await open();
   assert.equal(other.url(), `http://127.0.0.1:${http}/`);
   assert.deepEqual(wrong, []);
