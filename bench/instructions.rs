@@ -11,8 +11,8 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
+use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
@@ -120,7 +120,7 @@ impl Scene {
         let conn = ConnId { slot: slot as u32, generation: 1 };
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
         let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         self.shard.handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut self.out);

@@ -20,8 +20,8 @@ use kinds::{KINDS, Kind, When};
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
+use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
@@ -153,7 +153,7 @@ impl Scene {
     fn log_in(&mut self, local: &str) -> ConnId {
         let conn = self.next_conn();
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
         let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         self.handle(Input::Arrived { conn, moved: Box::new(moved) }, false);

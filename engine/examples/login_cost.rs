@@ -60,7 +60,7 @@ fn client_final(mechanism: &str, kind: HashKind, record: &[u8], decoy: &Decoy, b
 fn plain(payload: &str, record: &[u8], decoy: &Decoy, cache: &mut PlainCache) -> Authenticated {
     let Ok(Begun::Plain(attempt)) = begin("PLAIN", payload, &TERMS) else { panic!("a message") };
     let credentials = Credentials::decode(record).expect("a record");
-    let local = attempt.localpart().to_owned();
+    let local = attempt.bare().to_owned();
     let (authenticated, seen) = match attempt.account(Some(&credentials), cache.seen(&local).as_ref(), decoy, cache) {
         PlainStep::Done(authenticated, seen) => (authenticated, seen),
         PlainStep::Derive(job, state) => state.verify(job.run()).expect("the right password"),

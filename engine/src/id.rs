@@ -2,11 +2,13 @@
 //!
 //! Plain numbers with a meaning each, so that they cannot be mixed up. Nothing here knows what stands behind them.
 
+mod domain;
 mod map;
 
 use std::fmt;
 use std::net::IpAddr;
 
+pub use domain::{ActorKind, DomainId, Domains};
 pub use map::PartitionMap;
 
 /// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an

@@ -107,8 +107,8 @@ pub enum Command {
     },
     /// Make an account, or with `replace` change its credentials; the shard is its home.
     PutAccount {
-        /// Localpart, normalised.
-        local: Box<str>,
+        /// Bare JID, normalised.
+        account: Box<str>,
         /// The keys of its password; which account of its name it is, is for the shard to say.
         credentials: Box<Credentials>,
         /// Whether one of this name may exist, must not, or must.
@@ -116,13 +116,13 @@ pub enum Command {
     },
     /// Remove an account and all that is the user's; the shard is its home.
     DeleteAccount {
-        /// Localpart, normalised.
-        local: Box<str>,
+        /// Bare JID, normalised.
+        account: Box<str>,
     },
     /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
     FlushMailbox {
-        /// Localpart, normalised.
-        local: Box<str>,
+        /// Bare JID, normalised.
+        account: Box<str>,
     },
     /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
     /// these users: a step of the host's slow sweep over all of them. The shard is their home.

@@ -160,8 +160,8 @@ pub enum Letter {
     Ask {
         /// Where the answer goes.
         conn: ConnRef,
-        /// The account's localpart; empty for a question about an address.
-        local: Name,
+        /// The account's bare JID; empty for a question about an address.
+        account: Name,
         /// The question.
         question: Question,
     },
@@ -179,8 +179,8 @@ pub enum Letter {
     },
     /// A login succeeded: what its account was charged when it began is given back.
     LoginSpared {
-        /// The account's localpart.
-        local: Name,
+        /// The account's bare JID.
+        account: Name,
         /// The peer of the connection.
         peer: Peer,
         /// What its home is to know the password by that it has shown (PLAIN).
@@ -236,8 +236,8 @@ pub enum Answer {
     May,
     /// The account is charged for the attempt.
     Credentials {
-        /// Its localpart.
-        local: Box<str>,
+        /// Its bare JID.
+        account: Box<str>,
         /// Its row; `None` if there is no such account.
         row: Option<Box<[u8]>>,
         /// What its home knows the password by that was shown before, if it was asked for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::PartitionMap;
+use crate::id::{ActorKind, Domains, PartitionMap};
 use crate::session::sasl::ThrottleParams;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
@@ -29,8 +29,8 @@ pub enum BareDelivery {
 /// Settings of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The domain served, normalised.
-    pub domain: Box<str>,
+    /// The domains served.
+    pub domains: Arc<Domains>,
     /// What is told about the server (XEP-0030, XEP-0092).
     pub facts: crate::extension::ServerFacts,
     /// Which shard is home to whom, and how many shards there are.
@@ -109,6 +109,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Serves another domain with accounts, normalised.
+    ///
+    /// # Panics
+    /// With the 65,537th.
+    pub fn serve(&mut self, domain: &str) {
+        Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Users);
+    }
+
     /// Number of shards.
     pub fn shards(&self) -> u16 {
         self.partitions.shards()
@@ -118,9 +126,8 @@ impl Settings {
     /// given by the host.
     pub fn new(domain: &str, shards: u16, process_key: [u8; 32], number_floor: u64) -> Settings {
         Settings {
-            domain: domain.into(),
+            domains: Arc::new(Domains::of_users(domain)),
             facts: crate::extension::ServerFacts {
-                domain: domain.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 account_changes: true,
                 ..Default::default()

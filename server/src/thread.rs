@@ -474,7 +474,7 @@ impl Thread {
     /// The socket has gone: its state follows.
     fn left(&mut self, mut link: Box<MovedLink>) {
         link.after = self.gate.gate();
-        let to = self.p.shard.home_of(&link.moved.owner.local);
+        let to = self.p.shard.home(link.moved.owner.bare());
         self.p.mail.send(to, Envelope::Moved(link));
         self.p.peers[to.index()].wake();
     }

@@ -88,8 +88,8 @@ pub struct Management {
 pub struct Client {
     /// Number of the user.
     pub user: usize,
-    /// Localpart.
-    pub local: String,
+    /// The user's bare JID.
+    pub bare: String,
     /// Resource.
     pub resource: String,
     /// Uses stream management.
@@ -123,10 +123,10 @@ pub struct Client {
 
 impl Client {
     /// A client that is not connected.
-    pub fn new(user: usize, local: &str, resource: &str, managed: bool) -> Client {
+    pub fn new(user: usize, bare: &str, resource: &str, managed: bool) -> Client {
         Client {
             user,
-            local: local.into(),
+            bare: bare.into(),
             resource: resource.into(),
             managed,
             phase: Phase::Offline,
@@ -146,9 +146,14 @@ impl Client {
         }
     }
 
+    /// Localpart and domain of its user.
+    fn name(&self) -> (&str, &str) {
+        self.bare.split_once('@').expect("a bare JID")
+    }
+
     /// Its full JID.
     pub fn full(&self) -> String {
-        format!("{}@localhost/{}", self.local, self.resource)
+        format!("{}/{}", self.bare, self.resource)
     }
 
     /// Whether the server is known to have taken in that it is available.
@@ -194,9 +199,11 @@ impl Client {
 
     fn open_stream(&mut self) {
         self.reader.restart();
-        self.out.extend_from_slice(
-            b"<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
+        let (_, domain) = self.name();
+        let header = format!(
+            "<?xml version='1.0'?><stream:stream to='{domain}' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
         );
+        self.out.extend_from_slice(header.as_bytes());
     }
 
     /// Sends a stanza, counted if it must be.
@@ -278,7 +285,7 @@ impl Client {
                 self.authenticated = true;
                 self.open_stream();
             }
-            (ns::SASL, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.local))),
+            (ns::SASL, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.bare))),
             (ns::SM, _) => self.management_element(node),
             (ns::STREAM, "error") if node.children.iter().any(|c| c.name == "resource-constraint") => {
                 self.news.push(News::Wrong(format!("the stream of {} ended by what others sent: {node}", self.full())));
@@ -299,7 +306,7 @@ impl Client {
 
     fn features(&mut self) {
         if !self.authenticated {
-            let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.local));
+            let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.name().0));
             self.out
                 .extend_from_slice(format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL).as_bytes());
             return;
@@ -362,7 +369,7 @@ impl Client {
         let n = h.map_or(u32::MAX, |h| h.wrapping_sub(m.acked)) as usize;
         if n > m.unacked.len() {
             let (acked, sent) = (m.acked, m.unacked.len());
-            return self.news.push(News::Wrong(format!("h={h:?} of {acked}+{sent} stanzas sent by {}", self.local)));
+            return self.news.push(News::Wrong(format!("h={h:?} of {acked}+{sent} stanzas sent by {}", self.bare)));
         }
         m.acked = m.acked.wrapping_add(n as u32);
         let numbers: Vec<u64> = m.unacked.drain(..n).filter_map(|(_, number)| number).collect();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output, Reply};
-use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
+use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
@@ -109,7 +109,7 @@ impl Host {
     pub fn arrive(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
         let conn = ConnId { slot, generation: 1 };
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
         let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
         let mut effects = self.turn(Input::Arrived { conn, moved: Box::new(moved) });

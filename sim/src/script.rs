@@ -28,6 +28,9 @@ use throng_engine::ns;
 
 use super::xml::{Item, Node, Reader};
 
+/// The domain that a player serves beside the one that it plays for.
+pub const OTHER_DOMAIN: &str = "capulet.lit";
+
 /// What a player has got from the network.
 #[derive(Debug)]
 pub enum Heard {
@@ -124,7 +127,7 @@ pub enum Action {
 /// A script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Client names with localpart and resource.
+    /// Client names with account, a localpart or a bare JID, and resource.
     pub clients: BTreeMap<String, (String, String)>,
     /// What happens.
     pub steps: Vec<Step>,
@@ -157,7 +160,8 @@ impl Script {
         if let Some(clients) = line.strip_prefix("clients:") {
             for client in clients.split_whitespace() {
                 let parts = client.split_once('=').and_then(|(name, user)| Some((name, user.split_once('/')?)));
-                let (name, (local, resource)) = parts.ok_or("a client is written name=local/resource")?;
+                let (name, (local, resource)) =
+                    parts.ok_or("a client is written name=local/resource or name=local@domain/resource")?;
                 self.clients.insert(name.into(), (local.into(), resource.into()));
             }
             return Ok(());
@@ -194,7 +198,7 @@ impl Script {
         Ok(())
     }
 
-    /// Localparts of the accounts that the script needs.
+    /// The accounts that the script needs: localparts, or bare JIDs of [`OTHER_DOMAIN`].
     pub fn accounts(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.clients.values().map(|(local, _)| local.as_str()).collect();
         all.sort_unstable();
@@ -345,6 +349,12 @@ impl<'a> Play<'a> {
         self.clients.entry(name).or_default()
     }
 
+    /// Localpart and domain of a client.
+    fn account(&self, name: &str) -> (&'a str, &'a str) {
+        let account = &self.script.clients[name].0;
+        account.split_once('@').unwrap_or((account, self.domain))
+    }
+
     fn connect_raw(&mut self, name: &'a str) -> Result<(), String> {
         let client = self.client(name);
         (client.reader, client.managed) = (Reader::default(), false);
@@ -353,11 +363,13 @@ impl<'a> Play<'a> {
 
     fn open_stream(&mut self, name: &'a str) -> Result<(), String> {
         self.client(name).reader.restart();
-        let to = format!(" to='{}'>", self.domain);
+        let (_, domain) = self.account(name);
+        let to = format!(" to='{domain}'>");
         self.player.send(name, HEADER.replace('>', &to).as_bytes())?;
         match self.next(name, Patience::Long, false)? {
-            Next::Item(Item::Header(_)) => {}
-            other => return Err(format!("should receive a header, but: {other}")),
+            // RFC 6120 4.7.1: as whom the server answers.
+            Next::Item(Item::Header(header)) if header.attribute("from") == Some(domain) => {}
+            other => return Err(format!("should receive a header of {domain}, but: {other}")),
         }
         let features = self.element(name)?;
         if features.name == "features" { Ok(()) } else { Err(format!("should receive features, but: {features}")) }
@@ -366,7 +378,7 @@ impl<'a> Play<'a> {
     fn log_in(&mut self, name: &'a str) -> Result<(), String> {
         self.connect_raw(name)?;
         self.open_stream(name)?;
-        let local = &self.script.clients[name].0;
+        let (local, _) = self.account(name);
         let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{local}\0{}", self.password));
         let auth = format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL);
         self.player.send(name, auth.as_bytes())?;

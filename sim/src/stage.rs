@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use throng_engine::settings::Settings;
 
 use crate::net::SocketId;
-use crate::script::{Heard, Patience, Player, Script};
+use crate::script::{Heard, OTHER_DOMAIN, Patience, Player, Script};
 use crate::world::{Occurrence, PASSWORD, Pace, World};
 
 /// Longest simulated wait for something that must come, microseconds.
@@ -92,6 +92,7 @@ impl Player for Stage {
 pub fn play(text: &str, seed: u64, shards: u16, pace: Pace, settle: impl FnOnce(&mut Settings)) -> Result<(), String> {
     let script = Script::parse(text)?;
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+    settings.serve(OTHER_DOMAIN);
     settle(&mut settings);
     let mut stage = Stage::new(seed, settings, pace, &script);
     script.play(&mut stage, "localhost", PASSWORD)

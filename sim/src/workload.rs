@@ -97,6 +97,10 @@ pub struct Run {
     refusals: bool,
 }
 
+/// Users of two domains, of whom some have one localpart: they have nothing else in common.
+const USERS: [&str; 5] =
+    ["romeo@localhost", "juliet@localhost", "romeo@capulet.lit", "nurse@localhost", "juliet@capulet.lit"];
+
 impl Run {
     /// The run of a seed.
     pub fn new(seed: u64, plant: Option<Plant>) -> Run {
@@ -119,10 +123,8 @@ impl Run {
         if random.chance(300) {
             pace.kernel_bytes = random.range(200, 5_000) as usize;
         }
-        let users: Vec<String> = ["romeo", "juliet", "nurse", "benvolio", "tybalt"][..random.range(2, 5) as usize]
-            .iter()
-            .map(|u| (*u).to_owned())
-            .collect();
+        let users: Vec<String> =
+            USERS[..random.range(2, USERS.len() as u64) as usize].iter().map(|user| (*user).to_owned()).collect();
         let single = faults.is_calm() && random.chance(500);
         let mut clients = Vec::new();
         for (index, user) in users.iter().enumerate() {
@@ -315,16 +317,16 @@ impl Run {
         if self.world.settings().retention_s == 0 {
             return;
         }
-        let local = &self.users[self.aging.below(self.users.len() as u64) as usize];
-        let home = self.world.shard(ShardId(0)).home_of(local);
-        let users = vec![format!("{local}@localhost").into()];
+        let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
+        let home = self.world.shard(ShardId(0)).home(user);
+        let users = vec![user.as_str().into()];
         self.world.command(home, 0, Command::Retain { users });
     }
 
     /// An operator looks: nothing of it may be felt.
     fn watch(&mut self) {
-        let local = &self.users[self.aging.below(self.users.len() as u64) as usize];
-        let (home, jid) = (self.world.shard(ShardId(0)).home_of(local), format!("{local}@localhost").into());
+        let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
+        let (home, jid) = (self.world.shard(ShardId(0)).home(user), user.as_str().into());
         let id = self.aging.below(8);
         self.world.command(home, 0, Command::FetchTrace { id });
         self.world.command(home, 0, Command::Trace { id, jid, bodies: id.is_multiple_of(2), ms: 20_000 });

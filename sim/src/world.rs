@@ -175,12 +175,16 @@ fn credentials() -> &'static [u8] {
 }
 
 impl World {
-    /// A world with accounts and running shards. `settings.number_floor` and the keys are overwritten.
+    /// A world with accounts, given by bare JID or by localpart at the main domain, and running shards. `settings.number_floor` and the keys are overwritten.
     pub fn new(seed: u64, mut settings: Settings, pace: Pace, accounts: &[&str]) -> World {
         settings.scram_iterations = ITERATIONS;
         let mut disk = Disk::default();
-        for local in accounts {
-            disk.put(Table::Accounts, &format!("{local}@{}", settings.domain), b"", credentials());
+        for account in accounts {
+            let bare = match account.contains('@') {
+                true => (*account).to_owned(),
+                false => format!("{account}@{}", settings.domains.main()),
+            };
+            disk.put(Table::Accounts, &bare, b"", credentials());
         }
         let mut world = World {
             pace,

@@ -8,15 +8,14 @@ use crate::io::{LimitRow, Reply};
 use crate::router::users::Quota;
 use crate::session::sasl::{Freed, Holding};
 use crate::turn::refusals::Refusals;
-use crate::wire::jid::local_of;
 use crate::wire::limit::Limit;
 
 impl Accounts {
     /// Who is held by this shard's part of the limits.
     pub(crate) fn list_limits(&mut self) -> Reply {
-        let (now_ms, domain) = (self.now.mono_ms, self.settings.domain.clone());
+        let now_ms = self.now.mono_ms;
         let row = |(limit, holding): (Limit, Holding)| LimitRow {
-            who: named(limit, &holding.who, &domain),
+            who: holding.who,
             limit,
             since_ms: now_ms.saturating_sub(holding.since_ms),
             left_ms: Some(holding.left_ms),
@@ -41,11 +40,11 @@ impl Accounts {
                 counted + self.logins.release(now_ms, Freed::Peer(peer))
             }
             Whom::Account(jid) => {
-                let user = self.users.find(local_of(jid));
+                let user = self.users.find(jid);
                 if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
                     state.quota = Quota::default();
                 }
-                self.logins.release(now_ms, Freed::Account(local_of(jid)))
+                self.logins.release(now_ms, Freed::Account(jid))
             }
             Whom::All => {
                 self.refusals = Refusals::default();
@@ -54,13 +53,5 @@ impl Accounts {
             }
         };
         Reply::Done(freed)
-    }
-}
-
-/// Who it is, with accounts as JIDs.
-pub(crate) fn named(limit: Limit, who: &str, domain: &str) -> String {
-    match limit {
-        Limit::PairLogins | Limit::AccountLogins | Limit::PasswordChanges => format!("{who}@{domain}"),
-        _ => who.to_owned(),
     }
 }

@@ -67,7 +67,7 @@ impl Accounts {
     }
 
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
-    pub(crate) fn asked(&mut self, conn: ConnRef, local: Box<str>, question: Question) {
+    pub(crate) fn asked(&mut self, conn: ConnRef, account: Box<str>, question: Question) {
         match question {
             Question::MayLogIn { peer, plain } => {
                 let refused = self.failed_logins.allows(self.now.mono_ms, peer).err();
@@ -76,7 +76,7 @@ impl Accounts {
                 }
                 // Behind one address there may be many: who logged in from it lately does not wait for what others did.
                 let held = refused.map(|refused| refused.held);
-                self.ask_home(conn, &local, Question::Credentials { peer, plain, held });
+                self.ask_home(conn, &account, Question::Credentials { peer, plain, held });
             }
             Question::MayRegister { peer } => {
                 if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
@@ -87,42 +87,42 @@ impl Accounts {
                 self.reply_to(conn, Answer::May);
             }
             Question::Credentials { peer, held: Some(held), .. }
-                if !self.logins.knows(self.now.mono_ms, peer, &local) =>
+                if !self.logins.knows(self.now.mono_ms, peer, &account) =>
             {
                 self.reply_to(conn, Answer::Held(held));
             }
             Question::Credentials { peer, plain, .. } => {
-                if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &local) {
-                    self.note_held(refused, &local, peer);
+                if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &account) {
+                    self.note_held(refused, &account, peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.read_account(local, Why::LogIn { conn, plain });
+                self.read_account(account, Why::LogIn { conn, plain });
             }
             Question::Register { credentials } => {
                 if self.storage == StorageState::Full {
                     return self.reply_to(conn, Answer::StoreFull);
                 }
-                self.read_account(local, Why::Register { conn, credentials });
+                self.read_account(account, Why::Register { conn, credentials });
             }
         }
     }
 
-    fn read_account(&mut self, local: Box<str>, why: Why) {
-        self.look(Pending::Account(AccountRead { local: local.clone(), why }), &local, None);
+    fn read_account(&mut self, account: Box<str>, why: Why) {
+        self.look(Pending::Account(AccountRead { account: account.clone(), why }), &account, None);
     }
 
     pub(crate) fn account_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
-        let AccountRead { local, why } = read;
-        let (there, row) = self.seen(&local, &mut found);
+        let AccountRead { account, why } = read;
+        let (there, row) = self.seen(&account, &mut found);
         match why {
             Why::LogIn { conn, plain } => {
-                let seen = if plain { self.plain_cache.seen(&local) } else { None };
-                let local = local.clone();
-                self.reply_to(conn, Answer::Credentials { local, row, seen: seen.map(Box::new) });
+                let seen = if plain { self.plain_cache.seen(&account) } else { None };
+                let account = account.clone();
+                self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
             Why::Register { conn, .. } if there.is_some() => self.reply_to(conn, Answer::Taken),
             Why::Register { conn, credentials } => {
-                self.write_account(&local, *credentials, None);
+                self.write_account(&account, *credentials, None);
                 self.reply_to(conn, Answer::Registered);
             }
             Why::ChangePassword { asker, job } => match there {
@@ -131,26 +131,26 @@ impl Accounts {
                     if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
                         return self.answer(asker, Err(Limit::Passwords.into()));
                     }
-                    let change = PasswordChange { asker, local: local.clone(), incarnation };
+                    let change = PasswordChange { asker, account: account.clone(), incarnation };
                     self.job(Pending::SessionKeys(change), job);
                 }
                 _ => self.answer(asker, Err(StanzaCondition::ItemNotFound.into())),
             },
             Why::NewPassword { change, credentials } => match there {
                 Some(incarnation) if incarnation == change.incarnation => {
-                    self.note_change(Happened::PasswordChanged, &local, &change.asker);
-                    self.write_account(&local, *credentials, there);
+                    self.note_change(Happened::PasswordChanged, &account, &change.asker);
+                    self.write_account(&account, *credentials, there);
                     self.answer(change.asker, Ok(b""));
                 }
                 _ => self.answer(change.asker, Err(StanzaCondition::ItemNotFound.into())),
             },
         }
-        self.forget_no_one(&local);
+        self.forget_no_one(&account);
     }
 
     /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
     pub(crate) fn account_unreadable(&mut self, read: AccountRead) {
-        self.unseen(&read.local);
+        self.unseen(&read.account);
         match read.why {
             Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
@@ -160,15 +160,15 @@ impl Accounts {
     }
 
     /// A session wants another password, whose keys this job derives.
-    pub(crate) fn change_password(&mut self, asker: Asker, local: &str, job: Job) {
-        if let Err(refused) = self.logins.change_password(self.now.mono_ms, local) {
+    pub(crate) fn change_password(&mut self, asker: Asker, account: &str, job: Job) {
+        if let Err(refused) = self.logins.change_password(self.now.mono_ms, account) {
             if refused.begins {
                 let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
-                self.note_change(Happened::Held { limit, left_ms }, local, &asker);
+                self.note_change(Happened::Held { limit, left_ms }, account, &asker);
             }
             return self.answer(asker, Err(refused.held.into()));
         }
-        self.read_account(local.into(), Why::ChangePassword { asker, job });
+        self.read_account(account.into(), Why::ChangePassword { asker, job });
     }
 
     /// The keys of a session's new password are there.
@@ -179,17 +179,17 @@ impl Accounts {
         if self.storage == StorageState::Full {
             return self.answer(change.asker, Err(Limit::Disk.into()));
         }
-        self.read_account(change.local.clone(), Why::NewPassword { change, credentials });
+        self.read_account(change.account.clone(), Why::NewPassword { change, credentials });
     }
 
     /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more.
-    pub(crate) fn write_account(&mut self, local: &str, keys: Credentials, there: Option<Incarnation>) {
+    pub(crate) fn write_account(&mut self, account: &str, keys: Credentials, there: Option<Incarnation>) {
         let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
-        let (bare, mut record) = (self.bare(local), Vec::new());
+        let mut record = Vec::new();
         keys.of(incarnation).encode(&mut record);
-        self.writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
-        self.plain_cache.forget(local);
-        let user = self.users.find(local);
+        self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
+        self.plain_cache.forget(account);
+        let user = self.users.find(account);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
             // Of an account that was there, what extensions have on record may not have been read.
             if there.is_none() || state.known != Known::Unknown {
@@ -200,8 +200,8 @@ impl Accounts {
 
     /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
     /// answered with the last one, whose writes the answer waits for: what was answered is not undone by a crash.
-    pub(crate) fn delete_account(&mut self, local: &str, remover: Remover) {
-        let removers = self.removing.entry(local.into()).or_default();
+    pub(crate) fn delete_account(&mut self, account: &str, remover: Remover) {
+        let removers = self.removing.entry(account.into()).or_default();
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
                 Remover::Session(asker) => self.answer(asker, Err(Limit::Waiting.into())),
@@ -212,18 +212,18 @@ impl Accounts {
         }
         removers.push(remover);
         if removers.len() == 1 {
-            let user = self.users.find_or_insert(local);
+            let user = self.users.find_or_insert(account);
             self.roster_step(user, RosterStep::Leave);
         }
     }
 
     /// An account is removed with this turn: who asked for it is told, the user's sessions end, and then all rows go.
     pub(crate) fn remove_account(&mut self, user: u32) {
-        let local = self.users.get(user).local.clone();
-        for remover in self.removing.remove(&local).unwrap_or_default() {
+        let account = self.users.bare(user);
+        for remover in self.removing.remove(&*account).unwrap_or_default() {
             match remover {
                 Remover::Session(asker) => {
-                    self.note_change(Happened::Removed, &local, &asker);
+                    self.note_change(Happened::Removed, &account, &asker);
                     self.answer(asker, Ok(b""));
                 }
                 Remover::Operator(token) => {
@@ -236,16 +236,15 @@ impl Accounts {
 
     /// The last step of a removal, when the user's sessions have ended.
     pub(crate) fn erase_account(&mut self, user: u32) {
-        let local = self.users.get(user).local.clone();
-        let bare = self.bare_of_user(user);
+        let account = self.users.bare(user);
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
-            self.writes.delete_partition(table, bare.as_bytes());
+            self.writes.delete_partition(table, account.as_bytes());
         }
-        self.plain_cache.forget(&local);
-        self.logins.removed(&local);
+        self.plain_cache.forget(&account);
+        self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.
         self.pending.retain(|_, pending| match pending {
-            Pending::Page { local: of, .. } | Pending::Aparts(of) => *of != local,
+            Pending::Page { account: of, .. } | Pending::Aparts(of) => **of != account,
             _ => true,
         });
         let now_s = self.now.mono_s();

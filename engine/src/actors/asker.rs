@@ -15,9 +15,9 @@ impl Actors {
     }
 
     /// A user has changed the own account.
-    pub(crate) fn note_change(&mut self, what: Happened, local: &str, asker: &Asker) {
+    pub(crate) fn note_change(&mut self, what: Happened, account: &str, asker: &Asker) {
         let conn = asker.session.and_then(|(session, _)| self.sessions.get(session)?.conn);
-        let account = self.bare(local).into();
+        let account = account.into();
         self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }
 

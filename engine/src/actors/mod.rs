@@ -17,7 +17,6 @@ use crate::router::users::Users;
 use crate::session::table::Sessions;
 use crate::streams::Streams;
 use crate::watch::Watch;
-use crate::wire::jid::local_of;
 
 /// The users of a shard and their sessions.
 #[derive(Debug)]
@@ -44,9 +43,9 @@ impl Actors {
     /// Nobody. `users_key` is secret, and keys the index of users.
     pub(crate) fn new(streams: Streams, users_key: [u8; 16]) -> Actors {
         Actors {
-            streams,
             sessions: Sessions::default(),
-            users: Users::new(users_key),
+            users: Users::new(streams.settings.domains.clone(), users_key),
+            streams,
             parked: 0,
             paying: Vec::new(),
             unacked_bytes: 0,
@@ -66,19 +65,19 @@ impl Actors {
 
     /// The bare JID of a user.
     pub(crate) fn bare_of_user(&self, user: u32) -> String {
-        self.bare(&self.users.get(user).local)
+        self.users.bare(user)
     }
 
     /// The full JID of a session.
     pub(crate) fn full_jid(&self, id: SessionId) -> String {
         let session = self.sessions.slot(id.slot);
-        let local = &self.users.get(session.user).local;
-        [local, "@", &*self.settings.domain, "/", &*session.resource].concat()
+        let (local, domain) = (self.users.local(session.user), self.users.domain(session.user));
+        [local, "@", domain, "/", &*session.resource].concat()
     }
 
     /// The sessions of a bare JID, or the one of a full JID, with their connections.
     pub(crate) fn sessions_of(&self, jid: &str) -> Vec<(SessionId, Option<ConnId>)> {
-        let Some(user) = self.users.find(local_of(jid)) else { return Vec::new() };
+        let Some(user) = self.users.find(jid) else { return Vec::new() };
         let resource = jid.split_once('/').map(|(_, r)| r);
         let of_user = self.users.sessions(&self.sessions, user);
         of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, s)| (id, s.conn)).collect()

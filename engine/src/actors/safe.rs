@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::actors::Actors;
-use crate::id::SessionId;
+use crate::id::{ActorKind, SessionId};
 use crate::io::Effect;
 use crate::mail::Origin;
 use crate::session::conn::Pause;
@@ -14,9 +14,9 @@ use crate::wire::jid::JidRef;
 pub(crate) enum Address<'a> {
     /// No `to`, or the own bare JID.
     Own,
-    /// The server.
+    /// A domain that is served: the server.
     Server,
-    /// A user of the served domain, bare or full.
+    /// A user of a domain that is served, bare or full.
     User(JidRef<'a>),
     /// Anywhere else.
     Remote,
@@ -39,15 +39,15 @@ impl Actors {
             Err(_) => return Address::Malformed,
         };
         let to = JidRef::from_normalised(scratch);
-        if to.domain() != &*self.settings.domain {
-            return Address::Remote;
-        }
+        let Some(domain) = self.settings.domains.find(to.domain()) else { return Address::Remote };
         match to.local() {
             None => Address::Server,
             Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
                 Address::Own
             }
-            Some(_) => Address::User(to),
+            Some(_) => match self.settings.domains.kind(domain) {
+                ActorKind::Users => Address::User(to),
+            },
         }
     }
 

@@ -13,7 +13,7 @@ use crate::watch::busiest::Busiest;
 use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::local_of;
+use crate::wire::jid::bare_of;
 use crate::wire::written::read_back;
 
 impl Actors {
@@ -25,7 +25,7 @@ impl Actors {
             return Reply::Busy;
         }
         let resource = jid.split_once('/').map(|(_, resource)| resource);
-        watch.traces.push(Trace::new(id, local_of(jid), resource, bodies, now_ms, ms));
+        watch.traces.push(Trace::new(id, bare_of(jid), resource, bodies, now_ms, ms));
         Reply::Done(self.sessions_of(jid).len() as u32)
     }
 
@@ -72,14 +72,15 @@ impl Actors {
     /// The user of a session, if somebody traces it.
     pub(crate) fn traced(&self, session: SessionId) -> bool {
         let (Some(watch), Some(session)) = (&self.watch, self.sessions.get(session)) else { return false };
-        watch.traces_user(&self.users.get(session.user).local)
+        watch.traces_user(&self.users.bare(session.user))
     }
 
     /// Does this with each trace that takes a session.
     fn with_traces(&mut self, session: SessionId, mut with: impl FnMut(&mut Trace)) {
-        let (Some(watch), Some(state)) = (self.watch.as_deref_mut(), self.sessions.get(session)) else { return };
-        let local = &self.users.get(state.user).local;
-        watch.traces.iter_mut().filter(|trace| trace.takes(local, Some(&state.resource))).for_each(&mut with);
+        let Actors { sessions, users, watch, .. } = self;
+        let (Some(watch), Some(state)) = (watch, sessions.get(session)) else { return };
+        let account = users.bare(state.user);
+        watch.traces.iter_mut().filter(|trace| trace.takes(&account, Some(&state.resource))).for_each(&mut with);
     }
 
     /// A stanza has come from a session; [`Actors::watch_taken`] follows.
@@ -175,12 +176,12 @@ impl Actors {
     /// A stanza for a user of this home goes to no session now.
     #[cold]
     pub(crate) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
-        let (now, local) = (self.now, local_of(stanza.to));
+        let (now, account) = (self.now, bare_of(stanza.to));
         let resource = stanza.to.split_once('/').map(|(_, resource)| resource);
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
-        let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(local)) else { return };
+        let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(account)) else { return };
         read_back(stanza.xml, |element| {
-            for trace in watch.traces.iter_mut().filter(|trace| trace.takes(local, resource)) {
+            for trace in watch.traces.iter_mut().filter(|trace| trace.takes(account, resource)) {
                 trace.aside(now, Stanza::of(element, None, Way::Aside, fate, trace.bodies));
             }
         });

@@ -5,12 +5,13 @@ use crate::extension;
 use crate::id::ConnId;
 use crate::mail::{Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
-use crate::session::conn::{NONE, Owner};
+use crate::session::conn::NONE;
+use crate::session::sasl::Authenticated;
 use crate::store::account::Incarnation;
 use crate::store::{Found, Query, Table, archive};
 use crate::turn::pending::{Pending, get};
 use crate::wire::error::{StanzaCondition, StreamCondition};
-use crate::wire::jid::{bare_of, local_of};
+use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::id_of_stanza;
 
@@ -22,9 +23,9 @@ impl Actors {
     }
 
     /// Queues something until the account is looked up; false if too much waits already.
-    pub(crate) fn wait_for_account(&mut self, local: &str, waiting: Waiting) -> bool {
+    pub(crate) fn wait_for_account(&mut self, account: &str, waiting: Waiting) -> bool {
         let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(local);
+        let user = self.users.find_or_insert(account);
         let state = self.users.state(user, now_s);
         if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
             self.counters.parked_refused.one();
@@ -35,17 +36,16 @@ impl Actors {
         self.parked += 1;
         self.counters.parked_came.one();
         if !asked {
-            let bare = self.bare(local);
-            let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, &bare));
-            let queries = queries.into_iter().chain(extension::records(&bare)).collect();
-            self.read(Pending::Receiver(local.into()), queries);
+            let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, account));
+            let queries = queries.into_iter().chain(extension::records(account)).collect();
+            self.read(Pending::Receiver(account.into()), queries);
         }
         true
     }
 
     /// Keeps a stanza until its receiver's account and cursor are read.
-    pub(crate) fn park(&mut self, local: &str, stanza: Incoming<'_>) {
-        if !self.wait_for_account(local, Waiting::Stanza(stanza.into())) {
+    pub(crate) fn park(&mut self, account: &str, stanza: Incoming<'_>) {
+        if !self.wait_for_account(account, Waiting::Stanza(stanza.into())) {
             self.turn_away(stanza, Limit::Waiting);
         }
     }
@@ -93,7 +93,7 @@ impl Actors {
 
     /// An entry of a sender's log is void: its message was refused.
     pub(crate) fn void(&mut self, from: &str, entry: u64) {
-        let user = self.users.find(local_of(from));
+        let user = self.users.find(from);
         let known = user.and_then(|user| self.users.get(user).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         if known != Known::Missing {
             archive::put_void(&mut self.writes, bare_of(from), entry);
@@ -102,14 +102,14 @@ impl Actors {
 
     /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
     /// blocked, and what it has said is looked at again when it is: that is `None`.
-    pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Owner) -> Option<bool> {
-        let state = self.users.find(&owner.local).and_then(|user| self.users.get(user).state.as_ref());
+    pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Authenticated) -> Option<bool> {
+        let state = self.users.find(owner.bare()).and_then(|user| self.users.get(user).state.as_ref());
         match state.map_or(Known::Unknown, |state| state.known) {
-            Known::Exists(incarnation) => Some(incarnation == owner.incarnation),
+            Known::Exists(incarnation) => Some(incarnation == owner.incarnation()),
             Known::Missing => Some(false),
             Known::Unknown => {
                 self.block(conn);
-                if !self.wait_for_account(&owner.local, Waiting::Claim(conn)) {
+                if !self.wait_for_account(owner.bare(), Waiting::Claim(conn)) {
                     let text = Some("too much waits for the account, try again");
                     self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
                 } else if let Some(opening) = self.opening(conn) {
@@ -122,19 +122,18 @@ impl Actors {
 
     /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
     /// [`Actors::seen`] must hear the answer.
-    pub(crate) fn look(&mut self, pending: Pending, local: &str, more: Option<Query>) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+    pub(crate) fn look(&mut self, pending: Pending, account: &str, more: Option<Query>) {
+        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
         self.users.state(user, now_s).looks += 1;
-        let bare = self.bare(local);
-        let account = get(Table::Accounts, &bare);
+        let record = get(Table::Accounts, account);
         // Nothing else is read with it that the gate would hold back longer: a login is refused also while the disk stands still.
-        self.read(pending, [account].into_iter().chain(more).collect());
+        self.read(pending, [record].into_iter().chain(more).collect());
     }
 
     /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was
     /// found, what else was asked for is left.
-    pub(crate) fn seen(&mut self, local: &str, found: &mut Vec<Found>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+    pub(crate) fn seen(&mut self, account: &str, found: &mut Vec<Found>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
+        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
         let record = match found.is_empty() {
@@ -182,15 +181,15 @@ impl Actors {
     }
 
     /// An account's record could not be read: what is known of the account is not changed by it.
-    pub(crate) fn unseen(&mut self, local: &str) {
-        let (user, now_s) = (self.users.find_or_insert(local), self.now.mono_s());
+    pub(crate) fn unseen(&mut self, account: &str) {
+        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
     }
 
     /// Nothing is kept of names that nobody has: who guesses names fills no memory.
-    pub(crate) fn forget_no_one(&mut self, local: &str) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn forget_no_one(&mut self, account: &str) {
+        let Some(user) = self.users.find(account) else { return };
         let entry = self.users.get_mut(user);
         let missing = entry.state.as_ref().is_some_and(|s| s.known == Known::Missing && s.is_settled(false));
         if missing && entry.first == NONE {

@@ -12,7 +12,7 @@ use crate::session::conn::NONE;
 use crate::session::table::Session;
 use crate::turn::Turn;
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::{bare_of, local_of};
+use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 use crate::wire::{Element, Splice, splice};
 use crate::{extension, ns};
@@ -185,9 +185,9 @@ impl Contacts {
 
     /// Presence between users, at the receiver's home.
     pub(crate) fn presence_letter(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
-        let local = local_of(to);
+        let account = bare_of(to);
         // To a user without a session there is nothing to show (RFC 6121 4.3.2).
-        let user = self.users.find(local);
+        let user = self.users.find(account);
         let online = user.filter(|&user| self.users.get(user).first != NONE);
         if online.is_none() && matches!(news, PresenceNews::Available { probe: None } | PresenceNews::Unavailable) {
             return;
@@ -198,7 +198,7 @@ impl Contacts {
         }
         if self.has_parked(user) {
             let waiting = Waiting::Presence { news, from: from.into(), to: to.into(), xml: xml.into() };
-            if self.wait_for_account(local, waiting) {
+            if self.wait_for_account(account, waiting) {
                 return;
             }
         }
@@ -219,10 +219,10 @@ impl Contacts {
             PresenceNews::Probe { number } => self.probe_letter(from, to, number),
             PresenceNews::Subscription { kind, number, confirm } => {
                 let (contact, xml) = (from.into(), xml.into());
-                self.with_account(local, RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml });
+                self.with_account(account, RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml });
             }
             PresenceNews::Noted { confirm } => {
-                self.with_account(local, RosterStep::Noted { contact: from.into(), confirm });
+                self.with_account(account, RosterStep::Noted { contact: from.into(), confirm });
             }
         }
     }
@@ -230,7 +230,7 @@ impl Contacts {
     /// A contact probes a user of this home. The roster of a user who has no session is not read for it: there is nothing to
     /// show, and who has ended a subscription tells it again until it is noted.
     fn probe_letter(&mut self, from: &str, to: &str, number: u64) {
-        let user = self.users.find(local_of(to)).filter(|&user| self.users.get(user).first != NONE);
+        let user = self.users.find(to).filter(|&user| self.users.get(user).first != NONE);
         if let Some(user) = user {
             self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
         }

@@ -17,7 +17,7 @@ use crate::store::Found;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid;
-use crate::wire::jid::{bare_of, local_of};
+use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
 
 /// Contacts that are asked at once for presence that a session has missed.
@@ -57,14 +57,14 @@ impl Contacts {
         let state = self.users.state(user, now_s);
         if !state.roster_asked {
             state.roster_asked = true;
-            let local = self.users.get(user).local.clone();
-            let query = crate::store::roster::query(&self.bare(&local));
-            self.read(Pending::Roster(local), vec![query]);
+            let bare = self.bare_of_user(user);
+            let query = crate::store::roster::query(&bare);
+            self.read(Pending::Roster(bare.into()), vec![query]);
         }
     }
 
-    pub(crate) fn roster_found(&mut self, local: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn roster_found(&mut self, account: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(account) else { return };
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
         // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
@@ -358,22 +358,22 @@ impl Contacts {
     /// Whether a sender may see the user's presence, for requests that depend on it.
     fn authorized_request(&mut self, user: u32, parked: Parked) {
         let from = bare_of(&parked.from).to_owned();
-        let own = local_of(&from) == &*self.users.get(user).local;
+        let own = self.users.is(user, &from);
         let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
         self.decided.push(Decided::Request { user, parked, may: own || may });
     }
 
     /// Does a roster step if there is an account.
-    pub(crate) fn with_account(&mut self, local: &str, step: RosterStep) {
-        let user = self.users.find_or_insert(local);
+    pub(crate) fn with_account(&mut self, account: &str, step: RosterStep) {
+        let user = self.users.find_or_insert(account);
         let User { first, state, .. } = self.users.get(user);
         let online = *first != NONE;
         match state.as_ref().map_or(Known::Unknown, |s| s.known) {
             _ if online => self.roster_step(user, step),
             Known::Exists(_) => self.roster_step(user, step),
-            Known::Missing => self.step_for_no_one(local, step),
+            Known::Missing => self.step_for_no_one(account, step),
             Known::Unknown => {
-                self.wait_for_account(local, Waiting::Step(step));
+                self.wait_for_account(account, Waiting::Step(step));
             }
         }
     }

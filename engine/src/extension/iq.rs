@@ -40,8 +40,6 @@ pub struct IqRequest<'a> {
 /// What the server says of itself, fixed while the shard runs but for what the operator sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerFacts {
-    /// The domain that is served.
-    pub domain: Box<str>,
     /// Version of the software (XEP-0092).
     pub version: Box<str>,
     /// Operating system, if it is to be told (XEP-0092 5).

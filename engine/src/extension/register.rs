@@ -84,9 +84,8 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {
         return Step::Error(Condition::BadRequest.into());
     };
-    let own = request.account.split_once('@').map_or("", |(local, _)| local);
     if !request.set {
-        return registered(own);
+        return registered(request.account);
     }
     if !context.server.account_changes {
         return Step::Error(Condition::NotAllowed.into());
@@ -96,18 +95,19 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         let alone = query.children().count() == 1;
         return if alone { Step::Account(AccountAction::Remove) } else { Step::Error(Condition::BadRequest.into()) };
     }
-    change_password(context, own, &query)
+    change_password(context, request.account, &query)
 }
 
 /// XEP-0077 3.1: the account that there is, without its password.
-fn registered(local: &str) -> Step {
+fn registered(account: &str) -> Step {
+    let local = account.split_once('@').map_or(account, |(local, _)| local);
     let mut out = format!("<query xmlns='{NS}'><registered/>").into_bytes();
     xml::text_element(&mut out, "username", local);
     out.extend_from_slice(b"<password/></query>");
     Step::Result(out)
 }
 
-fn change_password(context: &Context<'_>, own: &str, query: &Element) -> Step {
+fn change_password(context: &Context<'_>, account: &str, query: &Element) -> Step {
     if !context.secure {
         return Step::Error(Condition::NotAuthorized.into());
     }
@@ -115,11 +115,11 @@ fn change_password(context: &Context<'_>, own: &str, query: &Element) -> Step {
     let (Some(username), Some(password)) = (field(query, "username"), field(query, "password")) else {
         return Step::Error(Condition::BadRequest.into());
     };
-    let username = (context.local)(&username).or_else(|| {
-        let (local, domain) = username.split_once('@')?;
-        (domain == &*context.server.domain).then(|| (context.local)(local)).flatten()
-    });
-    if username.as_deref() != Some(own) {
+    let own = match username.contains('@') {
+        true => (context.bare)(&username).as_deref() == Some(account),
+        false => (context.local)(&username).as_deref() == account.split_once('@').map(|(local, _)| local),
+    };
+    if !own {
         // Another user's password is not this user's to change, and making accounts comes before authentication.
         return Step::Error(Condition::NotAllowed.into());
     }

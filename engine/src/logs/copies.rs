@@ -108,7 +108,7 @@ impl Logs {
         }
         let mut late = Vec::new();
         if let Some(came_ms) = stamp.came_ms {
-            delay(&mut late, &self.settings.domain, came_ms.saturating_mul(1_000));
+            delay(&mut late, self.users.domain(self.sessions.slot(id.slot).user), came_ms.saturating_mul(1_000));
         }
         let user = self.bare_of_user(self.sessions.slot(id.slot).user);
         let (full, kind) = (self.full_jid(id), element.kind().unwrap_or_default());

@@ -9,25 +9,25 @@ use crate::turn::pending::{Flush, Pending, get};
 
 impl Logs {
     /// Looks at the mailbox of a localpart; [`Logs::flush_found`] goes on.
-    pub(crate) fn flush_mailbox(&mut self, token: u64, local: Box<str>) {
-        let row = get(Table::Mailbox, &self.bare(&local));
-        self.look(Pending::Flush(Flush { token, local: local.clone() }), &local, Some(row));
+    pub(crate) fn flush_mailbox(&mut self, token: u64, account: Box<str>) {
+        let row = get(Table::Mailbox, &account);
+        self.look(Pending::Flush(Flush { token, account: account.clone() }), &account, Some(row));
     }
 
     pub(crate) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
-        let (_, record) = self.seen(&flush.local, &mut found);
+        let (_, record) = self.seen(&flush.account, &mut found);
         let reply = match &found[..] {
             _ if record.is_none() => Reply::NotFound,
-            _ if !self.is_at_rest(&flush.local) => Reply::Busy,
+            _ if !self.is_at_rest(&flush.account) => Reply::Busy,
             _ if self.storage == StorageState::Full => Reply::StoreFull,
             [Found::Value(row)] => {
-                let bare = self.bare(&flush.local);
+                let bare = &*flush.account;
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
                 // All that has come so far has a lower number.
                 let number = self.next_number();
                 self.writes.delete_partition(Table::Mailbox, bare.as_bytes());
-                Cursor { number, ..Cursor::default() }.put(&mut self.writes, &bare);
-                let user = self.users.find(&flush.local);
+                Cursor { number, ..Cursor::default() }.put(&mut self.writes, bare);
+                let user = self.users.find(&flush.account);
                 if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
                     state.log = None;
                 }
@@ -39,13 +39,13 @@ impl Logs {
     }
 
     pub(crate) fn flush_unreadable(&mut self, flush: &Flush) {
-        self.unseen(&flush.local);
+        self.unseen(&flush.account);
         self.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
     }
 
     /// Whether the user has no session, and nothing of the user's is being read or handed out.
-    fn is_at_rest(&self, local: &str) -> bool {
-        let Some(user) = self.users.find(local) else { return true };
+    fn is_at_rest(&self, account: &str) -> bool {
+        let Some(user) = self.users.find(account) else { return true };
         let user = self.users.get(user);
         user.first == NONE && user.state.as_ref().is_none_or(|state| state.is_settled(user.live))
     }

@@ -17,8 +17,8 @@ use crate::turn::pending::one_value;
 use crate::wire::written::from_of_stanza;
 
 impl Logs {
-    pub(crate) fn log_found(&mut self, local: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn log_found(&mut self, account: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(account) else { return };
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
         state.log_asked = false;

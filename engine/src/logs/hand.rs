@@ -63,12 +63,12 @@ impl Logs {
         write_attribute(out, "xmlns", ns::STANZA_ID);
         // Writing to memory does not fail.
         let _ = write!(out, " id='{}' by='", stamp.id);
-        escape_value_into(out, &self.users.get(user).local);
+        escape_value_into(out, self.users.local(user));
         out.push(b'@');
-        escape_value_into(out, &self.settings.domain);
+        escape_value_into(out, self.users.domain(user));
         out.extend_from_slice(b"'/>");
         if let Some(came_ms) = stamp.came_ms {
-            delay(out, &self.settings.domain, came_ms.saturating_mul(1_000));
+            delay(out, self.users.domain(user), came_ms.saturating_mul(1_000));
         }
     }
 }

@@ -201,7 +201,7 @@ impl Logs {
     }
 
     fn park_for_log(&mut self, user: u32, stanza: Incoming<'_>) {
-        let local = self.users.get(user).local.clone();
-        self.park(&local, stanza);
+        let bare = self.bare_of_user(user);
+        self.park(&bare, stanza);
     }
 }

@@ -62,7 +62,7 @@ impl Logs {
         }
         self.rows_ms = self.now.mono_ms;
         for user in std::mem::take(&mut self.moved) {
-            if !self.users.get(user).local.is_empty() {
+            if self.users.get(user).is_there() {
                 self.write_row(user);
             }
         }

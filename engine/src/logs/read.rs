@@ -36,10 +36,9 @@ impl Logs {
         if std::mem::replace(&mut state.log_asked, true) {
             return;
         }
-        let local = self.users.get(user).local.clone();
-        let bare = self.bare(&local);
+        let bare = self.bare_of_user(user);
         let row = get(Table::Mailbox, &bare);
-        self.read(Pending::Log(local), vec![row]);
+        self.read(Pending::Log(bare.into()), vec![row]);
     }
 
     /// Reads on for each session that is behind, can take more, and is not being read for.
@@ -59,8 +58,7 @@ impl Logs {
             if let Some(follower) = self.log(user).follower(id) {
                 follower.reading = true;
             }
-            let local = self.users.get(user).local.clone();
-            let bare = self.bare(&local);
+            let bare = self.bare_of_user(user);
             // One that takes nothing for the bare JID has seen it all.
             let seen = if follows { follower.seen } else { u64::MAX };
             let entries = Query::Range {
@@ -75,15 +73,15 @@ impl Logs {
             let transients = waiting::transients(&bare, seen, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let last = self.log(user).last();
-            let pending = Pending::Page { local, session: id, last, all: follows };
+            let pending = Pending::Page { account: bare.into(), session: id, last, all: follows };
             self.read(pending, vec![entries, transients, aparts]);
         }
     }
 
     /// A page of the log for a session. `last` was the last that waited when it was asked for, and `all` says whether it asked
     /// for what waits for all.
-    pub(crate) fn page_found(&mut self, local: &str, id: SessionId, last: u64, all: bool, found: Vec<Found>) {
-        let Some(user) = self.users.find(local).filter(|_| self.sessions.get(id).is_some()) else { return };
+    pub(crate) fn page_found(&mut self, account: &str, id: SessionId, last: u64, all: bool, found: Vec<Found>) {
+        let Some(user) = self.users.find(account).filter(|_| self.sessions.get(id).is_some()) else { return };
         let log = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut());
         let Some(follower) = log.and_then(|log| log.follower(id)) else { return };
         follower.reading = false;
@@ -173,8 +171,8 @@ impl Logs {
 
     /// What waits for a session cannot be read. It is not passed over, because nobody could say what was in it: the session ends
     /// with an error (RFC 6120 4.9.3.6), and log and cursor stay as they are.
-    pub(crate) fn page_unreadable(&mut self, local: &str, id: SessionId) {
-        let user = self.users.find(local);
+    pub(crate) fn page_unreadable(&mut self, account: &str, id: SessionId) {
+        let user = self.users.find(account);
         let log = user.and_then(|user| self.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
         if let Some(follower) = log.and_then(|log| log.follower(id)) {
             follower.reading = false;
@@ -183,8 +181,8 @@ impl Logs {
     }
 
     /// The cursor of a user cannot be read.
-    pub(crate) fn log_unreadable(&mut self, local: &str) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn log_unreadable(&mut self, account: &str) {
+        let Some(user) = self.users.find(account) else { return };
         let now_s = self.now.mono_s();
         let state = self.users.state(user, now_s);
         (state.log_asked, state.log_outdated) = (false, false);
@@ -216,14 +214,14 @@ impl Logs {
 
     fn gather_page(&mut self, user: u32, after: u64) {
         self.log(user).gathering = Gathering::Reading { again: false };
-        let local = self.users.get(user).local.clone();
-        let query = waiting::aparts(&self.bare(&local), after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
-        self.read(Pending::Aparts(local), vec![query]);
+        let bare = self.bare_of_user(user);
+        let query = waiting::aparts(&bare, after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+        self.read(Pending::Aparts(bare.into()), vec![query]);
     }
 
     /// Each of them whose session has gone is appended to the log again: it comes to all, or waits.
-    pub(crate) fn aparts_found(&mut self, local: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn aparts_found(&mut self, account: &str, found: Vec<Found>) {
+        let Some(user) = self.users.find(account) else { return };
         let Some(log) = self.log_if_known(user) else { return };
         let Gathering::Reading { again } = log.gathering else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
@@ -252,8 +250,8 @@ impl Logs {
         }
     }
 
-    pub(crate) fn aparts_unreadable(&mut self, local: &str) {
-        let Some(user) = self.users.find(local) else { return };
+    pub(crate) fn aparts_unreadable(&mut self, account: &str) {
+        let Some(user) = self.users.find(account) else { return };
         if let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) {
             // They stay, and are looked for again when the log is read anew.
             log.gathering = Gathering::Done;

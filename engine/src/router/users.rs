@@ -1,19 +1,21 @@
 //! The users of a shard that are online, or whose stored state is at hand.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
 use crate::extension::Notes;
 use crate::extension::roster::Roster;
-use crate::id::{ConnId, SessionId};
+use crate::id::{ConnId, DomainId, Domains, SessionId};
 use crate::mail::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
+use crate::wire::jid::bare_of;
 
 /// A stanza that waits until its user's state is loaded.
 #[derive(Debug)]
@@ -282,7 +284,8 @@ impl UserState {
 #[derive(Debug)]
 pub struct User {
     /// Localpart, normalised; empty in a free slot.
-    pub local: Box<str>,
+    local: Box<str>,
+    domain: DomainId,
     /// First of the user's sessions, or [`NONE`].
     pub first: u32,
     /// A session is at the head of the log.
@@ -293,9 +296,30 @@ pub struct User {
     pub state: Option<Box<UserState>>,
 }
 
+impl User {
+    fn name(&self) -> (&str, DomainId) {
+        (&self.local, self.domain)
+    }
+
+    /// Whether somebody is here.
+    pub fn is_there(&self) -> bool {
+        !self.local.is_empty()
+    }
+}
+
+impl Default for User {
+    /// A free slot.
+    fn default() -> User {
+        User { local: "".into(), domain: DomainId::default(), first: NONE, live: false, marked: false, state: None }
+    }
+}
+
+const _: () = assert!(size_of::<User>() <= 32, "a user with an idle session costs this much");
+
 /// The users.
 #[derive(Debug)]
 pub struct Users {
+    domains: Arc<Domains>,
     slots: Slots<User>,
     free: Vec<u32>,
     index: HashTable<u32>,
@@ -305,31 +329,47 @@ pub struct Users {
 
 /// The place of a name in the index. Without the key nobody can choose names that share one: each look-up would go through
 /// all of them, and any stranger can have names looked up.
-fn hash(keyed: &DefaultHasher, local: &str) -> u64 {
+fn hash(keyed: &DefaultHasher, (local, domain): (&str, DomainId)) -> u64 {
     let mut hasher = keyed.clone();
+    domain.hash(&mut hasher);
     hasher.write(local.as_bytes());
     hasher.finish()
 }
 
 impl Users {
-    /// No users. `key` is secret, and keys the index.
-    pub fn new(key: [u8; 16]) -> Users {
+    /// No users of these domains. `key` is secret, and keys the index.
+    pub fn new(domains: Arc<Domains>, key: [u8; 16]) -> Users {
         let mut keyed = DefaultHasher::new();
         keyed.write(&key);
-        Users { slots: Slots::default(), free: Vec::new(), index: HashTable::new(), keyed }
+        Users { domains, slots: Slots::default(), free: Vec::new(), index: HashTable::new(), keyed }
     }
 
-    /// The user of this name.
-    pub fn find(&self, local: &str) -> Option<u32> {
-        self.index.find(hash(&self.keyed, local), |&slot| &*self.slots[slot as usize].local == local).copied()
+    /// Localpart and domain of a JID, bare or full, of a domain served.
+    fn name<'a>(&self, jid: &'a str) -> Option<(&'a str, DomainId)> {
+        let (local, domain) = bare_of(jid).split_once('@')?;
+        Some((local, self.domains.find(domain)?))
     }
 
-    /// The user of this name, made if need be.
-    pub fn find_or_insert(&mut self, local: &str) -> u32 {
-        if let Some(slot) = self.find(local) {
+    fn find_name(&self, name: (&str, DomainId)) -> Option<u32> {
+        let is = |&slot: &u32| self.slots[slot as usize].name() == name;
+        self.index.find(hash(&self.keyed, name), is).copied()
+    }
+
+    /// The user of this JID, bare or full and normalised.
+    pub fn find(&self, jid: &str) -> Option<u32> {
+        self.find_name(self.name(jid)?)
+    }
+
+    /// The user of this JID, made if need be.
+    ///
+    /// # Panics
+    /// With a JID that is no user's: those of other domains have no home here.
+    pub fn find_or_insert(&mut self, jid: &str) -> u32 {
+        let name @ (local, domain) = self.name(jid).expect("the JID of a user has a domain that is served");
+        if let Some(slot) = self.find_name(name) {
             return slot;
         }
-        let user = User { local: local.into(), first: NONE, live: false, marked: false, state: None };
+        let user = User { local: local.into(), domain, ..User::default() };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = user;
@@ -338,8 +378,28 @@ impl Users {
             None => self.slots.push(user) as u32,
         };
         let (slots, keyed) = (&self.slots, &self.keyed);
-        self.index.insert_unique(hash(keyed, local), slot, |&other| hash(keyed, &slots[other as usize].local));
+        self.index.insert_unique(hash(keyed, name), slot, |&other| hash(keyed, slots[other as usize].name()));
         slot
+    }
+
+    /// The domain of a user.
+    pub fn domain(&self, slot: u32) -> &str {
+        self.domains.name(self.slots[slot as usize].domain)
+    }
+
+    /// The localpart of a user.
+    pub fn local(&self, slot: u32) -> &str {
+        &self.slots[slot as usize].local
+    }
+
+    /// The bare JID of a user.
+    pub fn bare(&self, slot: u32) -> String {
+        [self.local(slot), "@", self.domain(slot)].concat()
+    }
+
+    /// Whether a JID, bare or full and normalised, is the user's.
+    pub fn is(&self, slot: u32, jid: &str) -> bool {
+        self.name(jid) == Some(self.slots[slot as usize].name())
     }
 
     /// A user that is there.
@@ -362,14 +422,13 @@ impl Users {
     /// Forgets a user that has no session and nothing unsettled. Returns whether it did.
     pub fn forget_if_idle(&mut self, slot: u32) -> bool {
         let user = &self.slots[slot as usize];
-        if user.local.is_empty() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled(user.live))
-        {
+        if !user.is_there() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled(user.live)) {
             return false;
         }
-        if let Ok(entry) = self.index.find_entry(hash(&self.keyed, &user.local), |&other| other == slot) {
+        if let Ok(entry) = self.index.find_entry(hash(&self.keyed, user.name()), |&other| other == slot) {
             entry.remove();
         }
-        self.slots[slot as usize] = User { local: "".into(), first: NONE, live: false, marked: false, state: None };
+        self.slots[slot as usize] = User::default();
         self.free.push(slot);
         true
     }
@@ -448,13 +507,32 @@ impl<'a> Iterator for SessionsOf<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::ConnId;
+    use crate::id::{ActorKind, ConnId};
     use crate::session::table::Privacy;
+
+    fn domains() -> Arc<Domains> {
+        let mut domains = Domains::of_users("localhost");
+        domains.serve("other", ActorKind::Users);
+        domains.into()
+    }
+
+    #[test]
+    fn users_of_two_domains_have_nothing_in_common() {
+        let mut users = Users::new(domains(), [7; 16]);
+        let (here, there) = (users.find_or_insert("romeo@localhost"), users.find_or_insert("romeo@other/orchard"));
+        assert_ne!(here, there);
+        assert_eq!([users.find("romeo@localhost/balcony"), users.find("romeo@other")], [Some(here), Some(there)]);
+        assert_eq!([users.bare(here), users.bare(there)], ["romeo@localhost", "romeo@other"]);
+        assert!(users.is(there, "romeo@other/x") && !users.is(there, "romeo@localhost"));
+        assert_eq!([users.find("romeo@nowhere"), users.find("localhost"), users.find("romeo")], [None; 3]);
+        assert!(users.forget_if_idle(here));
+        assert_eq!([users.find("romeo@localhost"), users.find("romeo@other")], [None, Some(there)]);
+    }
 
     #[test]
     fn sessions_are_linked_and_unlinked() {
-        let (mut users, mut sessions) = (Users::new([7; 16]), Sessions::default());
-        let user = users.find_or_insert("romeo");
+        let (mut users, mut sessions) = (Users::new(domains(), [7; 16]), Sessions::default());
+        let user = users.find_or_insert("romeo@localhost");
         let conn = ConnId { slot: 0, generation: 0 };
         let ids: Vec<_> = ["a", "b", "c"]
             .iter()
@@ -478,7 +556,7 @@ mod tests {
             sessions.remove(id);
         }
         assert!(users.forget_if_idle(user));
-        assert_eq!(users.find("romeo"), None);
+        assert_eq!(users.find("romeo@localhost"), None);
     }
 
     /// Names that met in one place while the index had no key: 1,000 are made in two seconds, by going back over its steps.
@@ -489,8 +567,9 @@ mod tests {
         assert!(names.iter().all(|name| unkeyed(name) == unkeyed(&names[0])), "they did");
         let mut looked = Vec::new();
         for key in [[1; 16], [2; 16]] {
-            let users = Users::new(key);
-            let mut places: Vec<u64> = names.iter().map(|name| hash(&users.keyed, name)).collect();
+            let users = Users::new(domains(), key);
+            let mut places: Vec<u64> =
+                names.iter().map(|name| hash(&users.keyed, (name, DomainId::default()))).collect();
             looked.push(places[0]);
             places.sort_unstable();
             places.dedup();

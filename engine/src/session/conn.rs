@@ -6,10 +6,9 @@ use std::net::IpAddr;
 
 use super::facts::{ListenerKind, Lost, TlsFacts};
 use super::sasl;
-use crate::id::{ConnId, Peer, SessionId};
+use crate::id::{ConnId, DomainId, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
-use crate::store::account::Incarnation;
 use crate::wire::{Expect, Scanner, StreamScope};
 
 /// No connection, session or user.
@@ -37,18 +36,9 @@ pub enum Stage {
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// The stream is restarted after authentication (RFC 6120 6.4.6).
-    ExpectRestart(Owner),
+    ExpectRestart(sasl::Authenticated),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
-    ExpectBind(Owner),
-}
-
-/// Whose an authenticated connection is: proven, and of no use once that account is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// The user's localpart.
-    pub local: Box<str>,
-    /// Which account of that name.
-    pub incarnation: Incarnation,
+    ExpectBind(sasl::Authenticated),
 }
 
 impl Stage {
@@ -91,8 +81,8 @@ const PHASES: usize = Phase::Departing as usize + 1;
 
 /// A registration under way.
 pub struct Registering {
-    /// The name, normalised.
-    pub local: Box<str>,
+    /// The bare JID of the account, normalised.
+    pub account: Box<str>,
     /// The password as it came, until keys are derived from it.
     pub password: Box<str>,
     /// `id` of the IQ.
@@ -101,15 +91,15 @@ pub struct Registering {
 
 impl std::fmt::Debug for Registering {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Registering({})", self.local)
+        write!(f, "Registering({})", self.account)
     }
 }
 
 /// A login under way: its name is known and its account is charged.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The account's localpart, normalised.
-    pub local: Box<str>,
+    /// The account's bare JID, normalised.
+    pub account: Box<str>,
     /// Who tries.
     pub peer: Peer,
     /// How.
@@ -131,6 +121,8 @@ pub struct Opening {
     pub secured: bool,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
     pub lang: Option<Box<str>>,
+    /// The domain that the stream is with, as its header says.
+    pub domain: DomainId,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
     /// The login under way.
@@ -158,6 +150,7 @@ impl Opening {
             tls: None,
             secured: false,
             lang: None,
+            domain: DomainId::default(),
             accepted_s,
             attempt: None,
             attempts: 0,

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::conn::Owner;
 use super::facts::ListenerKind;
+use super::sasl::Authenticated;
 
 /// State of a connection between the two shards: authenticated, its stream not yet restarted (RFC 6120 6.4.6).
 #[derive(Debug)]
 pub struct Moved {
     /// Whose it is, proven.
-    pub owner: Owner,
+    pub owner: Authenticated,
     /// What its listener said.
     pub listener: ListenerKind,
     /// The other end.

@@ -5,7 +5,8 @@ use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
 use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
-use crate::session::conn::{ConnState, Owner};
+use crate::session::conn::ConnState;
+use crate::session::sasl::Authenticated;
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
@@ -21,20 +22,20 @@ use crate::wire::{Element, jid};
 impl Shard {
     /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
     /// The account has to be there as it was when the client authenticated: it may have been removed since, and another made.
-    pub(super) fn expect_bind(&mut self, conn: ConnId, owner: &Owner, element: &Element<'_>) {
+    pub(super) fn expect_bind(&mut self, conn: ConnId, owner: &Authenticated, element: &Element<'_>) {
         let claims = element.is("iq", ns::CLIENT) || element.is("resume", ns::SM);
         match claims.then(|| self.is_there(conn, owner)) {
             Some(Some(true)) | None => {}
             Some(Some(false)) => return self.fail_removed(conn),
             Some(None) => return,
         }
-        let local = &*owner.local;
+        let account = owner.bare();
         if element.is("iq", ns::CLIENT) {
             let request = element.child("bind", ns::BIND).filter(|_| element.kind().as_deref() == Some("set"));
             return match request {
                 Some(bind) => {
                     let wanted = bind_resource(bind.cursor());
-                    self.bind(conn, local, element, wanted);
+                    self.bind(conn, account, element, wanted);
                 }
                 // RFC 6120 7.1: nothing else is allowed before a resource is bound.
                 None => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
@@ -42,7 +43,7 @@ impl Shard {
         }
         if element.is("resume", ns::SM) {
             if self.early_request(conn) {
-                self.resume(conn, local, element);
+                self.resume(conn, account, element);
             }
             return;
         }
@@ -55,7 +56,7 @@ impl Shard {
         self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first"));
     }
 
-    fn bind(&mut self, conn: ConnId, local: &str, iq: &Element<'_>, wanted: Option<String>) {
+    fn bind(&mut self, conn: ConnId, account: &str, iq: &Element<'_>, wanted: Option<String>) {
         let resource = match wanted.as_deref().filter(|w| !w.is_empty()) {
             None => self.random_name().into_boxed_str(),
             Some(wanted) => match jid::normalise_resource(wanted) {
@@ -63,7 +64,7 @@ impl Shard {
                 Err(_) => return self.refuse_bind(conn, iq, StanzaCondition::BadRequest),
             },
         };
-        let user = self.users.find_or_insert(local);
+        let user = self.users.find_or_insert(account);
         let same = self.users.sessions(&self.sessions, user).find(|(_, s)| s.resource == resource).map(|(id, _)| id);
         match (same, self.settings.resource_conflict) {
             (Some(_), ResourceConflict::RefuseNew) => return self.refuse_bind(conn, iq, StanzaCondition::Conflict),
@@ -71,10 +72,9 @@ impl Shard {
             (None, _) => {}
         }
         // The end of the old session may have been the end of the user's entry, too.
-        let user = self.users.find_or_insert(local);
+        let user = self.users.find_or_insert(account);
         if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
-            let bare = self.bare(local);
-            self.limited(Limit::Sessions.into(), || bare);
+            self.limited(Limit::Sessions.into(), || account.to_owned());
             return self.refuse_bind(conn, iq, Limit::Sessions);
         }
         let now_s = self.now.mono_s();
@@ -120,13 +120,13 @@ impl Shard {
     }
 
     /// `<resume/>` (XEP-0198 5).
-    fn resume(&mut self, conn: ConnId, local: &str, element: &Element<'_>) {
+    fn resume(&mut self, conn: ConnId, account: &str, element: &Element<'_>) {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
         let found = parse_previd(&previd).and_then(|(id, token)| {
             let session = self.sessions.get(id)?;
             let managed = session.managed.as_ref()?;
-            let own = &*self.users.get(session.user).local == local;
+            let own = self.users.is(session.user, account);
             (own && managed.resume_s > 0 && managed.token == token).then_some(id)
         });
         let (Some(id), Some(h)) = (found, h) else {

@@ -11,7 +11,7 @@ use crate::store::Found;
 use crate::streams::ended::Ended;
 use crate::turn::pending::{AccountChange, AccountCommand, Pending, Remover};
 use crate::wire::error::StreamCondition;
-use crate::wire::jid::{bare_of, local_of};
+use crate::wire::jid::bare_of;
 use crate::wire::text::Writer;
 
 /// Most rows of one page of sessions.
@@ -30,11 +30,11 @@ impl Shard {
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull
             }
-            Command::PutAccount { local, credentials, mode } => {
-                return self.look_at_account(token, local, AccountChange::Put { credentials, mode });
+            Command::PutAccount { account, credentials, mode } => {
+                return self.look_at_account(token, account, AccountChange::Put { credentials, mode });
             }
-            Command::DeleteAccount { local } => return self.look_at_account(token, local, AccountChange::Delete),
-            Command::FlushMailbox { local } => return self.flush_mailbox(token, local),
+            Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
+            Command::FlushMailbox { account } => return self.flush_mailbox(token, account),
             Command::Retain { users } => return self.retain(token, users),
             Command::Limits => self.list_limits(),
             Command::Release { whom } => self.release_limits(&whom),
@@ -114,7 +114,7 @@ impl Shard {
     /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
     fn say(&mut self, jid: Option<&str>, text: &str, urgent: bool) -> Reply {
         let targets: Vec<_> = match jid {
-            Some(jid) => match self.users.find(local_of(bare_of(jid))) {
+            Some(jid) => match self.users.find(jid) {
                 Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
                 None => return Reply::NotFound,
             },
@@ -125,10 +125,11 @@ impl Shard {
             if self.sessions.get(id).is_none_or(|s| s.conn.is_none()) {
                 continue;
             }
-            let (full, domain) = (self.full_jid(id), self.settings.domain.clone());
+            let full = self.full_jid(id);
+            let domain = self.users.domain(self.sessions.slot(id.slot).user);
             let mut out = Vec::with_capacity(text.len() + 128);
             let mut w = Writer::new(&mut out);
-            w.open("message").attribute("type", "headline").attribute("from", &domain).attribute("to", &full);
+            w.open("message").attribute("type", "headline").attribute("from", domain).attribute("to", &full);
             w.leaf("body", text).close();
             match urgent {
                 true => self.send_urgent(id, &out),
@@ -139,30 +140,30 @@ impl Shard {
         Reply::Done(said)
     }
 
-    fn look_at_account(&mut self, token: u64, local: Box<str>, what: AccountChange) {
-        let command = AccountCommand { token, local: local.clone(), what };
-        self.look(Pending::CommandAccount(command), &local, None);
+    fn look_at_account(&mut self, token: u64, account: Box<str>, what: AccountChange) {
+        let command = AccountCommand { token, account: account.clone(), what };
+        self.look(Pending::CommandAccount(command), &account, None);
     }
 
     pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
-        let (there, _) = self.seen(&command.local, &mut found);
+        let (there, _) = self.seen(&command.account, &mut found);
         let exists = there.is_some();
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
             AccountChange::Put { credentials, .. } => {
-                self.write_account(&command.local, *credentials, there);
+                self.write_account(&command.account, *credentials, there);
                 Reply::Done(u32::from(!exists))
             }
             AccountChange::Delete => {
-                return self.delete_account(&command.local, Remover::Operator(command.token));
+                return self.delete_account(&command.account, Remover::Operator(command.token));
             }
         };
         self.effects.push(Effect::Reply { token: command.token, reply, durable: true });
     }
 
     pub(super) fn command_account_unreadable(&mut self, command: &AccountCommand) {
-        self.unseen(&command.local);
+        self.unseen(&command.account);
         self.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
     }
 
@@ -186,7 +187,7 @@ impl Shard {
         }
         self.carry_out_endings();
         for user in 0..self.users.slots() {
-            if !self.users.get(user).local.is_empty() {
+            if self.users.get(user).is_there() {
                 self.write_row(user);
             }
         }

@@ -12,7 +12,7 @@ use crate::store::log::Log;
 use crate::store::waiting::Cursor;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::local_of;
+use crate::wire::jid::bare_of;
 
 impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
@@ -51,14 +51,14 @@ impl Shard {
             Letter::Presence { news, from, to, xml } => {
                 self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
             }
-            Letter::Ask { conn, local, question } => self.asked(*conn, batch.str(*local).into(), question.clone()),
+            Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
-            Letter::LoginSpared { local, peer, seen } => {
-                let local = batch.str(*local);
-                self.logins.succeeded(now_ms, *peer, local);
+            Letter::LoginSpared { account, peer, seen } => {
+                let account = batch.str(*account);
+                self.logins.succeeded(now_ms, *peer, account);
                 if let Some(seen) = seen {
-                    self.plain_cache.remember(local, **seen);
+                    self.plain_cache.remember(account, **seen);
                 }
             }
         }
@@ -66,11 +66,11 @@ impl Shard {
 
     /// A stanza for a user of this home, or for the account itself.
     pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
-        let local = local_of(stanza.to);
-        let slot = self.users.find(local);
+        let account = bare_of(stanza.to);
+        let slot = self.users.find(account);
         // What waits already goes first (RFC 6120 10.1).
         if self.has_parked(slot) {
-            return self.park(local, stanza);
+            return self.park(account, stanza);
         }
         let online = slot.is_some_and(|slot| self.users.get(slot).first != NONE);
         if online {
@@ -80,7 +80,7 @@ impl Shard {
         match (known, slot) {
             (Known::Missing, _) => self.for_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
-            _ => self.park(local, stanza),
+            _ => self.park(account, stanza),
         }
     }
 
@@ -100,14 +100,14 @@ impl Shard {
     }
 
     /// Account and cursor of a receiver have come: what was parked goes on.
-    fn receiver_found(&mut self, local: &str, mut found: Vec<Found>) {
+    fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
-        let (account, cursor) = (values.next().flatten(), values.next().flatten());
+        let (record, cursor) = (values.next().flatten(), values.next().flatten());
         drop(values);
         let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(local);
+        let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
-        if self.account_is(user, account.as_deref(), &mut found).is_none() {
+        if self.account_is(user, record.as_deref(), &mut found).is_none() {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
             self.carry_out_endings();
@@ -126,7 +126,7 @@ impl Shard {
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Claim(conn) if self.opening(conn).is_some() => self.unblock(conn),
                 Waiting::Claim(_) => {}
-                Waiting::Step(step) => self.with_account(local, step),
+                Waiting::Step(step) => self.with_account(account, step),
                 Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
             }
         }
@@ -134,14 +134,14 @@ impl Shard {
 
     /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
     /// one asks again.
-    fn receiver_unreadable(&mut self, local: &str, mut found: Vec<Found>) {
+    fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
         let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(local);
+        let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
         // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
         if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
-            let account = found.remove(0).value();
-            self.account_is(user, account.as_deref(), &mut found);
+            let record = found.remove(0).value();
+            self.account_is(user, record.as_deref(), &mut found);
         }
         let state = self.users.state(user, now_s);
         let known = state.known;
@@ -164,12 +164,12 @@ impl Shard {
     /// What was asked for is damaged: whoever it was for gets an error, and nothing is taken for missing or written over.
     pub(crate) fn unreadable(&mut self, pending: Pending, found: Vec<Found>) {
         match pending {
-            Pending::Receiver(local) => self.receiver_unreadable(&local, found),
+            Pending::Receiver(account) => self.receiver_unreadable(&account, found),
             // A roster that cannot be read is no empty one: requests get an error.
-            Pending::Roster(local) => self.roster_found(&local, Vec::new()),
-            Pending::Log(local) => self.log_unreadable(&local),
-            Pending::Page { local, session, .. } => self.page_unreadable(&local, session),
-            Pending::Aparts(local) => self.aparts_unreadable(&local),
+            Pending::Roster(account) => self.roster_found(&account, Vec::new()),
+            Pending::Log(account) => self.log_unreadable(&account),
+            Pending::Page { account, session, .. } => self.page_unreadable(&account, session),
+            Pending::Aparts(account) => self.aparts_unreadable(&account),
             Pending::Account(read) => self.account_unreadable(read),
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
@@ -185,13 +185,13 @@ impl Shard {
             // Of those whose rows cannot be read, nothing goes.
             Some(Pending::Retention(read)) => self.retention_found(read, found),
             Some(pending) if damaged => self.unreadable(pending, found),
-            Some(Pending::Receiver(local)) => self.receiver_found(&local, found),
-            Some(Pending::Roster(local)) => self.roster_found(&local, found),
-            Some(Pending::Log(local)) => self.log_found(&local, found),
-            Some(Pending::Page { local, session, last, all }) => {
-                self.page_found(&local, session, last, all, found);
+            Some(Pending::Receiver(account)) => self.receiver_found(&account, found),
+            Some(Pending::Roster(account)) => self.roster_found(&account, found),
+            Some(Pending::Log(account)) => self.log_found(&account, found),
+            Some(Pending::Page { account, session, last, all }) => {
+                self.page_found(&account, session, last, all, found);
             }
-            Some(Pending::Aparts(local)) => self.aparts_found(&local, found),
+            Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),

@@ -35,7 +35,7 @@ impl Shard {
                 ending = Ending::Cut;
             } else if !std::mem::replace(&mut conn.header_sent, true) {
                 let stream_id = self.random_name();
-                let (from, version) = (&*self.settings.domain, Some(stream::Version::XMPP_1_0));
+                let (from, version) = (self.settings.domains.main(), Some(stream::Version::XMPP_1_0));
                 let response = stream::Response { id: &stream_id, from, to: None, version, lang: SERVER_LANG };
                 stream::write_header(&mut last, &response);
             }

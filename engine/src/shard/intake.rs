@@ -146,8 +146,8 @@ impl Shard {
                 conn.header_sent = true;
                 let (stream_id, peer) = (self.random_name(), element.from());
                 let (to, version) = (peer.as_deref().map(stream::bare), Some(stream::Version::XMPP_1_0));
-                let from = self.settings.domain.clone();
-                let answer = stream::Response { id: &stream_id, from: &from, to, version, lang: SERVER_LANG };
+                let domains = self.settings.domains.clone();
+                let answer = stream::Response { id: &stream_id, from: domains.main(), to, version, lang: SERVER_LANG };
                 self.send_with(id, |out| stream::write_header(out, &answer));
                 return self.fail_stream(id, condition, fault.text());
             }

@@ -14,7 +14,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::{bare_of, local_of};
+use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 use crate::wire::written::read_back;
 use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
@@ -111,7 +111,7 @@ impl Shard {
         let Some(child) = element.children().next() else {
             return self.answer(asker, Err(StanzaCondition::BadRequest.into()));
         };
-        let (namespace, user) = (child.namespace(), self.users.find(local_of(account)));
+        let (namespace, user) = (child.namespace(), self.users.find(account));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
         let secure =
             asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.privacy != Privacy::Open);
@@ -137,11 +137,11 @@ impl Shard {
         };
         let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
-        self.do_step(asker, local_of(account), place, step);
+        self.do_step(asker, bare_of(account), place, step);
     }
 
     /// Carries out what a feature wants done.
-    fn do_step(&mut self, asker: Asker, local: &str, place: usize, step: Step) {
+    fn do_step(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
             Step::Error(refusal) => self.answer(asker, Err(refusal)),
@@ -180,7 +180,7 @@ impl Shard {
                 }
                 None => self.answer(asker, Err(StanzaCondition::Forbidden.into())),
             },
-            Step::Account(action) => self.do_account_action(asker, local, action),
+            Step::Account(action) => self.do_account_action(asker, account, action),
         }
     }
 
@@ -201,15 +201,15 @@ impl Shard {
         }
     }
 
-    fn do_account_action(&mut self, asker: Asker, local: &str, action: AccountAction) {
+    fn do_account_action(&mut self, asker: Asker, account: &str, action: AccountAction) {
         match action {
             AccountAction::ChangePassword { password } => {
                 let Some(job) = self.derive_keys(&password) else {
                     return self.answer(asker, Err(Limit::Credentials.into()));
                 };
-                self.change_password(asker, local, job);
+                self.change_password(asker, account, job);
             }
-            AccountAction::Remove => self.delete_account(local, Remover::Session(asker)),
+            AccountAction::Remove => self.delete_account(account, Remover::Session(asker)),
             // Making an account is for those who have none yet (XEP-0077 3.1).
             AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed.into())),
         }
@@ -224,9 +224,9 @@ impl Shard {
             let came = found.iter().map(|found| work(1, found.bytes())).sum();
             self.give_back(session, read.charged.saturating_sub(came));
         }
-        let local = read.asker.to.as_deref().map_or("", local_of).to_owned();
+        let account = read.asker.to.as_deref().map_or("", bare_of).to_owned();
         let step = read.resume.go_on(&found);
-        self.do_step(read.asker, &local, read.place, step);
+        self.do_step(read.asker, &account, read.place, step);
     }
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {

@@ -1,11 +1,11 @@
 //! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6), and the move to the user's home.
 
 use crate::extension::register;
-use crate::id::ConnId;
+use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::mail::{Answer, ConnRef, Question};
-use crate::session::conn::{Attempt, ConnState, Opening, Owner, Pause, Stage, StreamExpect};
+use crate::session::conn::{Attempt, ConnState, Opening, Pause, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl;
 use crate::session::sasl::{Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Terms};
@@ -35,17 +35,23 @@ impl Shard {
     /// A stream header has come: answers with the own one and the features of this stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.random_name();
+        let domains = self.settings.domains.clone();
+        let wanted =
+            header.to.as_deref().map_or(Some(DomainId::default()), |to| domains.find(&jid::normalise_domain(to).ok()?));
+        let domain = wanted.unwrap_or_default();
         let mut out = Vec::with_capacity(1024);
-        write_header(&mut out, &Response::answering(header, &stream_id, &self.settings.domain, SERVER_LANG));
-        let known = header
-            .to
-            .as_deref()
-            .is_none_or(|to| jid::normalise_domain(to).is_ok_and(|to| *to == *self.settings.domain));
+        write_header(&mut out, &Response::answering(header, &stream_id, domains.name(domain), SERVER_LANG));
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         let bytes_max = self.settings.stanza_bytes_max;
         let Some(conn) = self.accounts.conns.get(id) else { return };
         conn.header_sent = true;
         let Some(opening) = conn.opening() else { return };
+        // RFC 6120 6.4.6: the stream that starts anew is with the domain that the client has logged in to.
+        let known = match opening.stage() {
+            Stage::ExpectRestart(owner) => wanted.is_some() && owner.domain() == domains.name(domain),
+            _ => wanted.is_some(),
+        };
+        opening.domain = domain;
         opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
         if known && version {
             out.extend_from_slice(b"<stream:features>");
@@ -131,29 +137,30 @@ impl Shard {
 
     /// Does a step of authentication under the terms of a connection.
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-        let domain = self.settings.domain.clone();
+        let domains = self.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
         let opening = self.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
         let bindings = bindings(opening);
-        step(&Terms { domain: &domain, secured: bindings.as_ref(), plain_allowed: true })
+        let domain = domains.name(opening.domain);
+        step(&Terms { domain, secured: bindings.as_ref(), plain_allowed: true })
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
-        let (stage, local, mechanism) = match begun {
+        let (stage, account, mechanism) = match begun {
             Ok(Begun::Initial(expect)) => {
                 self.conns.set_stage(id, Stage::ExpectInitial(expect));
                 return self.send_with(id, |out| sasl::write_challenge(out, b""));
             }
             Ok(Begun::Scram(expect)) => {
-                let (local, mechanism) = (Box::<str>::from(expect.localpart()), expect.mechanism());
-                (Stage::ExpectScramAccount(Box::new(expect)), local, mechanism)
+                let (account, mechanism) = (Box::<str>::from(expect.bare()), expect.mechanism());
+                (Stage::ExpectScramAccount(Box::new(expect)), account, mechanism)
             }
             Ok(Begun::Plain(attempt)) => {
-                let local = Box::<str>::from(attempt.localpart());
-                (Stage::ExpectPlainAccount(Box::new(attempt)), local, Mechanism::Plain)
+                let account = Box::<str>::from(attempt.bare());
+                (Stage::ExpectPlainAccount(Box::new(attempt)), account, Mechanism::Plain)
             }
             Err(failure) => return self.auth_failed(id, failure),
         };
@@ -161,10 +168,10 @@ impl Shard {
         self.conns.set_stage(id, stage);
         self.block(id);
         let plain = mechanism == Mechanism::Plain;
-        self.ask_counting(id, peer, &local, Question::MayLogIn { peer, plain });
+        self.ask_counting(id, peer, &account, Question::MayLogIn { peer, plain });
         let asked_ms = self.now.mono_ms;
         let opening = self.heard(id);
-        opening.attempt = Some(Box::new(Attempt { local, peer, mechanism, asked_ms }));
+        opening.attempt = Some(Box::new(Attempt { account, peer, mechanism, asked_ms }));
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
@@ -184,7 +191,7 @@ impl Shard {
                 self.auth_begun(id, begun);
             }
             Stage::ExpectProof(expect) => match expect.response(&payload) {
-                Ok((proof, message)) => self.authenticated(id, &proof, None, message.as_bytes(), behind),
+                Ok((proof, message)) => self.authenticated(id, proof, None, message.as_bytes(), behind),
                 Err(failure) => self.auth_failed(id, failure),
             },
             _ => self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
@@ -225,7 +232,7 @@ impl Shard {
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 match attempt.account(found.as_ref(), seen.as_deref(), &self.decoy, &self.plain_cache) {
-                    PlainStep::Done(proof, seen) => self.authenticated(id, &proof, Some(seen), b"", b""),
+                    PlainStep::Done(proof, seen) => self.authenticated(id, proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
                         self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
@@ -243,17 +250,17 @@ impl Shard {
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
-                Ok((proof, seen)) => self.authenticated(id, &proof, Some(seen), b"", b""),
+                Ok((proof, seen)) => self.authenticated(id, proof, Some(seen), b"", b""),
                 Err(failure) => self.auth_failed(id, failure),
             },
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
                     return self.registration_failed(id, &registering, Limit::Credentials);
                 };
-                let local = registering.local.clone();
+                let account = registering.account.clone();
                 self.conns.set_stage(id, Stage::ExpectRegistration(registering));
                 let conn = ConnRef { shard: self.id, conn: id };
-                self.ask_home(conn, &local, Question::Register { credentials });
+                self.ask_home(conn, &account, Question::Register { credentials });
             }
             (stage, _) => {
                 self.conns.set_stage(id, stage);
@@ -280,7 +287,7 @@ impl Shard {
         let text = held.to_string();
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
-            self.note(what, &attempt.local, Some(attempt.peer.address));
+            self.note(what, &attempt.account, Some(attempt.peer.address));
         }
         self.auth_refused(id, |out| write_sasl_failure(out, SaslCondition::TemporaryAuthFailure, Some(&text)));
     }
@@ -303,17 +310,16 @@ impl Shard {
 
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
     /// `seen` is what the account's home is to know its password by.
-    fn authenticated(&mut self, id: ConnId, proof: &Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
+    fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
-        let local: Box<str> = proof.localpart().into();
-        let owner = Owner { local: local.clone(), incarnation: proof.incarnation() };
+        let account = proof.bare();
         self.send_with(id, |out| sasl::write_success(out, message));
-        let home = self.home(&self.bare(&local));
+        let home = self.home(account);
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
-            self.spare_account(&local, attempt.peer, seen);
+            self.spare_account(account, attempt.peer, seen);
             if self.settings.note_logins {
                 let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
-                self.note(what, &local, Some(attempt.peer.address));
+                self.note(what, account, Some(attempt.peer.address));
             }
         }
         let is_home = home == self.id;
@@ -326,14 +332,14 @@ impl Shard {
         conn.header_sent = false;
         conn.scope = Default::default();
         if is_home {
-            self.conns.set_stage(id, Stage::ExpectRestart(owner));
+            self.conns.set_stage(id, Stage::ExpectRestart(proof));
             return self.unblock(id);
         }
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
         let Some(opening) = conn.opening() else { return };
         let moved = Box::new(Moved {
-            owner,
+            owner: proof,
             listener: opening.listener,
             peer: opening.peer,
             secured: opening.secured,

@@ -18,20 +18,22 @@ use crate::wire::{Element, jid};
 impl Shard {
     pub(super) fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
         let opening = self.heard(id);
-        let (open, private) = (opening.listener.registration, is_private(opening));
+        let (open, private, domain) = (opening.listener.registration, is_private(opening), opening.domain);
         let set = iq.kind().as_deref() == Some("set");
         let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
         let step = register::before_authentication(&facts, private, local, set, &payload);
-        let registering = Registering { local: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
+        let registering =
+            Registering { account: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
         match step {
             Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
             Some(Step::Account(AccountAction::Create { local, password })) => {
                 if crate::store::password::prepare(&password).is_err() {
                     return self.registration_failed(id, &registering, Limit::Credentials);
                 }
-                let registering = Registering { local, password: (&*password).into(), ..registering };
+                let account = [&*local, "@", self.settings.domains.name(domain)].concat().into();
+                let registering = Registering { account, password: (&*password).into(), ..registering };
                 let Some(peer) = self.peer(id) else { return };
                 self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
                 self.block(id);
@@ -56,7 +58,7 @@ impl Shard {
         match answer {
             Answer::Registered => {
                 let address = self.opening(id).map(|opening| opening.peer);
-                self.note(Happened::Registered, &registering.local, address);
+                self.note(Happened::Registered, &registering.account, address);
                 if let Some(opening) = self.opening(id) {
                     opening.promised = true;
                 }

@@ -144,10 +144,10 @@ impl Shard {
             return self.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
         }
         let (full, id) = (self.full_jid(session), self.random_name());
-        let domain = &self.settings.domain;
+        let domain = self.users.domain(self.sessions.slot(session.slot).user);
         let mut out = Vec::with_capacity(160);
         out.extend_from_slice(b"<iq type='get'");
-        for (name, value) in [("from", &**domain), ("to", &full), ("id", &id)] {
+        for (name, value) in [("from", domain), ("to", &full), ("id", &id)] {
             crate::wire::text::write_attribute(&mut out, name, value);
         }
         out.extend_from_slice(b"><ping xmlns='urn:xmpp:ping'/></iq>");

@@ -21,20 +21,20 @@ impl Turn {
     }
 
     /// Asks the shard that counts for an address; the dispatch goes on.
-    pub(crate) fn ask_counting(&mut self, conn: ConnId, peer: Peer, local: &str, question: Question) {
+    pub(crate) fn ask_counting(&mut self, conn: ConnId, peer: Peer, account: &str, question: Question) {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(peer);
         let mail = self.mail_to(counting);
-        let local = mail.name(local);
-        mail.push(Letter::Ask { conn, local, question });
+        let account = mail.name(account);
+        mail.push(Letter::Ask { conn, account, question });
     }
 
     /// Asks an account's home; the dispatch goes on where the connection is.
-    pub(crate) fn ask_home(&mut self, conn: ConnRef, local: &str, question: Question) {
-        let home = self.home(&self.bare(local));
+    pub(crate) fn ask_home(&mut self, conn: ConnRef, account: &str, question: Question) {
+        let home = self.home(account);
         let mail = self.mail_to(home);
-        let local = mail.name(local);
-        mail.push(Letter::Ask { conn, local, question });
+        let account = mail.name(account);
+        mail.push(Letter::Ask { conn, account, question });
     }
 
     pub(crate) fn charge_address(&mut self, peer: Peer) {
@@ -44,11 +44,11 @@ impl Turn {
 
     /// The account and its pair with the address get back what they were charged when a login began. The home remembers
     /// where from it was, and the password that was right.
-    pub(crate) fn spare_account(&mut self, local: &str, peer: Peer, seen: Option<Tag>) {
-        let home = self.home(&self.bare(local));
+    pub(crate) fn spare_account(&mut self, account: &str, peer: Peer, seen: Option<Tag>) {
+        let home = self.home(account);
         let mail = self.mail_to(home);
-        let local = mail.name(local);
-        mail.push(Letter::LoginSpared { local, peer, seen: seen.map(Box::new) });
+        let account = mail.name(account);
+        mail.push(Letter::LoginSpared { account, peer, seen: seen.map(Box::new) });
     }
 
     /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was
@@ -65,21 +65,20 @@ impl Turn {
 
     pub(crate) fn note_failure(&mut self, attempt: &Attempt, reason: &'static str) {
         let what = Happened::LoginFailed { mechanism: attempt.mechanism.name(), reason };
-        self.note(what, &attempt.local, Some(attempt.peer.address));
+        self.note(what, &attempt.account, Some(attempt.peer.address));
     }
 
     /// Notes for the log what has happened to an account, by a peer with this address. It leaves when what it rests on is
     /// durable.
-    pub(crate) fn note(&mut self, what: Happened, local: &str, peer: Option<IpAddr>) {
-        let account = if local.is_empty() { Box::default() } else { self.bare(local).into() };
-        self.effects.push(Effect::Note(Box::new(Note { what, account, peer, conn: None })));
+    pub(crate) fn note(&mut self, what: Happened, account: &str, peer: Option<IpAddr>) {
+        self.effects.push(Effect::Note(Box::new(Note { what, account: account.into(), peer, conn: None })));
     }
 
     /// A limit has refused somebody: noted if it begins to hold.
-    pub(crate) fn note_held(&mut self, refused: Refused, local: &str, peer: Peer) {
+    pub(crate) fn note_held(&mut self, refused: Refused, account: &str, peer: Peer) {
         if refused.begins {
             let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
-            self.note(Happened::Held { limit, left_ms }, local, Some(peer.address));
+            self.note(Happened::Held { limit, left_ms }, account, Some(peer.address));
         }
     }
 }

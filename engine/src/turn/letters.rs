@@ -108,17 +108,17 @@ impl Turn {
 
     /// There is no such account. A request for its presence is answered with an error, as the asking user's server owes it
     /// (RFC 6121 3.1.2), and does not wait any more: it takes the way of a denial. All else is silently dropped (8.5.1).
-    pub(crate) fn step_for_no_one(&mut self, local: &str, step: RosterStep) {
+    pub(crate) fn step_for_no_one(&mut self, account: &str, step: RosterStep) {
         let RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } = step else { return };
         if kind != SubKind::Subscribe {
-            return self.noted(&self.bare(local), &contact, confirm);
+            return self.noted(account, &contact, confirm);
         }
         let id = id_of_stanza(&xml);
         let mut error = Vec::new();
         let condition = StanzaCondition::ServiceUnavailable;
         write_error(&mut error, "presence", id.as_deref(), None, None, condition);
         let news = PresenceNews::Subscription { kind: SubKind::Unsubscribed, number, confirm: 0 };
-        self.presence_to(news, &self.bare(local), &contact, &error);
+        self.presence_to(news, account, &contact, &error);
     }
 
     /// A stanza of an ended session that was no message: a request gets the error that it would have got without the

@@ -134,24 +134,14 @@ impl Turn {
         &self.counters
     }
 
-    /// The shard that is home to a localpart of the served domain.
-    pub fn home_of(&self, local: &str) -> ShardId {
-        self.home(&self.bare(local))
-    }
-
-    /// The home of a user of the served domain.
-    pub(crate) fn home(&self, bare: &str) -> ShardId {
+    /// The shard that is home to an actor.
+    pub fn home(&self, bare: &str) -> ShardId {
         self.settings.partitions.home(bare)
     }
 
     /// The batch that goes to a shard with this turn.
     pub(crate) fn mail_to(&mut self, shard: ShardId) -> &mut MailBatch {
         &mut self.mail[shard.index()]
-    }
-
-    /// The bare JID of a localpart.
-    pub(crate) fn bare(&self, local: &str) -> String {
-        [local, "@", &*self.settings.domain].concat()
     }
 
     /// Asks the store; the answer comes back to the dispatch.

@@ -19,7 +19,7 @@ pub(crate) enum Pending {
     /// A page of the user's log.
     Page {
         /// The user.
-        local: Box<str>,
+        account: Box<str>,
         /// For whom.
         session: SessionId,
         /// The number of the last message that waited when it was asked for.
@@ -63,7 +63,7 @@ pub(crate) struct Asker {
 /// An account's record is read, and why.
 #[derive(Debug)]
 pub(crate) struct AccountRead {
-    pub(crate) local: Box<str>,
+    pub(crate) account: Box<str>,
     pub(crate) why: Why,
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) struct PasswordChange {
     pub(crate) asker: Asker,
-    pub(crate) local: Box<str>,
+    pub(crate) account: Box<str>,
     /// The account that the password is for.
     pub(crate) incarnation: Incarnation,
 }
@@ -112,7 +112,7 @@ pub(crate) struct FeatureRead {
 #[derive(Debug)]
 pub(crate) struct AccountCommand {
     pub(crate) token: u64,
-    pub(crate) local: Box<str>,
+    pub(crate) account: Box<str>,
     pub(crate) what: AccountChange,
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum AccountChange {
 #[derive(Debug)]
 pub(crate) struct Flush {
     pub(crate) token: u64,
-    pub(crate) local: Box<str>,
+    pub(crate) account: Box<str>,
 }
 
 /// Users whose rows are being read.

@@ -31,7 +31,7 @@ impl Watch {
     }
 
     /// Whether someone traces a session or address of this user.
-    pub fn traces_user(&self, local: &str) -> bool {
-        self.traces.iter().any(|trace| trace.is_of(local))
+    pub fn traces_user(&self, account: &str) -> bool {
+        self.traces.iter().any(|trace| trace.is_of(account))
     }
 }

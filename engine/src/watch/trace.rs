@@ -201,7 +201,7 @@ struct Current {
 pub struct Trace {
     /// Its number.
     pub id: u64,
-    local: Box<str>,
+    account: Box<str>,
     resource: Option<Box<str>>,
     /// Whether all of each stanza is kept.
     pub bodies: bool,
@@ -220,10 +220,10 @@ pub struct Trace {
 
 impl Trace {
     /// Of a user's sessions, or of the one with a resource, for so long.
-    pub fn new(id: u64, local: &str, resource: Option<&str>, bodies: bool, now_ms: u64, ms: u64) -> Trace {
+    pub fn new(id: u64, account: &str, resource: Option<&str>, bodies: bool, now_ms: u64, ms: u64) -> Trace {
         Trace {
             id,
-            local: local.into(),
+            account: account.into(),
             resource: resource.map(Into::into),
             bodies,
             until_ms: now_ms.saturating_add(ms),
@@ -244,14 +244,14 @@ impl Trace {
     }
 
     /// Whether it is of this user.
-    pub fn is_of(&self, local: &str) -> bool {
-        *self.local == *local
+    pub fn is_of(&self, account: &str) -> bool {
+        *self.account == *account
     }
 
     /// Whether a session with this resource, or what is addressed to it, belongs to the trace; without a resource what is for
     /// the user as a whole.
-    pub fn takes(&self, local: &str, resource: Option<&str>) -> bool {
-        self.is_of(local) && (self.resource.is_none() || self.resource.as_deref() == resource)
+    pub fn takes(&self, account: &str, resource: Option<&str>) -> bool {
+        self.is_of(account) && (self.resource.is_none() || self.resource.as_deref() == resource)
     }
 
     fn is_over(&self, now: Now) -> bool {

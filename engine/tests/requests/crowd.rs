@@ -7,8 +7,8 @@ use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::mail::MailBatch;
-use throng_engine::session::conn::Owner;
 use throng_engine::session::moved::Moved;
+use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::account::{Credentials, Incarnation};
@@ -112,7 +112,7 @@ impl Crowd {
         let shard = PartitionMap::spread(SHARDS).home(&format!("{local}@localhost"));
         let conn = ConnId { slot: self.conns.len() as u32, generation: 1 };
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
-        let owner = Owner { local: local.into(), incarnation: Incarnation::UNNUMBERED };
+        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
         let moved = Moved { owner, listener, peer, secured: true, accepted_s: 1, leftover: Vec::new() };
         self.conns.insert(who.to_owned(), (shard, conn));

@@ -80,7 +80,7 @@ fn the_operators_ends_have_their_own_reasons() {
         for (counter, command, ends) in [
             ("closed_operator", kick("romeo@localhost"), 1),
             ("closed_operator", detach("romeo@localhost"), 1),
-            ("closed_operator", Command::DeleteAccount { local: "romeo".into() }, 1),
+            ("closed_operator", Command::DeleteAccount { account: "romeo@localhost".into() }, 1),
             ("closed_shutdown", Command::Shutdown, 2),
         ] {
             let mut stage = played("romeo connects\njuliet connects\n", shards, nothing);

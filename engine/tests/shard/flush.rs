@@ -42,8 +42,8 @@ juliet receives nothing
 
 fn flush(stage: &mut Stage, user: &str) {
     let shard = stage.world.shards().next().expect("a shard");
-    let home = stage.world.shard(shard).home_of(user);
-    stage.world.command(home, 1, Command::FlushMailbox { local: user.into() });
+    let home = stage.world.shard(shard).home(&format!("{user}@localhost"));
+    stage.world.command(home, 1, Command::FlushMailbox { account: format!("{user}@localhost").into() });
     stage.pass(1_000);
 }
 

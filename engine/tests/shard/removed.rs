@@ -136,7 +136,7 @@ impl Talk {
     }
 
     fn command(&mut self, token: u64, user: &str, command: Command) -> Reply {
-        let home = self.world.shard(ShardId(0)).home_of(user);
+        let home = self.world.shard(ShardId(0)).home(&format!("{user}@localhost"));
         self.world.command(home, token, command);
         let until = self.world.now_us() + PATIENCE_US;
         while !self.replies.iter().any(|(of, _)| *of == token) {
@@ -155,7 +155,8 @@ impl Talk {
                 assert!(said.contains("type='result'"), "{said}");
             }
             By::Operator => {
-                let reply = self.command(77, user, Command::DeleteAccount { local: user.into() });
+                let reply =
+                    self.command(77, user, Command::DeleteAccount { account: format!("{user}@localhost").into() });
                 assert_eq!(reply, Reply::Done(1));
             }
         }
@@ -286,7 +287,7 @@ fn an_operators_change_that_crosses_a_removal_does_not_bring_the_account_back() 
     for (shards, seed) in (1..=3).flat_map(|shards| (0..20).map(move |seed| (shards, seed))) {
         let mut talk = Talk::new(seed, shards, Pace { read_us: 20_000, ..Pace::default() });
         let line = talk.bound("romeo", PASSWORD);
-        let home = talk.world.shard(ShardId(0)).home_of("romeo");
+        let home = talk.world.shard(ShardId(0)).home("romeo@localhost");
         let row = talk.world.disk.partition(Table::Accounts, "romeo@localhost").next().expect("an account").1.to_vec();
         talk.say(line, REMOVE);
         talk.pass(seed * 1_000);
@@ -335,7 +336,7 @@ fn a_session_ends_when_its_account_is_found_missing() {
 /// The operator gives the account another password.
 fn put(row: &[u8]) -> Command {
     let credentials = Box::new(Credentials::decode(row).expect("a record"));
-    Command::PutAccount { local: "romeo".into(), credentials, mode: PutMode::Change }
+    Command::PutAccount { account: "romeo@localhost".into(), credentials, mode: PutMode::Change }
 }
 
 /// One name through a random life: made, given other passwords, removed, and the process killed at any moment. What was answered

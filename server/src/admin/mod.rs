@@ -117,8 +117,11 @@ pub struct Status {
     pub version: String,
     /// Process id.
     pub pid: u32,
-    /// Domain served.
+    /// The main domain.
     pub domain: String,
+    /// Domains served beside it.
+    #[serde(default)]
+    pub virtual_hosts: Vec<String>,
     /// Seconds since start.
     pub uptime_s: u64,
     /// Driver in use: `uring` or `epoll`.
@@ -363,7 +366,7 @@ pub enum Existing {
 /// An account to be written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewAccount {
-    /// Localpart as given; the implementation prepares it (RFC 7622 3.3).
+    /// Bare JID, or a localpart at the main domain, as given; the implementation prepares it (RFC 7622 3).
     pub user: String,
     /// Its keys.
     pub keys: ScramKeys,
@@ -390,7 +393,7 @@ pub enum Put {
 /// One account of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AccountRow {
-    /// Localpart.
+    /// Bare JID.
     pub user: String,
 }
 
@@ -398,7 +401,7 @@ pub struct AccountRow {
 ///
 /// Calls block until what they did is durable.
 pub trait Accounts {
-    /// The domain the accounts belong to.
+    /// The domain of names without one.
     fn domain(&self) -> Result<String, Fault>;
 
     /// Writes up to [`ACCOUNTS_PER_BATCH_MAX`] accounts, answering for each in order. Within a batch a later entry of

@@ -20,7 +20,7 @@ const HOLDER_WAIT: Duration = Duration::from_secs(5);
 pub struct Opened {
     /// The accounts.
     pub accounts: Box<dyn Accounts>,
-    /// The domain they belong to.
+    /// The domain of names without one.
     pub domain: String,
     /// A running server has them.
     pub running: bool,
@@ -49,7 +49,9 @@ pub fn open(
 ) -> Result<Opened, Failure> {
     let config = &loaded.config;
     let configured = (*loaded.source("domain") != Source::Default).then(|| config.domain.clone());
-    let of_user = || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain));
+    let is_main = |domain: &String| !config.virtual_hosts.iter().any(|other| other.0 == *domain);
+    let of_user =
+        || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain)).filter(is_main);
     let access = match doing {
         "list" => Access::Read,
         "passwd" | "del" => Access::Change,
@@ -88,17 +90,16 @@ pub fn open(
     Ok(Opened { accounts, domain, running: lock.is_none(), _lock: lock })
 }
 
-/// The localpart of `localpart` or `localpart@domain`.
+/// The bare JID that `localpart` or `localpart@domain` means, as it was given: the accounts say whether there can be one.
 ///
 /// # Errors
-/// Another domain.
-pub fn localpart<'a>(user: &'a str, domain: &str) -> Result<&'a str, String> {
+/// There is no localpart.
+pub fn bare(user: &str, main: &str) -> Result<String, String> {
     match user.split_once('@') {
         None if user.is_empty() => Err("the localpart is empty".into()),
-        None => Ok(user),
         Some(("", _)) => Err("the localpart is empty".into()),
-        Some((local, of)) if of.eq_ignore_ascii_case(domain) => Ok(local),
-        Some((_, of)) => Err(format!("the domain here is {domain}, not {of}")),
+        None => Ok(format!("{user}@{main}")),
+        Some(_) => Ok(user.to_owned()),
     }
 }
 

@@ -150,9 +150,13 @@ pub fn root() -> Command {
 }
 
 fn user() -> Command {
-    let rows = |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket"));
-    let hashing =
-        |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "admin_socket" | "scram_iterations"));
+    let rows =
+        |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket"));
+    let hashing = |command| {
+        with_rows(command, |row| {
+            matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket" | "scram_iterations")
+        })
+    };
     let jid = || Arg::new("jid").value_name("USER").required(true).help("Localpart, or localpart@domain");
     let password = |command: Command| {
         hashing(command)
@@ -405,7 +409,7 @@ fn row_flag(row: &'static Row) -> Arg {
     let arg = if row.key == "scram_iterations" { arg.visible_alias("iterations").hide_short_help(false) } else { arg };
     match row.kind {
         Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        Kind::Listeners | Kind::Words(_) => arg.action(ArgAction::Append),
+        Kind::Listeners | Kind::Words(_) | Kind::Domains => arg.action(ArgAction::Append),
         _ => arg,
     }
 }

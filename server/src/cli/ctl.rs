@@ -106,6 +106,15 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The main domain, and how many there are beside it: there may be thousands.
+fn domains(status: &Status) -> String {
+    match status.virtual_hosts.as_slice() {
+        [] => status.domain.clone(),
+        [one] => format!("{} and {one}", status.domain),
+        more => format!("{} and {} virtual hosts", status.domain, more.len()),
+    }
+}
+
 fn status_text(status: &Status, io: &Io) -> String {
     let state = match (status.stopping, status.storage_full) {
         (true, _) => io.paint("33", "stopping"),
@@ -117,7 +126,7 @@ fn status_text(status: &Status, io: &Io) -> String {
         status.version,
         status.pid,
         age(status.uptime_s),
-        status.domain,
+        domains(status),
         status.driver,
         status.shards,
     );

@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::SCRAM_ITERATIONS_MIN;
 
-use super::accounts::{Opened, localpart, open};
+use super::accounts::{Opened, bare, open};
 use super::{Exit, Failure, Io, Program};
 use crate::admin::{Existing, NewAccount, Put, ScramKeys};
 use crate::config::{Loaded, Source};
@@ -216,7 +216,7 @@ fn account(
     iterations: u32,
     entropy: &mut std::io::Result<Entropy>,
 ) -> Result<NewAccount, String> {
-    let user = localpart(&user, domain)?.to_owned();
+    let user = bare(&user, domain)?;
     let keys = if ScramKeys::looks_like(secret.reveal()) {
         ScramKeys::parse(secret.reveal())?
     } else {

@@ -27,7 +27,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(super) fn keys(&self, user: &str) -> ScramKeys {
-        self.accounts.lock().unwrap()[user].clone()
+        self.accounts.lock().unwrap()[&format!("{user}@localhost")].clone()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -50,6 +50,9 @@ impl Accounts for Memory {
             return Err(Fault::new(FaultKind::Internal, "the disk is on fire"));
         }
         let put = |NewAccount { user, keys }| {
+            if !user.ends_with("@localhost") {
+                return Put::Invalid("elsewhere is not served here".into());
+            }
             if user.contains(' ') {
                 return Put::Invalid("a space is not allowed in a localpart (RFC 7622 3.3)".into());
             }
@@ -69,7 +72,7 @@ impl Accounts for Memory {
 
     fn delete(&self, user: &str) -> Result<(), Fault> {
         let gone = self.accounts.lock().unwrap().remove(user);
-        gone.map(drop).ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no {user}@localhost")))
+        gone.map(drop).ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no {user}")))
     }
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {

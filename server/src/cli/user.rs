@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
-use super::accounts::{Opened, localpart, open, password_fits};
+use super::accounts::{Opened, bare, open, password_fits};
 use super::{Exit, Failure, Io, Program, import};
 use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
@@ -42,7 +42,7 @@ pub fn run(
     let keys = ScramKeys::derive(&password, iterations, &salt).map_err(|reason| Failure::new(Exit::Usage, reason))?;
     let existing = if name == "add" { Existing::Refuse } else { Existing::Require };
     let outcome = opened.accounts.put(vec![NewAccount { user: user.clone(), keys }], existing)?;
-    let jid = format!("{user}@{}", opened.domain);
+    let jid = user;
     match outcome.first() {
         Some(Put::Added) => done(io, "added", &jid),
         Some(Put::Updated) => done(io, "changed", &jid),
@@ -62,17 +62,16 @@ fn done(io: &mut Io, what: &str, jid: &str) {
 }
 
 fn named(given: &str, opened: &Opened) -> Result<String, Failure> {
-    localpart(given, &opened.domain).map(str::to_owned).map_err(|reason| Failure::new(Exit::Usage, reason))
+    bare(given, &opened.domain).map_err(|reason| Failure::new(Exit::Usage, reason))
 }
 
 fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
-    let user = named(given, opened)?;
-    let jid = format!("{user}@{}", opened.domain);
+    let jid = named(given, opened)?;
     let question = format!("Remove {jid} with its contacts, messages and sessions? Type yes:");
     if io.terminal && !sure && !io.confirmed(&question) {
         return Err(Failure::failed("nothing was removed"));
     }
-    opened.accounts.delete(&user)?;
+    opened.accounts.delete(&jid)?;
     done(io, "removed", &jid);
     Ok(())
 }
@@ -83,7 +82,7 @@ fn list(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     loop {
         let page = accounts.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
         for row in page.rows {
-            let jid = format!("{}@{}", row.user, opened.domain);
+            let jid = row.user;
             match io.json {
                 true => io.say_json(&json!({ "jid": jid })),
                 false => io.say(jid),

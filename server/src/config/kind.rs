@@ -51,6 +51,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Any of these words; several are separated by commas or given one per flag; empty is none.
     Words(&'static [&'static str]),
+    /// Domain names; several are separated by commas or given one a flag; nothing is none.
+    Domains,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
     /// A path that is always there.
@@ -78,6 +80,7 @@ impl Kind {
             Kind::Words(words) => format!("any of {}, separated by commas; empty for none", words.join(", ")),
             Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with labels of at most 63 bytes and of at most 253 in \
                 all, without a port".into(),
+            Kind::Domains => "domain names such as example.net,chat.example.org, separated by commas; empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -96,6 +99,7 @@ impl Kind {
             Kind::Choice(_) => "choice",
             Kind::Words(_) => "words",
             Kind::Domain => "domain",
+            Kind::Domains => "domains",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -130,7 +134,7 @@ impl Kind {
             Kind::Bytes { .. } => "BYTES",
             Kind::Seconds { .. } => "SECONDS",
             Kind::Choice(_) | Kind::Words(_) => "WORD",
-            Kind::Domain => "NAME",
+            Kind::Domain | Kind::Domains => "NAME",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -138,7 +142,7 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Listeners | Kind::Words(_))
+        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains)
     }
 }
 
@@ -318,6 +322,35 @@ impl Field for Vec<SocketAddr> {
     }
 }
 
+/// Each once, in the order given.
+impl Field for Vec<Domain> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<Domain>> {
+        if let [one] = parts
+            && matches!(one.trim(), "off" | "none" | "")
+        {
+            return Some(Vec::new());
+        }
+        let mut domains = Vec::new();
+        for text in parts.iter().flat_map(|part| part.split(',')) {
+            let domain = Domain(read_domain(text.trim())?);
+            if !domains.contains(&domain) {
+                domains.push(domain);
+            }
+        }
+        (domains.len() <= DOMAINS_MAX).then_some(domains)
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.iter().map(|domain| &*domain.0).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A domain as [`read_domain`] has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain(pub String);
+
+/// Most domains beside the main one.
+const DOMAINS_MAX: usize = 10_000;
+
 /// Words in the order in which their row names them, each once.
 impl Field for Vec<&'static str> {
     fn read(parts: &[String], kind: &Kind) -> Option<Vec<&'static str>> {
@@ -434,6 +467,17 @@ mod tests {
             assert_eq!(read(bad), None, "{bad}");
         }
         assert_eq!(read(&vec!["127.0.0.1:1"; LISTENERS_MAX + 1].join(",")), None);
+    }
+
+    #[test]
+    fn domains_are_several_each_once_or_none() {
+        let kind = Kind::Domains;
+        let read = |text: &str| <Vec<Domain>>::read(&one(text), &kind).map(|domains| domains.show(&kind));
+        assert_eq!(read("").as_deref(), Some(""));
+        assert_eq!(read("a.example, B.example,a.example").as_deref(), Some("a.example,b.example"));
+        for bad in ["a.example,", "a b", "me@a.example"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 
     #[test]

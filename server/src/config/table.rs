@@ -10,7 +10,7 @@ use std::time::Duration;
 use throng_engine::extension;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
 
-use super::kind::{Field, Kind, choice};
+use super::kind::{Domain, Field, Kind, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -278,7 +278,12 @@ options! {
     // Where the server is found and keeps its data.
     Addresses Main Restart domain: String, Kind::Domain, "localhost",
         "Domain that the accounts belong to, the part after @ in a JID.",
-        "The certificate must be valid for it. A store keeps the accounts of one domain; do not change it later.";
+        "The certificate must be valid for it. It is the domain of names without one, and a store has it for good: do not \
+         change it later; others are served beside it as virtual_hosts.";
+    Addresses Main Restart virtual_hosts: Vec<Domain>, Kind::Domains, "",
+        "Domains served beside it, each with accounts of its own; may be given several times.",
+        "romeo@a.example and romeo@b.example are two users. One that is taken off the list is refused to clients, and its \
+         accounts stay in the store. Their certificates: tls_folder.";
     Addresses Main Restart data: PathBuf, Kind::Path, "$XDG_DATA_HOME/throng",
         "Folder of the store, the control socket and the self-signed certificate; made when missing, for the owner only.",
         "Without XDG_DATA_HOME it is ~/.local/share/throng, without a home ./throng-data. A file throng.toml in it is \
@@ -384,6 +389,10 @@ options! {
     Tls Main Reload tls_key: Option<PathBuf>, Kind::PathOrNone, "",
         "Private key in PEM that belongs to tls_certificate.",
         "";
+    Tls Main Reload tls_folder: Option<PathBuf>, Kind::PathOrNone, "",
+        "Folder with a certificate for each domain, as DOMAIN/fullchain.pem and DOMAIN/privkey.pem.",
+        "So certbot keeps them in /etc/letsencrypt/live. A domain that has none there is served with tls_certificate, or, \
+         when that is empty, with a self-signed one. Clients are shown the one of the domain that they name (SNI).";
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";

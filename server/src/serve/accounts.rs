@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::extension::roster::Roster;
+use throng_engine::id::Domains;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Batch, Found, Query, Table, roster};
-use throng_engine::wire::jid;
+use throng_engine::wire::jid::Jid;
 
 use super::Rows;
 use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
@@ -17,12 +18,12 @@ use crate::entropy::Entropy;
 /// The accounts of a store that no server uses.
 pub(super) struct AtRest {
     engine: Arc<dyn Engine>,
-    domain: String,
+    domains: Domains,
 }
 
 impl AtRest {
-    pub(super) fn new(engine: Arc<dyn Engine>, domain: &str) -> AtRest {
-        AtRest { engine, domain: domain.to_owned() }
+    pub(super) fn new(engine: Arc<dyn Engine>, domains: Domains) -> AtRest {
+        AtRest { engine, domains }
     }
 }
 
@@ -30,12 +31,36 @@ fn fault(error: &DiskError) -> Fault {
     Fault::new(FaultKind::Internal, error.to_string())
 }
 
-/// A localpart as it is stored.
+/// A user's JID, normalised; without a domain of the main one.
 ///
 /// # Errors
 /// Why it cannot be one.
-pub(super) fn prepare(user: &str) -> Result<String, String> {
-    jid::normalise_local(user).map(std::borrow::Cow::into_owned).map_err(|error| error.to_string())
+pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
+    let full = if user.contains('@') { user.to_owned() } else { format!("{user}@{}", domains.main()) };
+    let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
+    if domains.find(jid.domain()).is_none() {
+        let served = domains.names().collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "{} is not served here, but {served}: the option virtual_hosts adds domains",
+            jid.domain()
+        ));
+    }
+    if jid.local().is_none() {
+        return Err(format!("{user} is a domain, and no user"));
+    }
+    Ok(jid)
+}
+
+/// The same of an account, which has no resource.
+///
+/// # Errors
+/// Why it cannot be one.
+pub(super) fn prepare_account(user: &str, domains: &Domains) -> Result<Jid, String> {
+    let jid = prepare(user, domains)?;
+    match jid.is_bare() {
+        true => Ok(jid),
+        false => Err(format!("{user} has a resource: an account has none")),
+    }
 }
 
 /// These keys, made now.
@@ -45,8 +70,7 @@ pub(super) fn credentials(keys: &ScramKeys) -> Credentials {
 }
 
 /// Up to `limit` accounts after one, from the store.
-pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize, domain: &str) -> Result<Page<AccountRow>, Fault> {
-    let start = after.map(|user| format!("{user}@{domain}"));
+pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
     let mut rows = Vec::new();
     let mut next = None;
     let mut visit = |partition: &[u8]| {
@@ -55,17 +79,17 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize, domain: &st
             return ControlFlow::Break(());
         }
         let bare = String::from_utf8_lossy(partition);
-        rows.push(AccountRow { user: bare.split('@').next().unwrap_or_default().to_owned() });
+        rows.push(AccountRow { user: bare.into_owned() });
         ControlFlow::Continue(())
     };
-    let after = start.as_ref().map(|s| s.as_bytes());
+    let after = after.map(str::as_bytes);
     engine.for_each_partition(Table::Accounts, after, &mut visit).map_err(|error| fault(&error))?;
     Ok(Page { rows, next })
 }
 
 impl Accounts for AtRest {
     fn domain(&self) -> Result<String, Fault> {
-        Ok(self.domain.clone())
+        Ok(self.domains.main().to_owned())
     }
 
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
@@ -74,14 +98,13 @@ impl Accounts for AtRest {
         let mut written = std::collections::BTreeMap::new();
         let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
         for account in batch {
-            let local = match prepare(&account.user) {
-                Ok(local) => local,
+            let bare = match prepare_account(&account.user, &self.domains) {
+                Ok(jid) => jid.as_str().to_owned(),
                 Err(why) => {
                     results.push(Put::Invalid(why));
                     continue;
                 }
             };
-            let bare = format!("{local}@{}", self.domain);
             let there = match written.get(&bare) {
                 Some(incarnation) => Some(*incarnation),
                 None => incarnation(&**engine, &bare)?,
@@ -105,12 +128,12 @@ impl Accounts for AtRest {
 
     fn delete(&self, user: &str) -> Result<(), Fault> {
         let engine = &self.engine;
-        let local = prepare(user).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
-        let bare = format!("{local}@{}", self.domain);
-        if incarnation(&**engine, &bare)?.is_none() {
-            return Err(Fault::new(FaultKind::NotFound, format!("there is no user {local}")));
+        let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
+        let bare = jid.as_str();
+        if incarnation(&**engine, bare)?.is_none() {
+            return Err(Fault::new(FaultKind::NotFound, format!("there is no user {bare}")));
         }
-        let mut writes = leave_contacts(&**engine, &bare)?;
+        let mut writes = leave_contacts(&**engine, bare)?;
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
             writes.delete_partition(table, bare.as_bytes());
         }
@@ -118,7 +141,7 @@ impl Accounts for AtRest {
     }
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
-        list(&*self.engine, after, limit, &self.domain)
+        list(&*self.engine, after, limit)
     }
 }
 

@@ -1,7 +1,7 @@
-//! The certificate of the served domain: where it is, and how it stands for clients.
+//! The certificates of the domains served: where they are, and how they stand for clients.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,14 +9,17 @@ use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, kind::domain_to_ascii};
 use crate::tls::{CertificateSource, Certificates, Host, Standing, TlsOptions, TlsVersion, ensure_self_signed};
 
-/// Where the self-signed certificate is in the data folder.
+/// Where self-signed certificates are in the data folder.
 const FOLDER: &str = "tls";
+
+/// A domain as clients name it (SNI). An IPv6 address in brackets has one form only.
+fn ascii(domain: &str) -> String {
+    domain_to_ascii(domain).unwrap_or_else(|| domain.to_owned())
+}
 
 /// Runs `with` with a domain in both of its forms.
 fn with_host<T>(domain: &str, with: impl FnOnce(Host<'_>) -> T) -> T {
-    // An IPv6 address in brackets has one form only.
-    let ascii = domain_to_ascii(domain).unwrap_or_else(|| domain.to_owned());
-    with(Host { domain, ascii: &ascii })
+    with(Host { domain, ascii: &ascii(domain) })
 }
 
 fn now_s() -> i64 {
@@ -35,40 +38,66 @@ fn named(config: &Config) -> Result<Option<CertificateSource>, Failure> {
     }
 }
 
-/// Where the certificate is; a self-signed one is made if none is given.
-pub(super) fn source(config: &Config) -> Result<CertificateSource, Failure> {
-    let make = |host: Host<'_>| ensure_self_signed(&config.data.join(FOLDER), host.ascii, SystemTime::now());
-    match named(config)? {
-        Some(source) => Ok(source),
-        None => with_host(&config.domain, make).map_err(Failure::failed),
-    }
+/// That of a domain in the folder of all, if it has one there.
+fn in_folder(config: &Config, domain: &str) -> Option<CertificateSource> {
+    let ascii = ascii(domain);
+    let of = config.tls_folder.as_ref()?.join(&ascii);
+    let (chain, key) = (of.join("fullchain.pem"), of.join("privkey.pem"));
+    chain.exists().then(|| CertificateSource { names: vec![ascii], chain, key })
 }
 
-/// Loads it for use.
+/// Where the self-signed one of a domain is, or would be: that of the main one is shown for names that nobody knows, too.
+fn self_signed_folder(config: &Config, domain: &str) -> PathBuf {
+    let folder = config.data.join(FOLDER);
+    if domain == config.domain { folder } else { folder.join(ascii(domain)) }
+}
+
+/// Where the certificates are, those of the main domain first. A self-signed one is made for each domain that has no other.
+pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
+    let mut sources: Vec<_> = named(config)?.into_iter().collect();
+    let is_given = !sources.is_empty();
+    for domain in super::settings::domains(config) {
+        match in_folder(config, domain) {
+            Some(source) => sources.push(source),
+            None if is_given => {}
+            None => {
+                let ascii = ascii(domain);
+                let made = ensure_self_signed(&self_signed_folder(config, domain), &ascii, SystemTime::now());
+                sources.push(CertificateSource { names: vec![ascii], ..made.map_err(Failure::failed)? });
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// Loads them for use.
 pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
-    let source = source(config)?;
     let min_version = match config.tls_version_min {
         config::TlsVersion::V12 => TlsVersion::V1_2,
         config::TlsVersion::V13 => TlsVersion::V1_3,
     };
     let options = TlsOptions { min_version, ..TlsOptions::default() };
-    Certificates::load(vec![source], options).map(Some).map_err(Failure::failed)
+    Certificates::load(sources(config)?, options).map(Some).map_err(Failure::failed)
 }
 
-/// How that of the options stands, or the self-signed one; none if that is yet to be made. Makes and changes nothing.
+/// How those of the options stand, or the self-signed ones; none if these are yet to be made. Makes and changes nothing.
 pub(super) fn look(config: &Config) -> Result<Option<Standing>, Failure> {
-    let named = named(config)?;
-    let own = config.data.join(FOLDER);
-    let self_signed = || CertificateSource { names: Vec::new(), chain: own.join("cert.pem"), key: own.join("key.pem") };
-    let is_given = named.is_some();
-    let source = named.unwrap_or_else(self_signed);
-    if !is_given && !source.chain.exists() {
-        return Ok(None);
+    let given = named(config)?;
+    let mut all: Option<Standing> = None;
+    for domain in super::settings::domains(config) {
+        let own = self_signed_folder(config, domain);
+        let made = CertificateSource { names: Vec::new(), chain: own.join("cert.pem"), key: own.join("key.pem") };
+        let made = || made.chain.exists().then_some(made.clone());
+        let Some(source) = in_folder(config, domain).or_else(|| given.clone()).or_else(made) else { continue };
+        let look = |host: Host<'_>| Certificates::look(&source, host, now_s());
+        let mut standing = with_host(domain, look).map_err(Failure::failed)?;
+        standing.faults.extend(readable_by_all(&source.key));
+        all = Some(match all {
+            Some(all) => all.and(standing),
+            None => standing,
+        });
     }
-    let mut standing =
-        with_host(&config.domain, |host| Certificates::look(&source, host, now_s())).map_err(Failure::failed)?;
-    standing.faults.extend(readable_by_all(&source.key));
-    Ok(Some(standing))
+    Ok(all)
 }
 
 fn readable_by_all(key: &Path) -> Option<String> {
@@ -79,14 +108,15 @@ fn readable_by_all(key: &Path) -> Option<String> {
     })
 }
 
-/// How the one in use stands now.
-pub(super) fn standing(certificates: &Certificates, domain: &str) -> Standing {
-    with_host(domain, |host| certificates.standing(host, now_s()))
+/// How those in use stand now for the clients of these domains.
+pub(super) fn standing<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) -> Standing {
+    let of = |domain| with_host(domain, |host| certificates.standing(host, now_s()));
+    domains.map(of).reduce(Standing::and).expect("there is a domain")
 }
 
-/// Says in the log what is wrong with it, or will be soon.
-pub(super) fn warn(certificates: &Certificates, domain: &str) {
-    let standing = standing(certificates, domain);
+/// Says in the log what is wrong with them, or will be soon.
+pub(super) fn warn<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) {
+    let standing = standing(certificates, domains);
     for fault in &standing.faults {
         tracing::error!("{fault}: clients will refuse this server");
     }

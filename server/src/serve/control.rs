@@ -175,19 +175,18 @@ impl Running {
         answered(&self.put(shard, command, None)?)
     }
 
-    pub(super) fn home(&self, local: &str) -> usize {
-        self.partitions().home(&format!("{local}@{}", self.links.settings.domain)).index()
+    pub(super) fn home(&self, jid: &Jid) -> usize {
+        self.partitions().home(jid.bare_str()).index()
     }
 
-    /// A JID of the served domain, normalised.
+    /// A JID of a domain served, normalised.
     pub(super) fn jid(&self, text: &str) -> Result<Jid, Fault> {
-        let full = if text.contains('@') { text.to_owned() } else { format!("{text}@{}", self.links.settings.domain) };
-        let jid = Jid::parse(&full).map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
-        if jid.domain() != &*self.links.settings.domain || jid.local().is_none() {
-            let domain = &self.links.settings.domain;
-            return Err(Fault::new(FaultKind::Invalid, format!("{text} is not a user of {domain}")));
-        }
-        Ok(jid)
+        accounts::prepare(text, &self.links.settings.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))
+    }
+
+    /// The bare one of an account.
+    fn account(&self, text: &str) -> Result<Jid, Fault> {
+        accounts::prepare_account(text, &self.links.settings.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))
     }
 
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
@@ -242,17 +241,17 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
 
 impl Accounts for Running {
     fn domain(&self) -> Result<String, Fault> {
-        Ok(self.links.settings.domain.to_string())
+        Ok(self.links.settings.domains.main().to_owned())
     }
 
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
         let mut waits = Vec::with_capacity(batch.len());
         for account in batch {
             let credentials = Box::new(accounts::credentials(&account.keys));
-            let local = match accounts::prepare(&account.user) {
-                Ok(local) => local,
+            let jid = match self.account(&account.user) {
+                Ok(jid) => jid,
                 Err(why) => {
-                    waits.push(Err(Put::Invalid(why)));
+                    waits.push(Err(Put::Invalid(why.text)));
                     continue;
                 }
             };
@@ -261,8 +260,8 @@ impl Accounts for Running {
                 Existing::Update => PutMode::AddOrChange,
                 Existing::Require => PutMode::Change,
             };
-            let shard = self.home(&local);
-            let command = Command::PutAccount { local: local.into(), credentials, mode };
+            let shard = self.home(&jid);
+            let command = Command::PutAccount { account: jid.as_str().into(), credentials, mode };
             waits.push(Ok(self.put_patiently(shard, &command, None)?));
         }
         waits
@@ -292,14 +291,13 @@ impl Accounts for Running {
     }
 
     fn delete(&self, user: &str) -> Result<(), Fault> {
-        let jid = self.jid(user)?;
-        let local = jid.local().unwrap_or_default().to_owned();
-        let reply = self.ask(self.home(&local), Command::DeleteAccount { local: local.as_str().into() })?;
-        done(reply, &format!("user {local}")).map(drop)
+        let jid = self.account(user)?;
+        let reply = self.ask(self.home(&jid), Command::DeleteAccount { account: jid.as_str().into() })?;
+        done(reply, &format!("user {jid}")).map(drop)
     }
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
-        accounts::list(&*self.links.engine, after, limit, &self.links.settings.domain)
+        accounts::list(&*self.links.engine, after, limit)
     }
 }
 
@@ -313,13 +311,14 @@ impl Control for Running {
         }
         let (sessions, detached) = (self.sum(|c| c.sessions.get()), self.sum(|c| c.sessions_detached.get()));
         let certificate = self.links.certificates.as_ref().map(|certificates| {
-            let standing = super::certificate::standing(certificates, &self.links.settings.domain);
+            let standing = super::certificate::standing(certificates, self.links.settings.domains.names());
             CertificateState { expires_s: standing.ends_s, faults: standing.faults, soon: standing.soon }
         });
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            domain: self.links.settings.domain.to_string(),
+            domain: self.links.settings.domains.main().to_owned(),
+            virtual_hosts: self.links.settings.domains.names().skip(1).map(str::to_owned).collect(),
             uptime_s: self.started.elapsed().as_secs(),
             driver: self.links.driver.clone(),
             shards: self.links.peers.len() as u32,
@@ -355,7 +354,7 @@ impl Control for Running {
             None => (0usize, 0u32),
         };
         if let Some(jid) = wanted.as_ref().filter(|_| after.is_none()) {
-            shard = self.home(jid.local().unwrap_or_default());
+            shard = self.home(jid);
         }
         let mut rows = Vec::new();
         while shard < self.shards() && rows.len() < limit {
@@ -388,7 +387,7 @@ impl Control for Running {
 
     fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
-        let shard = self.home(jid.local().unwrap_or_default());
+        let shard = self.home(&jid);
         let kick = Command::Kick { jid: jid.as_str().into(), reason: reason.map(Into::into) };
         done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
@@ -404,7 +403,7 @@ impl Control for Running {
             Audience::These(jids) => {
                 for jid in jids {
                     let jid = self.jid(jid)?;
-                    let shard = self.home(jid.local().unwrap_or_default());
+                    let shard = self.home(&jid);
                     let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into(), urgent };
                     said += match self.ask(shard, say)? {
                         Reply::NotFound => 0,
@@ -424,17 +423,16 @@ impl Control for Running {
     }
 
     fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
-        let jid = self.jid(jid)?;
-        let local = jid.local().unwrap_or_default();
-        let reply = self.ask(self.home(local), Command::FlushMailbox { local: local.into() })?;
-        let count = done(reply, &format!("user {local}"))?;
-        self.note_order("mailbox flush", jid.bare().as_str().to_owned(), count);
+        let jid = self.account(jid)?;
+        let reply = self.ask(self.home(&jid), Command::FlushMailbox { account: jid.as_str().into() })?;
+        let count = done(reply, &format!("user {jid}"))?;
+        self.note_order("mailbox flush", jid.as_str().to_owned(), count);
         Ok(count)
     }
 
     fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
-        let shard = self.home(jid.local().unwrap_or_default());
+        let shard = self.home(&jid);
         let reply = self.ask(shard, Command::Detach { jid: jid.as_str().into() })?;
         let count = done(reply, &format!("connection of {jid}"))?;
         self.note_order("queue flush", jid.as_str().to_owned(), count);

@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::counters::Counters;
-use throng_engine::id::ShardId;
+use throng_engine::id::{ActorKind, Domains, ShardId};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 
@@ -92,7 +92,9 @@ impl Program for Throng {
         };
         // A store that belongs to no domain yet has no accounts.
         let domain = domain.unwrap_or_else(|| config.domain.clone());
-        Ok(Box::new(accounts::AtRest::new(engine, &domain)))
+        let mut domains = Domains::of_users(&domain);
+        config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+        Ok(Box::new(accounts::AtRest::new(engine, domains)))
     }
 
     fn check(&self, _: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
@@ -305,7 +307,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     .map_err(Failure::failed)?;
     let certificates = certificate::load(config)?;
     if let Some(certificates) = &certificates {
-        certificate::warn(certificates, &config.domain);
+        certificate::warn(certificates, settings::domains(config));
     }
     let store = open(config, lock)?;
     let engine = store.engine();

@@ -53,7 +53,12 @@ pub(super) fn domain(engine: &Rows) -> Result<Option<String>, Failure> {
     Ok(meta(engine, DOMAIN_KEY)?.map(|own| String::from_utf8_lossy(&own).into_owned()))
 }
 
-/// A store keeps the accounts of one domain: the first that it was used with.
+/// The domains that the options name, the main one first.
+pub(super) fn domains(config: &Config) -> impl Iterator<Item = &str> {
+    std::iter::once(&*config.domain).chain(config.virtual_hosts.iter().map(|domain| &*domain.0))
+}
+
+/// A store is of one main domain for good: the first that it was used with.
 pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
     match meta(engine, DOMAIN_KEY)? {
         None => put_meta(engine, DOMAIN_KEY, domain.as_bytes()),
@@ -68,7 +73,10 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
             }
             Err(Failure::new(
                 Exit::Usage,
-                format!("the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}"),
+                format!(
+                    "the store is of the domain {own}, not of {domain}: use another --data, or --domain {own}; to serve {domain} \
+                     beside it, name it in virtual_hosts"
+                ),
             ))
         }
     }
@@ -77,7 +85,7 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
 /// Why accounts are not made in a new store that is to be of nobody's domain.
 pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
     let text = format!(
-        "the data folder {} has no store yet, and a store keeps the accounts of one domain for good: say which, as in \
+        "the data folder {} has no store yet, and a store is of one main domain for good: say which, as in \
          `throng user add romeo@example.org`, or with --domain example.org",
         lock.folder().display()
     );
@@ -147,6 +155,7 @@ fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
+    config.virtual_hosts.iter().for_each(|domain| s.serve(&domain.0));
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;

@@ -39,7 +39,7 @@ impl Running {
         if !(1..=SECONDS_MAX).contains(&seconds) {
             return Err(Fault::new(FaultKind::Invalid, format!("a trace takes 1 to {SECONDS_MAX} seconds")));
         }
-        let shard = self.home(jid.local().unwrap_or_default());
+        let shard = self.home(&jid);
         let (now, jid) = (Instant::now(), jid.as_str().to_owned());
         let id = {
             let mut open = self.traces.open();

@@ -178,11 +178,11 @@ impl Running {
     fn new_certificates(&self) -> Result<tls::Reloaded, Fault> {
         let Some(certificates) = &self.links.certificates else { return Ok(tls::Reloaded::Unchanged) };
         let config = self.held().config().clone();
-        let source =
-            super::certificate::source(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
-        let read = certificates.reload_from(&[source]);
+        let sources =
+            super::certificate::sources(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
+        let read = certificates.reload_from(&sources);
         let reloaded = read.map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
-        super::certificate::warn(certificates, &config.domain);
+        super::certificate::warn(certificates, settings::domains(&config));
         Ok(reloaded)
     }
 }

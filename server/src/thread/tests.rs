@@ -198,7 +198,7 @@ impl World {
             stages.push(stage);
             asks.push(ask);
         }
-        let home = |name: &String| threads[0].p.shard.home_of(name) == ShardId(1);
+        let home = |name: &String| threads[0].p.shard.home(&format!("{name}@localhost")) == ShardId(1);
         let user = (0..).map(|n| format!("user{n}")).find(home).unwrap();
         let client = Arc::new(scene.client_config());
         let mut world = World { threads, stages, asks, client, user, _store: (committer, readers, scene) };
@@ -209,8 +209,8 @@ impl World {
     fn add_user(&mut self) {
         let keys = ScramKeys::derive(&Secret::new("secret"), 4096, &[3; 16]).unwrap();
         let (reply, replied) = sync_channel(1);
-        let local = self.user.as_str().into();
-        let command = Command::PutAccount { local, credentials: Box::new(keys.credentials(0)), mode: PutMode::Add };
+        let account = format!("{}@localhost", self.user).into();
+        let command = Command::PutAccount { account, credentials: Box::new(keys.credentials(0)), mode: PutMode::Add };
         self.asks[1].try_send(Ask { command, tuning: None, reply }).unwrap();
         self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }

@@ -108,7 +108,7 @@ impl Certificates {
         Ok(Reloaded::Changed)
     }
 
-    /// How the certificates in use stand at a time in seconds since 1970, for the clients of a domain.
+    /// How the certificate that clients of a domain are shown stands, at a time in seconds since 1970.
     pub fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
         self.current.load().set.standing(host, now_s)
     }
@@ -277,9 +277,8 @@ impl CertificateSet {
     }
 
     fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
-        let of = |served: &Arc<Served>| Standing::of(&served.facts, &served.chain, host, now_s);
-        let others = self.by_name.values().filter(|served| !Arc::ptr_eq(served, &self.default));
-        others.fold(of(&self.default), |standing, served| standing.and(of(served)))
+        let served = self.choose(Some(host.ascii));
+        Standing::of(&served.facts, &served.chain, host, now_s)
     }
 
     fn same_as(&self, other: &Self) -> bool {

@@ -64,7 +64,7 @@ impl Standing {
     }
 
     /// Of both, taken together.
-    pub(super) fn and(mut self, other: Standing) -> Standing {
+    pub fn and(mut self, other: Standing) -> Standing {
         self.ends_s = self.ends_s.min(other.ends_s);
         self.faults.extend(other.faults);
         self.soon = self.soon.or(other.soon);

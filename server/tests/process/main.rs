@@ -24,3 +24,4 @@ mod stalls;
 mod support;
 mod top;
 mod trace;
+mod virtual_hosts;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use throng_sim::script::{Action, Heard, Patience, Player, Script};
+use throng_sim::script::{Action, Heard, OTHER_DOMAIN, Patience, Player, Script};
 
 const THRONG: &str = env!("CARGO_BIN_EXE_throng");
 const PASSWORD: &str = throng_sim::world::PASSWORD;
@@ -41,13 +41,25 @@ impl Server {
         let data = tempfile::tempdir().expect("a folder");
         let folder = data.path().to_str().expect("a plain path").to_owned();
         for account in accounts {
-            run(&["user", "add", account, "--password", PASSWORD, "--domain", "localhost", "--data", &folder]);
+            run(&[
+                "user",
+                "add",
+                account,
+                "--password",
+                PASSWORD,
+                "--domain",
+                "localhost",
+                "--virtual-hosts",
+                OTHER_DOMAIN,
+                "--data",
+                &folder,
+            ]);
         }
         // The kernel chooses the port; the welcome names it.
         let log = std::fs::File::create(data.path().join("out")).expect("a file");
         let mut child = Command::new(THRONG)
             .args(["serve", "--data", &folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth"])
-            .args(["--admin-http", "off"])
+            .args(["--admin-http", "off", "--virtual-hosts", OTHER_DOMAIN])
             .args(["--shards", "3", "--driver", driver])
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)

@@ -82,8 +82,8 @@ impl Run {
         }
         let most = self.quota * (1 + self.summary.crashes);
         for user in &self.users {
-            let from = format!("{user}@localhost");
-            let accepted = self.ledger.sent.iter().filter(|s| s.kept && s.delivered && s.from == from).count() as u64;
+            let from = user;
+            let accepted = self.ledger.sent.iter().filter(|s| s.kept && s.delivered && s.from == *from).count() as u64;
             if accepted > most {
                 return Err(format!("{from} is over its quota: {accepted} messages, {most} are allowed"));
             }
@@ -100,7 +100,7 @@ impl Run {
         let mut kept = [BTreeMap::new(), BTreeMap::new()];
         for (index, user) in self.users.iter().enumerate() {
             let mut void = std::collections::BTreeSet::new();
-            for (sort, row) in self.world.disk.partition(Table::Archive, &format!("{user}@localhost")) {
+            for (sort, row) in self.world.disk.partition(Table::Archive, user) {
                 if is_void(row) {
                     void.extend(number_of(sort));
                 }
@@ -141,7 +141,7 @@ impl Run {
         }
         for (index, client) in self.clients.iter().enumerate() {
             let Some(since) = self.follows[index].since.filter(|_| !self.follows[index].barred) else { continue };
-            for (sort, row) in self.world.disk.partition(Table::Archive, &format!("{}@localhost", client.local)) {
+            for (sort, row) in self.world.disk.partition(Table::Archive, &client.bare) {
                 let entries = entries(sort, row).ok_or("an archive row cannot be read")?;
                 let waits = entries.into_iter().filter(|(number, entry)| *number >= since && entry.waits);
                 for (number, entry) in waits {
@@ -161,8 +161,8 @@ impl Run {
     fn check_rosters(&self) -> Result<(), String> {
         let mut states = BTreeMap::new();
         for (index, user) in self.users.iter().enumerate() {
-            let bare = format!("{user}@localhost");
-            for (contact, row) in self.world.disk.partition(Table::Roster, &bare).filter(|(sort, _)| !sort.is_empty()) {
+            let bare = user;
+            for (contact, row) in self.world.disk.partition(Table::Roster, bare).filter(|(sort, _)| !sort.is_empty()) {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
                 let state = throng_engine::extension::subscription::State::from_number(item.state)
                     .ok_or("a roster row has no state")?;
@@ -170,7 +170,7 @@ impl Run {
             }
         }
         let state = |user: usize, contact: usize| {
-            let found = states.get(&(user, format!("{}@localhost", self.users[contact])));
+            let found = states.get(&(user, self.users[contact].clone()));
             found.map_or((false, false), |s| (s.to(), s.from()))
         };
         for user in 0..self.users.len() {
@@ -195,7 +195,7 @@ impl Run {
             let wanted: BTreeMap<String, ()> = self
                 .clients
                 .iter()
-                .filter(|other| other.user == client.user || sees(&format!("{}@localhost", other.local)))
+                .filter(|other| other.user == client.user || sees(&other.bare))
                 .map(|other| (other.full(), ()))
                 .collect();
             if wanted != client.seen {
@@ -209,9 +209,9 @@ impl Run {
     /// All is delivered: the figures say so, no row is left behind, and without archive no message either.
     fn check_mailboxes(&self) -> Result<(), String> {
         for user in &self.users {
-            let bare = format!("{user}@localhost");
+            let bare = user;
             let mut row = Cursor::default();
-            for (sort, value) in self.world.disk.partition(Table::Mailbox, &bare) {
+            for (sort, value) in self.world.disk.partition(Table::Mailbox, bare) {
                 if let Some(number) = waiting::number_of(sort) {
                     return Err(format!("{bare} has all messages, but {number} still waits"));
                 }
@@ -223,7 +223,7 @@ impl Run {
                     row.count, row.bytes
                 ));
             }
-            let rows = self.world.disk.partition(Table::Archive, &bare);
+            let rows = self.world.disk.partition(Table::Archive, bare);
             let incoming: Vec<_> = rows
                 .filter_map(|(sort, value)| entries(sort, value))
                 .flatten()

@@ -96,7 +96,7 @@ impl Run {
         let what = self.random.below(100);
         let client = &self.clients[index];
         let contact = self.random.index(self.users.len());
-        let jid = format!("{}@localhost", self.users[contact]);
+        let jid = self.users[contact].clone();
         match what {
             0..50 => {
                 let burst = if self.random.chance(50) { self.random.range(2, 20) } else { 1 };
@@ -154,7 +154,7 @@ impl Run {
 
     fn send_message(&mut self, index: usize) {
         let to_user = self.random.index(self.users.len());
-        let bare = format!("{}@localhost", self.users[to_user]);
+        let bare = self.users[to_user].clone();
         let number = self.ledger.sent.len() as u64;
         let (kind, kept, to) = match self.random.below(20) {
             0 => ("headline", false, bare),
@@ -173,7 +173,7 @@ impl Run {
         self.ledger.sent.push(Sent {
             client: index,
             session: self.sessions[index],
-            from: format!("{}@localhost", client.local),
+            from: client.bare.clone(),
             to_user,
             to,
             kept,

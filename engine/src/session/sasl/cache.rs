@@ -49,8 +49,8 @@ impl PlainCache {
     }
 
     /// Forgets an account: its password was changed, or it was removed. Not needed for correctness (see above).
-    pub fn forget(&mut self, localpart: &str) {
-        let Some(place) = self.places.remove(&self.user(localpart)) else { return };
+    pub fn forget(&mut self, account: &str) {
+        let Some(place) = self.places.remove(&self.user(account)) else { return };
         self.entries.swap_remove(place as usize);
         if let Some(moved) = self.entries.get(place as usize) {
             self.places.insert(moved.user, place);
@@ -58,18 +58,18 @@ impl PlainCache {
     }
 
     /// What the password of a login is known by, at every shard of the process.
-    pub fn tag(&self, localpart: &str, password: &str, stored: &Tag) -> Tag {
-        self.key.tag(&[b"password", localpart.as_bytes(), stored.as_bytes(), password.as_bytes()])
+    pub fn tag(&self, account: &str, password: &str, stored: &Tag) -> Tag {
+        self.key.tag(&[b"password", account.as_bytes(), stored.as_bytes(), password.as_bytes()])
     }
 
     /// What [`PlainCache::tag`] made of the password that this account has shown before.
-    pub fn seen(&self, localpart: &str) -> Option<Tag> {
-        self.places.get(&self.user(localpart)).map(|&place| self.entries[place as usize].seen)
+    pub fn seen(&self, account: &str) -> Option<Tag> {
+        self.places.get(&self.user(account)).map(|&place| self.entries[place as usize].seen)
     }
 
     /// Remembers what [`PlainCache::tag`] made of a password that was right, for the first time or again.
-    pub fn remember(&mut self, localpart: &str, seen: Tag) {
-        let user = self.user(localpart);
+    pub fn remember(&mut self, account: &str, seen: Tag) {
+        let user = self.user(account);
         // Not used yet: what is shown once in a while gives way to what is shown often.
         let entry = Entry { user, seen, used: false };
         if let Some(&place) = self.places.get(&user) {
@@ -101,8 +101,8 @@ impl PlainCache {
         }
     }
 
-    fn user(&self, localpart: &str) -> u64 {
-        self.key.short(&[b"user", localpart.as_bytes()])
+    fn user(&self, account: &str) -> u64 {
+        self.key.short(&[b"user", account.as_bytes()])
     }
 }
 

@@ -51,22 +51,42 @@ pub struct Terms<'a> {
     pub plain_allowed: bool,
 }
 
-/// Proof that a peer has shown the credentials of an account. Only a verifier of this room makes one.
+impl Terms<'_> {
+    /// The bare JID of who says this name, a localpart at the stream's domain (RFC 6120 6.3.8); `None` if it cannot be one.
+    fn account(&self, name: &str) -> Option<Box<str>> {
+        let local = jid::normalise_local(name).ok()?;
+        Some([&*local, "@", self.domain].concat().into())
+    }
+}
+
+/// Proof that a peer has shown the credentials of an account. Only a verifier of this module makes one. It goes with the
+/// connection until a resource is bound, and is of no use once that account is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authenticated {
-    localpart: Box<str>,
+    account: Box<str>,
     incarnation: Incarnation,
     mechanism: Mechanism,
 }
 
 impl Authenticated {
-    fn new(localpart: Box<str>, incarnation: Incarnation, mechanism: Mechanism) -> Authenticated {
-        Authenticated { localpart, incarnation, mechanism }
+    fn new(account: Box<str>, incarnation: Incarnation, mechanism: Mechanism) -> Authenticated {
+        Authenticated { account, incarnation, mechanism }
     }
 
-    /// The account's name, normalised: the localpart of its bare JID (RFC 6120 6.3.8).
-    pub fn localpart(&self) -> &str {
-        &self.localpart
+    /// The account's bare JID, normalised (RFC 6120 6.3.8).
+    pub fn bare(&self) -> &str {
+        &self.account
+    }
+
+    /// The domain of the account.
+    pub fn domain(&self) -> &str {
+        self.account.split_once('@').map_or("", |(_, domain)| domain)
+    }
+
+    /// Of somebody whom a host vouches for: for worlds that hold connections without logging each of them in.
+    #[doc(hidden)]
+    pub fn vouched_for(account: &str, incarnation: Incarnation) -> Authenticated {
+        Authenticated::new(account.into(), incarnation, Mechanism::Plain)
     }
 
     /// Which account of that name it was when its record was read: there may be another by now, or none.
@@ -140,8 +160,8 @@ impl Decoy {
         Decoy { secret: SecretKey::new(secret), iterations }
     }
 
-    fn credentials(&self, localpart: &str) -> Credentials {
-        Credentials::decoy(&self.secret, localpart, self.iterations)
+    fn credentials(&self, account: &str) -> Credentials {
+        Credentials::decoy(&self.secret, account, self.iterations)
     }
 }
 
@@ -217,13 +237,13 @@ fn decode(payload: &str) -> Result<Option<String>, Failure> {
 }
 
 /// Checks an authorization identity: none, or the account's own bare JID, whatever its letter case (RFC 6120 6.3.8).
-fn check_authzid(authzid: &str, localpart: &str, terms: &Terms<'_>) -> Result<(), Failure> {
+fn check_authzid(authzid: &str, account: &str) -> Result<(), Failure> {
     if authzid.is_empty() {
         return Ok(());
     }
     let mut scratch = String::new();
     match jid::parse_into(authzid, &mut scratch) {
-        Ok(own) if own.is_bare() && own.local() == Some(localpart) && own.domain() == terms.domain => Ok(()),
+        Ok(own) if own.as_str() == account => Ok(()),
         _ => Err(Failure::of(SaslCondition::InvalidAuthzid)),
     }
 }

@@ -10,14 +10,13 @@ use crate::store::account::{Credentials, Incarnation, ScramKeys};
 use crate::store::hash::{HashKind, Tag};
 use crate::store::password;
 use crate::wire::error::SaslCondition;
-use crate::wire::jid;
 
 /// The keys that a password is checked against.
 const HASH: HashKind = HashKind::Sha256;
 
 /// Expects the account's record. The client's message is read.
 pub struct PlainAttempt {
-    localpart: Box<str>,
+    account: Box<str>,
     /// Prepared.
     password: Box<str>,
 }
@@ -48,15 +47,15 @@ impl PlainAttempt {
         }
         // A name or password that cannot be is as wrong as one that is not.
         let wrong = Failure::of(SaslCondition::NotAuthorized);
-        let localpart = jid::normalise_local(authcid).map_err(|_| wrong)?;
+        let account = terms.account(authcid).ok_or(wrong)?;
         let password = password::prepare(passwd).map_err(|_| wrong)?;
-        check_authzid(authzid, &localpart, terms)?;
-        Ok(PlainAttempt { localpart: localpart.into(), password: password.into() })
+        check_authzid(authzid, &account)?;
+        Ok(PlainAttempt { account, password: password.into() })
     }
 
-    /// The account asked for, normalised.
-    pub fn localpart(&self) -> &str {
-        &self.localpart
+    /// The bare JID of the account asked for, normalised.
+    pub fn bare(&self) -> &str {
+        &self.account
     }
 
     /// Takes the account's record, or none if there is no such account; that one goes the whole way, too. `seen` is what the
@@ -71,9 +70,9 @@ impl PlainAttempt {
         let made_up;
         let credentials = match found {
             Some(credentials) => {
-                let shown = seen.map(|_| cache.tag(&self.localpart, &self.password, &credentials.keys(HASH).stored));
+                let shown = seen.map(|_| cache.tag(&self.account, &self.password, &credentials.keys(HASH).stored));
                 if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
-                    return match finish(self.localpart, credentials.incarnation(), credentials.is_disabled()) {
+                    return match finish(self.account, credentials.incarnation(), credentials.is_disabled()) {
                         Ok(authenticated) => PlainStep::Done(authenticated, shown),
                         Err(failure) => PlainStep::Refused(failure),
                     };
@@ -81,13 +80,13 @@ impl PlainAttempt {
                 credentials
             }
             None => {
-                made_up = decoy.credentials(&self.localpart);
+                made_up = decoy.credentials(&self.account);
                 &made_up
             }
         };
         let state = ExpectDerived {
-            seen: cache.tag(&self.localpart, &self.password, &credentials.keys(HASH).stored),
-            localpart: self.localpart,
+            seen: cache.tag(&self.account, &self.password, &credentials.keys(HASH).stored),
+            account: self.account,
             stored: credentials.keys(HASH).stored,
             exists: found.is_some(),
             incarnation: credentials.incarnation(),
@@ -104,7 +103,7 @@ impl PlainAttempt {
 
 impl fmt::Debug for PlainAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PlainAttempt({})", self.localpart)
+        write!(f, "PlainAttempt({})", self.account)
     }
 }
 
@@ -150,7 +149,7 @@ impl fmt::Debug for DeriveKeys {
 /// Expects the result of its [`DeriveKeys`].
 #[derive(Debug)]
 pub struct ExpectDerived {
-    localpart: Box<str>,
+    account: Box<str>,
     stored: Tag,
     exists: bool,
     incarnation: Incarnation,
@@ -160,9 +159,9 @@ pub struct ExpectDerived {
 }
 
 impl ExpectDerived {
-    /// The account asked for, normalised.
-    pub fn localpart(&self) -> &str {
-        &self.localpart
+    /// The bare JID of the account asked for, normalised.
+    pub fn bare(&self) -> &str {
+        &self.account
     }
 
     /// Verifies the password. What comes with it is for the account's home to remember.
@@ -173,13 +172,13 @@ impl ExpectDerived {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));
         }
-        finish(self.localpart, self.incarnation, self.disabled).map(|authenticated| (authenticated, self.seen))
+        finish(self.account, self.incarnation, self.disabled).map(|authenticated| (authenticated, self.seen))
     }
 }
 
-fn finish(localpart: Box<str>, incarnation: Incarnation, disabled: bool) -> Result<Authenticated, Failure> {
+fn finish(account: Box<str>, incarnation: Incarnation, disabled: bool) -> Result<Authenticated, Failure> {
     if disabled {
         return Err(Failure::of(SaslCondition::AccountDisabled));
     }
-    Ok(Authenticated::new(localpart, incarnation, Mechanism::Plain))
+    Ok(Authenticated::new(account, incarnation, Mechanism::Plain))
 }

@@ -12,7 +12,6 @@ use crate::limits::SCRAM_CLIENT_NONCE_BYTES_MAX;
 use crate::store::account::{Credentials, Incarnation, ScramKeys};
 use crate::store::hash::{HashKind, Tag};
 use crate::wire::error::SaslCondition;
-use crate::wire::jid;
 use base64::Engine as _;
 
 /// Bytes of entropy in the server's part of the nonce.
@@ -91,7 +90,7 @@ impl From<ScramError> for Failure {
 pub struct ExpectAccount {
     mechanism: Mechanism,
     hash: HashKind,
-    localpart: Box<str>,
+    account: Box<str>,
     /// The message without its GS2 header; the start of what both sides sign (RFC 5802 3, AuthMessage).
     client_first_bare: Box<str>,
     client_nonce: Box<str>,
@@ -124,21 +123,21 @@ impl ExpectAccount {
             return Err(ScramError::ExtensionsNotSupported.into());
         }
         let name = saslname(name)?;
-        let localpart = jid::normalise_local(&name).map_err(|_| ScramError::InvalidUsernameEncoding)?;
-        check_authzid(&gs2.authzid, &localpart, terms)?;
+        let account = terms.account(&name).ok_or(ScramError::InvalidUsernameEncoding)?;
+        check_authzid(&gs2.authzid, &account)?;
         Ok(ExpectAccount {
             mechanism,
             hash,
-            localpart: localpart.into(),
+            account,
             client_first_bare: gs2.rest.into(),
             client_nonce: client_nonce.into(),
             binding,
         })
     }
 
-    /// The account asked for, normalised.
-    pub fn localpart(&self) -> &str {
-        &self.localpart
+    /// The bare JID of the account asked for, normalised.
+    pub fn bare(&self) -> &str {
+        &self.account
     }
 
     /// How the client wants to show that it knows the password.
@@ -163,7 +162,7 @@ impl ExpectAccount {
         let credentials = match found {
             Some(credentials) => credentials,
             None => {
-                made_up = decoy.credentials(&self.localpart);
+                made_up = decoy.credentials(&self.account);
                 &made_up
             }
         };
@@ -180,7 +179,7 @@ impl ExpectAccount {
             signed: format!("{},{server_first},", self.client_first_bare),
             nonce: nonce.into(),
             binding: self.binding,
-            localpart: self.localpart,
+            account: self.account,
         };
         (state, server_first)
     }
@@ -199,13 +198,13 @@ pub struct ExpectClientFinal {
     signed: String,
     nonce: Box<str>,
     binding: Box<str>,
-    localpart: Box<str>,
+    account: Box<str>,
 }
 
 impl ExpectClientFinal {
-    /// The account asked for, normalised.
-    pub fn localpart(&self) -> &str {
-        &self.localpart
+    /// The bare JID of the account asked for, normalised.
+    pub fn bare(&self) -> &str {
+        &self.account
     }
 
     /// Reads `<response>payload</response>` with `client-final-message` and verifies it (RFC 5802 3, 7). Returns the
@@ -247,7 +246,7 @@ impl ExpectClientFinal {
         }
         let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
         let server_final = format!("v={}", BASE64.encode(server.as_bytes()));
-        Ok((Authenticated::new(self.localpart, self.incarnation, self.mechanism), server_final))
+        Ok((Authenticated::new(self.account, self.incarnation, self.mechanism), server_final))
     }
 }
 

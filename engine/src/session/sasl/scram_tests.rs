@@ -58,7 +58,7 @@ fn login(
 ) -> Result<Authenticated, Failure> {
     let bare = "n=romeo,r=rOprNGfwEbeRWgbNEkqO";
     let state = start(mechanism, &format!("{gs2}{bare}"), secured)?;
-    assert_eq!(state.localpart(), "romeo");
+    assert_eq!(state.bare(), "romeo@example.net");
     let (state, server_first) = state.account(found, &decoy(), &[7; NONCE_BYTES]);
     let hash = Mechanism::from_name(mechanism).and_then(Mechanism::hash).unwrap();
     let binding = [gs2.as_bytes(), data].concat();
@@ -115,7 +115,7 @@ fn rfc5802_5_and_rfc7677_3_exchanges() {
         let (state, challenge) = state.answer(Some(&credentials), &decoy(), server_nonce);
         assert_eq!(challenge, server_first);
         let (authenticated, success) = state.response(&BASE64.encode(client_final)).unwrap();
-        assert_eq!((authenticated.localpart(), &*success), ("user", server_final));
+        assert_eq!((authenticated.bare(), &*success), ("user@example.net", server_final));
     }
 }
 
@@ -248,7 +248,7 @@ fn rfc5802_5_1_names() {
         ("n,a=ro=2Cmeo@example.net,n=ro=2Cmeo,r=abc", "ro,meo"),
     ];
     for (message, name) in table {
-        assert_eq!(start("SCRAM-SHA-256", message, None).unwrap().localpart(), name, "{message:?}");
+        assert_eq!(start("SCRAM-SHA-256", message, None).unwrap().bare(), format!("{name}@{DOMAIN}"), "{message:?}");
     }
     for authzid in ["juliet@example.net", "romeo@example.com", "romeo", "romeo@example.net/phone", "@"] {
         let failure = start("SCRAM-SHA-256", &format!("n,a={authzid},n=romeo,r=abc"), None).unwrap_err();

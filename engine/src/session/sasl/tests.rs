@@ -52,7 +52,7 @@ fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     assert_eq!(login(wrong, found, &mut cache), (Err(SaslCondition::NotAuthorized), true));
     assert!(cache.is_empty(), "a wrong password leaves no trace");
     let (authenticated, derived) = login(right, found, &mut cache);
-    assert_eq!((authenticated.unwrap().localpart(), derived), ("juliet", true));
+    assert_eq!((authenticated.unwrap().bare(), derived), ("juliet@example.net", true));
     let (authenticated, derived) = login("juliet@example.net\0JULIET\0r0m30myr0m30", found, &mut cache);
     assert_eq!((authenticated.unwrap().mechanism(), derived), (Mechanism::Plain, false));
     assert_eq!(login(wrong, found, &mut cache), (Err(SaslCondition::NotAuthorized), true));
@@ -138,12 +138,12 @@ fn rfc6120_6_4_2_encoding() {
 fn rfc6120_6_4_2_no_initial_response() {
     for (mechanism, message) in [("PLAIN", "\0juliet\0pass"), ("SCRAM-SHA-1", "n,,n=juliet,r=abc")] {
         let Ok(Begun::Initial(state)) = begin(mechanism, "", &terms()) else { panic!("{mechanism}") };
-        let localpart = match state.response(&BASE64.encode(message), &terms()).unwrap() {
-            Begun::Plain(attempt) => attempt.localpart().to_owned(),
-            Begun::Scram(state) => state.localpart().to_owned(),
+        let bare = match state.response(&BASE64.encode(message), &terms()).unwrap() {
+            Begun::Plain(attempt) => attempt.bare().to_owned(),
+            Begun::Scram(state) => state.bare().to_owned(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(localpart, "juliet");
+        assert_eq!(bare, "juliet@example.net");
         // It is asked once.
         let Ok(Begun::Initial(state)) = begin(mechanism, "", &terms()) else { panic!("{mechanism}") };
         assert_eq!(state.response("", &terms()).unwrap_err().condition, SaslCondition::MalformedRequest);

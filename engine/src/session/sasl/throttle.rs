@@ -179,8 +179,8 @@ impl AccountThrottle {
     }
 
     /// Whether a login from the address to the account has succeeded lately.
-    pub fn knows(&self, now_ms: u64, peer: Peer, localpart: &str) -> bool {
-        self.knows_pair(now_ms, self.keys(peer, localpart).0)
+    pub fn knows(&self, now_ms: u64, peer: Peer, bare: &str) -> bool {
+        self.knows_pair(now_ms, self.keys(peer, bare).0)
     }
 
     /// A login begins: ask once the name is known and before anything is spent on it. Charges the pair, and the account
@@ -188,13 +188,13 @@ impl AccountThrottle {
     ///
     /// # Errors
     /// The pair or the account is held. Names without an account are held as others are.
-    pub fn begin(&mut self, now_ms: u64, peer: Peer, localpart: &str) -> Result<(), Refused> {
-        let (pair, account) = self.keys(peer, localpart);
+    pub fn begin(&mut self, now_ms: u64, peer: Peer, bare: &str) -> Result<(), Refused> {
+        let (pair, account) = self.keys(peer, bare);
         let known = self.knows_pair(now_ms, pair);
-        let who = || [&*network(peer.address), " ", localpart].concat();
+        let who = || [&*network(peer.address), " ", bare].concat();
         refuse(&mut self.pairs, Limit::PairLogins, now_ms, pair, who)?;
         if !known {
-            refuse(&mut self.accounts, Limit::AccountLogins, now_ms, account, || localpart.to_owned())?;
+            refuse(&mut self.accounts, Limit::AccountLogins, now_ms, account, || bare.to_owned())?;
             self.accounts.charge(now_ms, account);
         }
         self.pairs.charge(now_ms, pair);
@@ -203,8 +203,8 @@ impl AccountThrottle {
 
     /// A login that had begun succeeded: pair and account get their tokens back, and the pair is known. Earlier failures
     /// stay on their accounts. Of two logins of a stranger that were under way together, the account gets back one token.
-    pub fn succeeded(&mut self, now_ms: u64, peer: Peer, localpart: &str) {
-        let (pair, account) = self.keys(peer, localpart);
+    pub fn succeeded(&mut self, now_ms: u64, peer: Peer, bare: &str) {
+        let (pair, account) = self.keys(peer, bare);
         self.pairs.refund(now_ms, pair);
         if !self.knows_pair(now_ms, pair) {
             self.accounts.refund(now_ms, account);
@@ -216,24 +216,24 @@ impl AccountThrottle {
     ///
     /// # Errors
     /// The account is held.
-    pub fn change_password(&mut self, now_ms: u64, localpart: &str) -> Result<(), Refused> {
-        let account = Key { address: 0, account: self.account_key(localpart) };
-        refuse(&mut self.passwords, Limit::PasswordChanges, now_ms, account, || localpart.to_owned())?;
+    pub fn change_password(&mut self, now_ms: u64, bare: &str) -> Result<(), Refused> {
+        let account = Key { address: 0, account: self.account_key(bare) };
+        refuse(&mut self.passwords, Limit::PasswordChanges, now_ms, account, || bare.to_owned())?;
         self.passwords.charge(now_ms, account);
         Ok(())
     }
 
     /// The account is removed: whoever has its name next begins with strangers only.
-    pub fn removed(&mut self, localpart: &str) {
-        self.known.forget(self.account_key(localpart));
+    pub fn removed(&mut self, bare: &str) {
+        self.known.forget(self.account_key(bare));
     }
 
     /// Lets go of somebody; how many accounts and pairs were held.
     pub fn release(&mut self, now_ms: u64, freed: Freed<'_>) -> u32 {
         match freed {
             Freed::Peer(peer) => self.pairs.release(now_ms, |key| key.address == peer.key),
-            Freed::Account(localpart) => {
-                let account = self.account_key(localpart);
+            Freed::Account(bare) => {
+                let account = self.account_key(bare);
                 let own = |key: Key| key.account == account;
                 let logins = self.pairs.release(now_ms, own) + self.accounts.release(now_ms, own);
                 logins + self.passwords.release(now_ms, own)
@@ -265,12 +265,12 @@ impl AccountThrottle {
         self.known.knows(seconds(now_ms), pair.account, pair.address)
     }
 
-    fn account_key(&self, localpart: &str) -> u64 {
-        self.key.short(&[b"account", localpart.as_bytes()])
+    fn account_key(&self, bare: &str) -> u64 {
+        self.key.short(&[b"account", bare.as_bytes()])
     }
 
-    fn keys(&self, peer: Peer, localpart: &str) -> (Key, Key) {
-        let account = self.account_key(localpart);
+    fn keys(&self, peer: Peer, bare: &str) -> (Key, Key) {
+        let account = self.account_key(bare);
         (Key { address: peer.key, account }, Key { address: 0, account })
     }
 }

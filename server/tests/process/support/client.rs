@@ -59,6 +59,11 @@ impl Client {
 
     /// Over TLS 1.3, to one with this certificate.
     pub(crate) fn connect_tls(to: &str, certificate: &Path) -> Client {
+        Client::connect_tls_as(to, certificate, "localhost")
+    }
+
+    /// The same to a host that is named (SNI).
+    pub(crate) fn connect_tls_as(to: &str, certificate: &Path, host: &str) -> Client {
         let socket = TcpStream::connect(to).expect("a connection");
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificate).expect("a file")).expect("a certificate");
@@ -67,7 +72,7 @@ impl Client {
             .expect("a version")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let name = ServerName::try_from("localhost").expect("a name");
+        let name = ServerName::try_from(host.to_owned()).expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
         let wire = StreamOwned::new(connection, socket.try_clone().expect("a copy"));
         Client::over(socket, wire)
@@ -88,13 +93,15 @@ impl Client {
         client
     }
 
-    /// Logs in by PLAIN and binds nothing yet.
+    /// Logs in by PLAIN and binds nothing yet. A user without a domain is of `localhost`.
     pub(crate) fn authenticated(mut self, user: &str, password: &str) -> Client {
-        self.ask(HEADER, "</stream:features>");
+        let (user, domain) = user.split_once('@').unwrap_or((user, "localhost"));
+        let header = HEADER.replace("localhost", domain);
+        self.ask(&header, "</stream:features>");
         let plain = STANDARD.encode(format!("\0{user}\0{password}"));
         let auth = format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>");
         self.ask(&auth, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'");
-        self.ask(HEADER, "</stream:features>");
+        self.ask(&header, "</stream:features>");
         self
     }
 

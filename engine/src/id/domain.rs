@@ -1,0 +1,93 @@
+//! The domains that a process serves: what an address of this host ends in (RFC 7622 3.2).
+//!
+//! Whatever has a home is an *actor*: a bare JID with its domain. What an actor is, is said by its domain, so an address is known for
+//! what it is before anything of it is loaded. Two actors of one localpart at two domains have nothing in common.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use hashbrown::HashMap;
+
+/// A domain's place among those that are served. It is of this process: what is stored has the name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct DomainId(u16);
+
+/// What the actors of a domain are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ActorKind {
+    /// Accounts with a roster, sessions and a log (RFC 6121).
+    Users,
+}
+
+/// The domains served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domains {
+    all: Vec<(Box<str>, ActorKind)>,
+    others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
+}
+
+impl Domains {
+    /// A domain with accounts, normalised, which is meant where none is named.
+    pub fn of_users(main: &str) -> Domains {
+        Domains { all: vec![(main.into(), ActorKind::Users)], others: HashMap::default() }
+    }
+
+    /// Another domain, normalised. One that is there already stays what it is.
+    ///
+    /// # Panics
+    /// With the 65,537th.
+    pub fn serve(&mut self, domain: &str, kind: ActorKind) {
+        if self.find(domain).is_none() {
+            let id = DomainId(u16::try_from(self.all.len()).expect("no more than 65,536 domains"));
+            self.all.push((domain.into(), kind));
+            self.others.insert(domain.into(), id);
+        }
+    }
+
+    /// The domain that is meant where none is named: by a stream header without `to`, by an operator's command.
+    pub fn main(&self) -> &str {
+        &self.all[0].0
+    }
+
+    /// A domain that is served.
+    pub fn find(&self, domain: &str) -> Option<DomainId> {
+        if *domain == *self.all[0].0 {
+            return Some(DomainId(0));
+        }
+        self.others.get(domain).copied()
+    }
+
+    /// Its name.
+    pub fn name(&self, id: DomainId) -> &str {
+        &self.all[usize::from(id.0)].0
+    }
+
+    /// What its actors are.
+    pub fn kind(&self, id: DomainId) -> ActorKind {
+        self.all[usize::from(id.0)].1
+    }
+
+    /// All of them, the main one first.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.all.iter().map(|(name, _)| &**name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_found_by_their_whole_name() {
+        let mut domains = Domains::of_users("example.org");
+        domains.serve("chat.example.org", ActorKind::Users);
+        domains.serve("example.org", ActorKind::Users);
+        assert_eq!(domains.names().collect::<Vec<_>>(), ["example.org", "chat.example.org"]);
+        for name in ["example.org", "chat.example.org"] {
+            let id = domains.find(name).expect("is served");
+            assert_eq!((domains.name(id), domains.kind(id)), (name, ActorKind::Users));
+        }
+        for stranger in ["", "org", "example.or", "xexample.org", "at.example.org"] {
+            assert_eq!(domains.find(stranger), None, "{stranger}");
+        }
+    }
+}
