@@ -14,7 +14,7 @@ pub struct Host {
 impl Host {
     /// This machine.
     pub fn this() -> Host {
-        let made = throng_ring::Ring::new(16, 16, throng_ring::Use::Accepting);
+        let made = throng_sys::uring::Ring::new(16, 16, throng_sys::uring::Use::Accepting);
         Host { root: "/".into(), uring: made.map(drop).map_err(|error| error.to_string()) }
     }
 

@@ -4,12 +4,14 @@
 //! cli -> scenario (one table of keys)
 //!     -> control ──phase──> workers (threads, or threads of other processes)
 //!            ^                 │ swarm: client (pure), sasl, delivery, wheel, random
-//!            └────samples──────┘ driver: io_uring or epoll, the only unsafe code
+//!            └────samples──────┘ driver: io_uring or epoll
 //!     -> progress (seconds, the whole) -> report (JSON), html
 //! ```
 //!
 //! The crate knows XMPP by `throng_engine::wire` alone and never the server: what it measures it sees over sockets, and in
 //! `/proc`.
+
+#![forbid(unsafe_code)]
 
 mod accounts;
 mod cli;

@@ -1,6 +1,8 @@
 //! The rooms of the Throng server: everything that touches a socket, a file, a thread or the clock, around the pure
 //! shards of `throng-engine`.
 
+#![forbid(unsafe_code)]
+
 pub mod admin;
 pub mod audit;
 pub mod bench;

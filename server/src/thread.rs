@@ -29,7 +29,7 @@ use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
-use crate::driver::{Cause, Close, Driver, Event, Peer, give_back_memory};
+use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
 use crate::links::Links;
 use crate::mail::{Envelope, Mailbox, MovedLink};
@@ -285,7 +285,7 @@ impl Thread {
             self.tidied = now;
             self.orders = Vec::new();
             crate::audit::tell_left_out();
-            give_back_memory();
+            throng_sys::give_back_memory();
             self.tell_memory();
         }
         self.turned = now;

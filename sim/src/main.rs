@@ -7,6 +7,7 @@
 //! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if there was one. With
 //! `--plant` a fault is put in by hand and has to be found: it exits with 1 if no seed did.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a program that tells how long it took has a clock; the engine has none")]
 
 use std::ops::Range;

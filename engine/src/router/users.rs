@@ -15,7 +15,6 @@ use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
-use crate::wire::jid::bare_of;
 
 /// A stanza that waits until its user's state is loaded.
 #[derive(Debug)]
@@ -346,7 +345,7 @@ impl Users {
 
     /// Localpart and domain of a JID, bare or full, of a domain served.
     fn name<'a>(&self, jid: &'a str) -> Option<(&'a str, DomainId)> {
-        let (local, domain) = bare_of(jid).split_once('@')?;
+        let (local, domain) = jid.split('/').next()?.split_once('@')?;
         Some((local, self.domains.find(domain)?))
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
-use throng_ring::sys;
+use throng_sys::calls;
 
 /// Events taken in one call.
 const EVENTS_PER_WAIT: usize = 1024;
@@ -46,7 +46,7 @@ impl Epoll {
         let mut slots = Vec::new();
         slots.resize_with(settings.clients as usize, Slot::default);
         Ok(Epoll {
-            epoll: sys::epoll_create()?,
+            epoll: calls::epoll_create()?,
             slots,
             events: Vec::with_capacity(EVENTS_PER_WAIT),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -70,7 +70,7 @@ impl Epoll {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         if !self.sources.is_empty() {
-            sys::set_port_late(socket.as_raw_fd())?;
+            calls::set_port_late(socket.as_raw_fd())?;
             socket.bind(&self.sources[source % self.sources.len()])?;
         }
         match socket.connect(&self.to) {
@@ -89,7 +89,7 @@ impl Epoll {
         }
         if slot.armed != wanted {
             slot.armed = wanted;
-            let done = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, fd, wanted, u64::from(client));
+            let done = calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, fd, wanted, u64::from(client));
             if let Err(error) = done {
                 self.end(client, error.raw_os_error());
             }
@@ -111,7 +111,7 @@ impl Epoll {
         let slot = self.slot(client);
         if slot.ended {
             // Told already; an error that stays must not keep this thread busy until the owner closes.
-            let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
+            let _ = calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
             return;
         }
         if slot.connecting || hurt {
@@ -130,7 +130,7 @@ impl Epoll {
             self.write(client, fd);
         }
         if hurt || events & IN != 0 && !self.slots[client as usize].paused {
-            match sys::receive(fd, &mut self.buffer) {
+            match calls::receive(fd, &mut self.buffer) {
                 Ok(0) => self.end(client, None),
                 Ok(count) => on_event(Event::Received(client, &self.buffer[..count])),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -141,7 +141,7 @@ impl Epoll {
 
     fn write(&mut self, client: u32, fd: RawFd) {
         let Some(mut rest) = self.slot(client).rest.take() else { return };
-        match sys::send(fd, &rest.0[rest.1..]) {
+        match calls::send(fd, &rest.0[rest.1..]) {
             Ok(count) if rest.1 + count == rest.0.len() => {
                 rest.0.clear();
                 self.notices.push(Event::Sent(client, rest.0));
@@ -174,7 +174,7 @@ impl Driver for Epoll {
     fn connect(&mut self, client: u32, source: usize) {
         assert!(!self.slots[client as usize].open, "client {client} is connected");
         let made = self.socket(source).and_then(|socket| {
-            sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), OUT, u64::from(client))?;
+            calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), OUT, u64::from(client))?;
             Ok(socket)
         });
         let slot = self.slot(client);
@@ -201,7 +201,7 @@ impl Driver for Epoll {
     fn close(&mut self, client: u32, abort: bool) {
         let Slot { open, fd, .. } = std::mem::take(self.slot(client));
         if abort && let Some(fd) = &fd {
-            sys::set_abort(fd.as_raw_fd());
+            calls::set_abort(fd.as_raw_fd());
         }
         if open {
             self.notices.push(Event::Closed(client));
@@ -224,7 +224,7 @@ impl Driver for Epoll {
         // Rounded up: waking early would make the caller spin until the time has come.
         let timeout_ms = if busy { 0 } else { timeout.as_nanos().div_ceil(1_000_000).min(10_000) as i32 };
         let mut events = std::mem::take(&mut self.events);
-        let waited = sys::epoll_wait(&self.epoll, &mut events, timeout_ms);
+        let waited = calls::epoll_wait(&self.epoll, &mut events, timeout_ms);
         for event in &events {
             self.ready(event.u64 as u32, event.events, on_event);
         }

@@ -1,8 +1,7 @@
 //! The clients' sockets: connects, bytes in, bytes out, ends; the same on io_uring and on epoll.
 //!
 //! A connection is named by its client's number in the worker, and a client has one at a time: after a close the number
-//! may be connected again once [`Event::Closed`] has come. The room must never know what the bytes say. It is the only
-//! one with unsafe code.
+//! may be connected again once [`Event::Closed`] has come. The room must never know what the bytes say.
 
 mod epoll;
 mod uring;
@@ -13,7 +12,7 @@ mod tests;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use throng_ring::sys;
+use throng_sys::calls;
 
 /// What a worker's sockets are made with.
 #[derive(Clone, Debug)]
@@ -86,7 +85,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// Clients that one worker's driver can hold.
 pub(crate) fn clients_max(kind: Kind) -> u32 {
-    let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
+    let limit = u32::try_from(calls::descriptor_limit()).unwrap_or(u32::MAX);
     match kind {
         // The kernel bounds a ring's table by the limit of the process, but a worker may have many.
         Kind::Uring => 1 << 23,

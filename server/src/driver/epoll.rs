@@ -6,7 +6,6 @@
 
 use super::alarms::Alarms;
 use super::peer::{Door, take_room};
-use super::sends::{Advance, NONE, Sends};
 use super::{
     Cause, Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
@@ -17,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use throng_engine::slots::Slots;
-use throng_ring::sys;
+use throng_sys::{Advance, NONE, Sends, calls};
 
 use crate::waits::{self, Place};
 use crate::waking::Arrivals;
@@ -101,12 +100,12 @@ impl Epoll {
     /// # Errors
     /// When the process has no descriptors left.
     pub(super) fn new(settings: &Settings) -> io::Result<Epoll> {
-        let epoll = sys::epoll_create()?;
-        let slots = u64::from(settings.slots.min(settings.descriptors)).min(sys::descriptor_limit()).min(1 << 24);
+        let epoll = calls::epoll_create()?;
+        let slots = u64::from(settings.slots.min(settings.descriptors)).min(calls::descriptor_limit()).min(1 << 24);
         let room = AtomicI64::new(slots as i64);
         let peer = Peer::new(Door::Epoll { room, arrivals: Arrivals::default() })?;
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
-        sys::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
+        calls::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, peer.event().as_raw_fd(), edge, WAKER)?;
         let mut driver = Epoll {
             epoll,
             events: Vec::new(),
@@ -158,7 +157,7 @@ impl Epoll {
         let slot = self.slot(index);
         (slot.fd, slot.state, slot.flags, slot.armed, slot.sending) = (Some(fd), State::Open, 0, IN, NONE);
         let conn = self.id(index);
-        (conn, sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN as u32, data(conn)))
+        (conn, calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN as u32, data(conn)))
     }
 
     /// Brings the kernel's interest in line with what the connection waits for.
@@ -172,7 +171,7 @@ impl Epoll {
         let raw = slot.raw();
         let mask =
             if wanted & IN != 0 { libc::EPOLLIN } else { 0 } | if wanted & OUT != 0 { libc::EPOLLOUT } else { 0 };
-        if sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, raw, mask as u32, data(conn)).is_err() {
+        if calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, raw, mask as u32, data(conn)).is_err() {
             self.broken(index, Cause::Error(ErrorKind::OutOfMemory));
         }
     }
@@ -188,7 +187,7 @@ impl Epoll {
             slot.flags |= BROKEN;
             (slot.raw(), slot.state, std::mem::replace(&mut slot.sending, NONE))
         };
-        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, raw, 0, 0);
+        let _ = calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, raw, 0, 0);
         if sending != NONE {
             self.sends.remove(sending);
         }
@@ -242,11 +241,11 @@ impl Epoll {
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> io::Result<()> {
         if !self.peer.bell().falls_asleep() {
-            return sys::epoll_wait(&self.epoll, events, 0);
+            return calls::epoll_wait(&self.epoll, events, 0);
         }
         let waited = {
             let _at = waits::at(Place::Network);
-            sys::epoll_wait(&self.epoll, events, milliseconds(timeout))
+            calls::epoll_wait(&self.epoll, events, milliseconds(timeout))
         };
         on_event(Event::Slept);
         waited
@@ -278,7 +277,7 @@ impl Epoll {
         let slot = self.slot(index);
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
-        sys::shutdown_write(slot.raw());
+        calls::shutdown_write(slot.raw());
         self.alarms.linger(conn, self.linger);
         self.arm(index, IN);
     }
@@ -298,7 +297,7 @@ impl Epoll {
         let Some(fd) = self.slot(index).fd.take() else {
             return;
         };
-        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd.as_raw_fd(), 0, 0);
+        let _ = calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, fd.as_raw_fd(), 0, 0);
         arrivals.push(key, fd);
         to.wake();
         self.departing.remove(&index);
@@ -327,7 +326,7 @@ impl Epoll {
             }
             let Listener { socket, tag, .. } = &self.listeners[listener];
             let tag = *tag;
-            match sys::accept(socket.as_raw_fd()) {
+            match calls::accept(socket.as_raw_fd()) {
                 Ok((fd, Some(peer))) => {
                     let (conn, armed) = self.take_in(fd);
                     on_event(Event::Accepted { conn, tag, peer });
@@ -369,7 +368,7 @@ impl Epoll {
         let Listener { socket, tag, resting } = &mut self.listeners[listener];
         *resting = Some(cause);
         self.notices.push_back(Notice::AcceptPaused(*tag, cause));
-        let _ = sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), 0, LISTENER | listener as u64);
+        let _ = calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), 0, LISTENER | listener as u64);
         if cause == Exhausted::Descriptors {
             self.alarms.rest();
         }
@@ -379,8 +378,14 @@ impl Epoll {
         for (index, Listener { socket, resting, .. }) in self.listeners.iter_mut().enumerate() {
             let events = libc::EPOLLIN as u32;
             if *resting == Some(why)
-                && sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, socket.as_raw_fd(), events, LISTENER | index as u64)
-                    .is_ok()
+                && calls::epoll_ctl(
+                    &self.epoll,
+                    libc::EPOLL_CTL_MOD,
+                    socket.as_raw_fd(),
+                    events,
+                    LISTENER | index as u64,
+                )
+                .is_ok()
             {
                 *resting = None;
             }
@@ -422,7 +427,7 @@ impl Epoll {
         let conn = self.id(index);
         let slot = &self.slots[index as usize];
         let state = slot.state;
-        match sys::receive(slot.raw(), &mut self.buffer) {
+        match calls::receive(slot.raw(), &mut self.buffer) {
             Ok(0) if state == State::Lingering => self.drop_socket(index),
             Ok(0) => {
                 let slot = self.slot(index);
@@ -448,7 +453,7 @@ impl Epoll {
     fn write(&mut self, index: u32) {
         let slot = &self.slots[index as usize];
         let (raw, sending) = (slot.raw(), slot.sending);
-        match sys::send(raw, self.sends.get(sending).rest()) {
+        match calls::send(raw, self.sends.rest(sending)) {
             Ok(taken) => {
                 let advance = self.sends.advance(sending, taken);
                 if advance == Advance::Step && self.slot(index).state == State::Open {
@@ -531,7 +536,7 @@ impl Driver for Epoll {
         }
         listener.set_nonblocking(true)?;
         let data = LISTENER | self.listeners.len() as u64;
-        sys::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, listener.as_raw_fd(), libc::EPOLLIN as u32, data)?;
+        calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, listener.as_raw_fd(), libc::EPOLLIN as u32, data)?;
         self.listeners.push(Listener { socket: listener, tag, resting: None });
         Ok(())
     }
@@ -546,7 +551,7 @@ impl Driver for Epoll {
         let busy = self.deliver(on_event) || timeout == Some(Duration::ZERO);
         let mut events = std::mem::take(&mut self.events);
         let waited = if busy {
-            sys::epoll_wait(&self.epoll, &mut events, 0)
+            calls::epoll_wait(&self.epoll, &mut events, 0)
         } else {
             self.idle(next.into_iter().chain(timeout).min(), &mut events, on_event)
         };
@@ -574,7 +579,7 @@ impl Driver for Epoll {
     fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         self.expire();
         let mut events = std::mem::take(&mut self.events);
-        let waited = sys::epoll_wait(&self.epoll, &mut events, 0);
+        let waited = calls::epoll_wait(&self.epoll, &mut events, 0);
         for event in &events {
             let data = event.u64;
             // What else there is the kernel tells again.
@@ -597,7 +602,7 @@ impl Driver for Epoll {
             return;
         }
         assert!(slot.sending == NONE && !slot.has(UNTOLD), "a second send of {conn:?} while one is in flight");
-        let taken = if bytes.is_empty() { Ok(0) } else { sys::send(slot.raw(), &bytes) };
+        let taken = if bytes.is_empty() { Ok(0) } else { calls::send(slot.raw(), &bytes) };
         match taken {
             Ok(taken) if taken == bytes.len() => {
                 self.slot(index).flags |= UNTOLD;
@@ -642,7 +647,7 @@ impl Driver for Epoll {
         match how {
             Close::Now => {
                 if !slot.has(BROKEN) {
-                    sys::set_abort(slot.raw());
+                    calls::set_abort(slot.raw());
                 }
                 self.drop_socket(index);
             }
@@ -676,7 +681,7 @@ impl Driver for Epoll {
     }
 
     fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {
-        conns.iter().map(|conn| sys::peer_address(self.slots[self.find(*conn)? as usize].raw())).collect()
+        conns.iter().map(|conn| calls::peer_address(self.slots[self.find(*conn)? as usize].raw())).collect()
     }
 
     fn peer(&self) -> Peer {

@@ -1,7 +1,7 @@
 //! One thread's network: sockets in, events out, the same over io_uring and over epoll.
 //!
 //! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between threads; it must never
-//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to. All unsafe code of the server is in here.
+//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to.
 //!
 //! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...), [`Driver::wait`] takes events out.
 //! Orders never call back and never fail towards the caller: what goes wrong comes out as an event. They leave the process
@@ -43,23 +43,21 @@
 //! taken all of it and then handed back in [`Event::Sent`] for the next use.
 
 mod alarms;
-mod allocator;
 mod choose;
 mod epoll;
 mod listen;
 mod peer;
-mod sampler;
-mod sends;
 #[cfg(test)]
 mod tests;
 mod uring;
 
-pub use allocator::{Allocator, committed_memory, give_back_memory, keep_no_free_pages};
 pub use choose::{Choice, Preference, choose};
 pub use listen::{own_listener, own_listeners, shared_listener};
 pub use peer::Peer;
-pub use sampler::{HeapSampler, Kept, Registers, Sample, TimeSampler};
 pub use throng_engine::id::ConnId;
+/// Bytes of a send between two [`Event::Progressed`]: a peer that takes less than these within its time is taken for one that
+/// takes nothing.
+pub use throng_sys::PROGRESS_BYTES;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -344,10 +342,6 @@ impl Cause {
 
 /// How long accepting rests after the process ran out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// Bytes of a send between two [`Event::Progressed`]: a peer that takes less than these within its time is taken for one that
-/// takes nothing.
-pub const PROGRESS_BYTES: usize = 16 * 1024;
 
 /// Listeners of one driver at most.
 const LISTENERS_MAX: usize = 256;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use throng_ring::sys;
+use throng_sys::calls;
 
 use crate::waking::{Arrivals, Bell};
 
@@ -30,14 +30,14 @@ pub(super) enum Door {
 
 impl Peer {
     pub(super) fn new(door: Door) -> io::Result<Peer> {
-        Ok(Peer(Arc::new(Inner { bell: Bell::default(), event: sys::eventfd()?, door })))
+        Ok(Peer(Arc::new(Inner { bell: Bell::default(), event: calls::eventfd()?, door })))
     }
 
     /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next time. What was
     /// written before this call is seen after that event. A system call only if the driver sleeps.
     pub fn wake(&self) {
         if self.0.bell.ring() {
-            sys::eventfd_signal(self.0.event.as_fd());
+            calls::eventfd_signal(self.0.event.as_fd());
         }
     }
 

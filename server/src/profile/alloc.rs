@@ -5,7 +5,7 @@ use std::io;
 use super::stacks::{Found, Tally};
 use super::unwind::Stacks;
 use super::{DRAIN_EVERY, Watch};
-use crate::driver::{HeapSampler, Kept};
+use throng_sys::{HeapSampler, Kept};
 
 /// Samples of which it is known whether they are freed; those beyond count as dropped. 32 MB.
 const SAMPLES_MAX: usize = 1_000_000;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::stacks::{Found, Tally};
 use super::unwind::Stacks;
 use super::{DRAIN_EVERY, Watch};
-use crate::driver::TimeSampler;
+use throng_sys::TimeSampler;
 
 /// How often it is looked for new threads.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! Profiles of the running server, taken while it runs and without a restart.
 //!
 //! ```text
-//! throng ctl profile --> admin --> Profiles (one at a time) --> thread "profile" (nice 19) --> cpu   driver's sampler -> unwind
+//! throng ctl profile --> admin --> Profiles (one at a time) --> thread "profile" (nice 19) --> cpu   sampler -> unwind
 //!        symbols, fold <-- stacks of addresses                                                 alloc          "
 //!                    tables                                                                    counters  perf_event_open(2)
 //!                                                                                              wait  waits, /proc

@@ -8,7 +8,7 @@ use std::io::Read;
 use framehop::{CacheNative, ExplicitModuleSectionInfo, Module, UnwindRegsNative, Unwinder, UnwinderNative};
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
-use crate::driver::{Registers, Sample};
+use throng_sys::{Registers, Sample};
 
 /// Frames of a stack at the most.
 const FRAMES_MAX: usize = 192;

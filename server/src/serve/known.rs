@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use throng_engine::counters::{Counted, Counters, Latencies};
 use throng_engine::id::ShardId;
+use throng_sys::committed_memory;
 
 use super::Rows;
 use crate::disk::{ReadCounters, Seen};
-use crate::driver::committed_memory;
 use crate::mail::Traffic;
 use crate::record::memory::{ALLOCATOR, Parts, RESIDENT, by_part, resident};
 use crate::record::work::{Work, Worker};

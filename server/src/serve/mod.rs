@@ -284,7 +284,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     end::with_any_panic();
     #[cfg(debug_assertions)]
     let planted = crate::plant::start().map_err(Failure::failed)?;
-    driver::keep_no_free_pages();
+    throng_sys::keep_no_free_pages();
     let _on_the_list = waits::enter("main");
     let config = &loaded.config;
     // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more

@@ -247,7 +247,7 @@ pub(super) fn disk_tuning(config: &Config) -> disk::Tuning {
 pub(super) fn disk_options(config: &Config) -> disk::Options {
     disk::Options {
         cache_bytes: config.store_cache_bytes,
-        give_back: driver::give_back_memory,
+        give_back: throng_sys::give_back_memory,
         reserve_bytes: config.reserve_bytes,
         min_free_bytes: config.free_bytes_min,
         group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),

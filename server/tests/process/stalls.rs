@@ -174,16 +174,11 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn start(tid: libc::pid_t) -> std::io::Result<Tracer> {
+    fn start(tid: i32) -> std::io::Result<Tracer> {
         let (until, ended) = sync_channel::<()>(0);
         let (traced_in, traced) = sync_channel(1);
         let thread = std::thread::spawn(move || {
-            let done = [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT].into_iter().all(|request| {
-                // SAFETY: neither request reads or writes memory of this process.
-                unsafe { libc::ptrace(request, tid, 0, 0) == 0 }
-            });
-            let result = if done { Ok(()) } else { Err(std::io::Error::last_os_error()) };
-            traced_in.send(result).expect("waited for");
+            traced_in.send(throng_sys::testing::stop_thread(tid)).expect("waited for");
             // The end of a tracer lets go of all that it traces.
             let _ = ended.recv();
         });

@@ -7,6 +7,7 @@
 //! Each module below has the same files over other atomics: the model's as they are, or with a fault planted, which shows
 //! that the plays can fail. `LOOM_MAX_PREEMPTIONS=5 cargo test --release -p throng-waking` plays more than the usual ones.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::duplicate_mod, reason = "the same files over other atomics are what this crate is")]
 
 use std::sync::atomic::Ordering;

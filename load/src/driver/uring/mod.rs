@@ -1,17 +1,17 @@
 //! The driver on io_uring: a ring a worker, sockets in the ring's own tables, at the place of their client's number. There are
-//! as many tables as the clients need, for each is bounded by the process's limit of descriptors ([`throng_ring::Ring`]).
+//! as many tables as the clients need, for each is bounded by the process's limit of descriptors ([`throng_sys::uring::Ring`]).
 //!
 //! An idle client has one multishot poll in the kernel and eight bytes here. When polls fire, one batch of receives that do
 //! not wait goes into slices of the shared buffer; those are done when the submitting call returns. A place in the table
 //! is given back only when no operation of its connection is pending, so no completion can be of an earlier one.
 
 use super::{BUFFER_BYTES, Driver, Event, Settings};
-use socket2::SockAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use throng_ring::{Done, Op, Ring, Use, Word, sys};
+use throng_sys::uring::{Done, Kernel, Op, Ring, Use, Word};
+use throng_sys::{Advance, NONE, calls};
 
 /// The multishot poll is in the kernel.
 const POLLING: u16 = 1;
@@ -31,9 +31,6 @@ const ENDED: u16 = 1 << 6;
 const ABORT: u16 = 1 << 7;
 /// Read ahead of others.
 const FAVOURED: u16 = 1 << 8;
-
-/// No send is in flight.
-const NONE: u32 = u32::MAX;
 
 /// Events told in one call, about: what is due meanwhile waits for its end.
 const EVENTS_PER_WAIT: usize = 256;
@@ -79,21 +76,13 @@ pub(super) struct Uring {
     /// Polls among the completions of this call.
     fired: usize,
     slots: Vec<Slot>,
-    /// Bytes being sent and how many of them the kernel has; unused places are empty.
-    sends: Vec<(Vec<u8>, usize)>,
-    unused: Vec<u32>,
     /// Favoured clients that have something; bounded by the slots.
     favoured: VecDeque<u32>,
     /// All others that have; bounded by the slots.
     ready: VecDeque<u32>,
     again: Vec<u32>,
-    buffer: Box<[u8]>,
-    /// Bytes of the buffer for each receive of the present batch.
-    chunk: usize,
-    /// Receives of the present batch that are not done.
-    receiving: usize,
-    to: Box<SockAddr>,
-    sources: Box<[SockAddr]>,
+    /// Bytes of the ring's buffer for each receive of the present batch.
+    share: usize,
 }
 
 /// Whether a ring with all operations can be made.
@@ -110,24 +99,22 @@ impl Uring {
     /// # Errors
     /// A sentence saying what this kernel refuses.
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
-        let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
+        let limit = u32::try_from(calls::descriptor_limit()).unwrap_or(u32::MAX);
+        let sources: Vec<_> = settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
+        let table_slots = settings.table_slots.min(limit);
+        let mut ring = Ring::connecting(settings.clients.max(2), table_slots, settings.to, &sources)?;
+        ring.set_buffer_bytes(BUFFER_BYTES);
         let mut slots = Vec::new();
         slots.resize_with(settings.clients as usize, || Slot { sending: NONE, state: State::Free, flags: 0 });
         Ok(Uring {
-            ring: Ring::new(settings.clients.max(2), settings.table_slots.min(limit), Use::Connecting)?,
+            ring,
             done: Vec::new(),
             fired: 0,
             slots,
-            sends: Vec::new(),
-            unused: Vec::new(),
             favoured: VecDeque::new(),
             ready: VecDeque::new(),
             again: Vec::new(),
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
-            chunk: 0,
-            receiving: 0,
-            to: Box::new(settings.to.into()),
-            sources: settings.sources.iter().map(|ip| SocketAddr::new(*ip, 0).into()).collect(),
+            share: 0,
         })
     }
 
@@ -139,7 +126,7 @@ impl Uring {
         let slot = self.slot(index);
         if !slot.has(POLLING) {
             slot.flags |= POLLING;
-            self.ring.watch(index, word(Op::Poll, index));
+            self.ring.watch(index, 0);
         }
     }
 
@@ -178,11 +165,11 @@ impl Uring {
                     self.fired += 1;
                     self.polled(index, entry);
                 }
-                Op::Receive => self.received(index, word.low() as usize, entry, on_event),
-                Op::Send => self.sent(index, entry.result, on_event),
+                Op::Receive => self.received(index, word.low(), entry, on_event),
+                Op::Send => self.sent(index, word.low(), entry.result, on_event),
                 // It could not be made a reset, or there is no socket: it is closed as it is.
                 Op::Close if entry.result == -libc::ECANCELED => {
-                    self.ring.close(index, false, word);
+                    self.ring.close(index, false, 0);
                 }
                 Op::Close => {
                     self.slot(index).state = State::Free;
@@ -235,14 +222,14 @@ impl Uring {
     fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 32 << 10;
-        let room = self.buffer.len() / LEAST;
+        let room = self.ring.buffer_bytes() / LEAST;
         let others = self.ready.len().min(others_max).min(room.saturating_sub(self.favoured.len()).max(room / 2));
         let favoured = self.favoured.len().min(room - others);
         let count = favoured + others;
         if count == 0 {
             return 0;
         }
-        self.chunk = (self.buffer.len() / count).min(MOST);
+        self.share = self.ring.divide(count, MOST);
         for place in 0..count {
             let list = if place < favoured { &mut self.favoured } else { &mut self.ready };
             let Some(index) = list.pop_front() else { break };
@@ -256,18 +243,12 @@ impl Uring {
                 slot.flags |= READABLE;
                 continue;
             }
-            let buffer = self.buffer[place * self.chunk..].as_mut_ptr();
-            self.receiving += 1;
-            // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
-            // submitted before all of these are done.
-            unsafe { self.ring.receive(index, buffer, self.chunk as u32, Word::new(Op::Receive, index, place as u32)) };
+            self.ring.receive(index, place as u32);
         }
         others
     }
 
-    fn received(&mut self, index: u32, place: usize, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
-        self.receiving -= 1;
-        let start = place * self.chunk;
+    fn received(&mut self, index: u32, share: u32, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
         let slot = &mut self.slots[index as usize];
         if slot.state != State::Open || slot.has(ENDED) {
             return;
@@ -276,11 +257,11 @@ impl Uring {
             0 => self.ended(index, None, on_event),
             count @ 1.. => {
                 let count = count as usize;
-                if count == self.chunk || done.sock_nonempty {
+                if count == self.share || done.sock_nonempty {
                     slot.flags |= QUEUED;
                     self.again.push(index);
                 }
-                on_event(Event::Received(index, &self.buffer[start..start + count]));
+                on_event(Event::Received(index, self.ring.received(share, count)));
             }
             error if matches!(-error, libc::EAGAIN | libc::EINTR) => {}
             error => self.ended(index, Some(-error), on_event),
@@ -295,23 +276,14 @@ impl Uring {
         }
     }
 
-    fn submit_send(&mut self, index: u32) {
-        let (bytes, taken) = &self.sends[self.slots[index as usize].sending as usize];
-        // SAFETY: the bytes are on the heap and stay there until `sent` has seen the completion.
-        unsafe { self.ring.send(index, &bytes[*taken..], word(Op::Send, index)) };
-    }
-
-    fn sent(&mut self, index: u32, result: i32, on_event: &mut dyn FnMut(Event<'_>)) {
+    fn sent(&mut self, index: u32, send: u32, result: i32, on_event: &mut dyn FnMut(Event<'_>)) {
+        let advance = self.ring.advance(send, usize::try_from(result).unwrap_or(0));
         let slot = &mut self.slots[index as usize];
-        let place = slot.sending as usize;
-        let (bytes, taken) = &mut self.sends[place];
-        *taken += usize::try_from(result).unwrap_or(0);
         let open = slot.state == State::Open;
-        if result > 0 && *taken < bytes.len() && open {
-            return self.submit_send(index);
+        if result > 0 && advance != Advance::Whole && open {
+            return self.ring.send_rest(index, send);
         }
-        let mut bytes = std::mem::take(bytes);
-        self.unused.push(place as u32);
+        let mut bytes = self.ring.take_sent(send);
         slot.sending = NONE;
         bytes.clear();
         if result < 0 && open {
@@ -334,7 +306,7 @@ impl Uring {
         }
         slot.state = State::Freeing;
         let abort = slot.has(ABORT);
-        self.ring.close(index, abort, word(Op::Close, index));
+        self.ring.close(index, abort, 0);
     }
 
     /// Receives from all that have something.
@@ -344,13 +316,13 @@ impl Uring {
             && (!self.favoured.is_empty() || others < OTHERS_PER_WAIT && !self.ready.is_empty())
         {
             others += self.queue_receives(OTHERS_PER_WAIT.saturating_sub(others));
-            handed += self.receiving.max(1);
+            handed += self.ring.receiving().max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             })?;
             self.reap(on_event);
-            while self.receiving > 0 {
+            while self.ring.receiving() > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
                 self.ring.sleep(Some(Duration::from_millis(1)))?;
                 self.reap(on_event);
@@ -368,9 +340,7 @@ impl Driver for Uring {
         let slot = &mut self.slots[client as usize];
         assert!(slot.state == State::Free, "client {client} is connected");
         (slot.state, slot.flags, slot.sending) = (State::Open, CONNECTING, NONE);
-        let from = (!self.sources.is_empty()).then(|| &self.sources[source % self.sources.len()]);
-        // SAFETY: the addresses are on the heap and stay as long as the driver; the ring goes before them.
-        unsafe { self.ring.connect(client, from, &self.to) };
+        self.ring.connect(client, source);
     }
 
     fn send(&mut self, client: u32, bytes: Vec<u8>) {
@@ -379,13 +349,7 @@ impl Driver for Uring {
             return;
         }
         assert!(slot.sending == NONE, "a second send of {client} while one is in flight");
-        let place = self.unused.pop().unwrap_or_else(|| {
-            self.sends.push((Vec::new(), 0));
-            self.sends.len() as u32 - 1
-        });
-        self.sends[place as usize] = (bytes, 0);
-        self.slots[client as usize].sending = place;
-        self.submit_send(client);
+        slot.sending = self.ring.send(client, bytes);
     }
 
     fn favour(&mut self, client: u32) {
@@ -404,12 +368,12 @@ impl Driver for Uring {
         if abort {
             slot.flags |= ABORT;
         }
-        let (connecting, sending) = (slot.has(CONNECTING), slot.sending != NONE);
+        let (connecting, sending) = (slot.has(CONNECTING), slot.sending);
         if connecting {
             self.ring.cancel(word(Op::Connect, client));
         }
-        if sending {
-            self.ring.cancel(word(Op::Send, client));
+        if sending != NONE {
+            self.ring.cancel(Word::new(Op::Send, client, sending));
         }
         self.settle(client);
     }
@@ -450,13 +414,5 @@ impl Driver for Uring {
             fired += self.fired;
         }
         self.receive_all(on_event)
-    }
-}
-
-impl Drop for Uring {
-    fn drop(&mut self) {
-        if !self.ring.shut() {
-            std::mem::forget(std::mem::take(&mut self.sends));
-        }
     }
 }

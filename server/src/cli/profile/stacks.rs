@@ -21,7 +21,7 @@ use crate::profile::{self, Plan, Progress, Told};
 
 /// Where the program ends and its allocator begins: what stands further in says nothing.
 const ALLOCATOR: [&str; 4] =
-    ["__rust_alloc", "__rust_realloc", "throng::driver::allocator::", "throng::driver::sampler::heap::"];
+    ["__rust_alloc", "__rust_realloc", "throng_sys::allocator::", "throng_sys::sampler::heap::"];
 
 /// What was found, with names.
 struct Profile {

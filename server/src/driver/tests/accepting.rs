@@ -61,10 +61,8 @@ fn without_descriptors_accepting_rests(kind: On) {
     }
     let mut world = World::new(kind);
     let mut clients: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(world.addr).unwrap()).collect();
-    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-    // SAFETY: a valid structure, read during the call only.
-    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    assert_eq!(set, 0);
+    let limit = rustix::process::Rlimit { current: Some(64), maximum: Some(64) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("a lower limit");
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
         hoard.push(file);

@@ -6,19 +6,15 @@
 
 use super::Uring;
 use super::conn::State;
-use super::kernel::Kernel;
 use crate::driver::{Event, Exhausted, ListenerTag, Notice};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use throng_ring::sys::NameRoom;
-use throng_ring::{Done, Op, Word};
+use throng_sys::uring::{Done, Kernel, Op, Word};
 
 pub(super) struct Listener {
     /// None once the listener is closed; an accept that is in the kernel may still find somebody.
     pub(super) socket: Option<TcpListener>,
     pub(super) tag: ListenerTag,
-    /// On the heap and never moved: the kernel writes here.
-    pub(super) room: Box<NameRoom>,
     /// An accept is in the kernel, into this table.
     pub(super) armed: Option<u32>,
     /// The last accept found its table full, though this thread thought otherwise.
@@ -46,10 +42,7 @@ impl<K: Kernel> Uring<K> {
         };
         if let (Some(socket), None) = (&listener.socket, listener.armed) {
             listener.armed = Some(table);
-            *listener.room = NameRoom::default();
-            let word = accept_word(index, table);
-            // SAFETY: the room is used for nothing else before the completion, and outlives the ring.
-            unsafe { self.ring.accept(socket.as_raw_fd(), &raw mut *listener.room, word) };
+            self.ring.accept(socket.as_raw_fd(), table, index as u32);
         }
     }
 
@@ -61,7 +54,8 @@ impl<K: Kernel> Uring<K> {
         let refused = std::mem::replace(&mut listener.refused, -result == libc::ENFILE);
         if result >= 0 {
             let tag = listener.tag;
-            let peer = listener.room.name.address().expect("the peer of a TCP socket has an internet address");
+            let peer = self.ring.accepted_from(index as u32);
+            let peer = peer.expect("the peer of a TCP socket has an internet address");
             let conn = self.occupy(result as u32, State::Open, on_event);
             on_event(Event::Accepted { conn, tag, peer });
             self.watch(conn.slot);
@@ -135,7 +129,7 @@ impl<K: Kernel> Uring<K> {
     }
 }
 
-/// In place of the slot a table's number, which is the number of a slot in it.
+/// The word of a listener's accept: the room is the listener's.
 fn accept_word(index: usize, table: u32) -> Word {
     Word::new(Op::Accept, table, index as u32)
 }

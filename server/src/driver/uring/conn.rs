@@ -1,11 +1,10 @@
 //! The life of a connection: receiving, sending, closing, departing.
 
 use super::Uring;
-use super::kernel::Kernel;
-use crate::driver::sends::{Advance, NONE};
 use crate::driver::{Cause, Close, ConnId, Event, Exhausted, Notice, Peer};
 use std::io::{self, ErrorKind};
-use throng_ring::{Done, Op, Word};
+use throng_sys::uring::{Done, Kernel, Op, Word};
+use throng_sys::{Advance, NONE};
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u16 = 1;
@@ -152,11 +151,10 @@ impl<K: Kernel> Uring<K> {
 
     /// Puts the poll into the kernel, unless it is there.
     pub(super) fn watch(&mut self, index: u32) {
-        let word = self.word(Op::Poll, index);
-        let slot = self.slot(index);
+        let slot = &mut self.slots[index as usize];
         if !slot.has(POLLING) {
             slot.flags |= POLLING;
-            self.ring.watch(index, word);
+            self.ring.watch(index, slot.generation);
         }
     }
 
@@ -228,14 +226,14 @@ impl<K: Kernel> Uring<K> {
     pub(super) fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 64 << 10;
-        let room = (self.buffer.len() / LEAST).min(self.tuning.events);
+        let room = (self.ring.buffer_bytes() / LEAST).min(self.tuning.events);
         let others = self.ready.len().min(others_max).min(room.saturating_sub(self.favoured.len()).max(room / 2));
         let favoured = self.favoured.len().min(room - others);
         let count = favoured + others;
         if count == 0 {
             return 0;
         }
-        self.chunk = (self.buffer.len() / count).min(MOST);
+        self.share = self.ring.divide(count, MOST);
         for place in 0..count {
             let list = if place < favoured { &mut self.favoured } else { &mut self.ready };
             let Some(conn) = list.pop_front() else {
@@ -253,20 +251,13 @@ impl<K: Kernel> Uring<K> {
             if slot.has(BROKEN) || !matches!(slot.state, State::Open | State::Lingering) {
                 continue;
             }
-            let word = Word::new(Op::Receive, conn.slot, place as u32);
-            let buffer = self.buffer[place * self.chunk..].as_mut_ptr();
-            self.receiving += 1;
-            // SAFETY: `chunk` bytes at `place` are within the buffer, nobody else's, and no further receive is
-            // submitted before all of these are done.
-            unsafe { self.ring.receive(conn.slot, buffer, self.chunk as u32, word) };
+            self.ring.receive(conn.slot, place as u32);
         }
         others
     }
 
     pub(super) fn received(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
-        self.receiving -= 1;
         let (index, result) = (done.word.slot(), done.result);
-        let start = done.word.low() as usize * self.chunk;
         let conn = self.id(index);
         let slot = self.slot(index);
         let state = slot.state;
@@ -283,11 +274,11 @@ impl<K: Kernel> Uring<K> {
                 if state == State::Lingering && self.alarms.throw_away(conn, count) {
                     return self.end(index);
                 }
-                if count == self.chunk || done.sock_nonempty {
+                if count == self.share || done.sock_nonempty {
                     self.enqueue_again(index);
                 }
                 if state == State::Open {
-                    on_event(Event::Received { conn, bytes: &mut self.buffer[start..start + count] });
+                    on_event(Event::Received { conn, bytes: self.ring.received(done.word.low(), count) });
                 }
             }
             _ if matches!(-result, libc::EAGAIN | libc::EINTR) => {}
@@ -295,29 +286,19 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    pub(super) fn submit_send(&mut self, index: u32) {
-        let word = self.word(Op::Send, index);
-        let bytes = self.sends.get(self.slots[index as usize].sending).rest();
-        // SAFETY: the bytes are on the heap and stay there until `sent` has seen the completion.
-        unsafe { self.ring.send(index, bytes, word) };
-    }
-
     pub(super) fn sent(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
-        let Some(index) = self.current(done.word) else {
-            return;
-        };
+        // Until it has ended the connection keeps its slot.
+        let (index, sending, result) = (done.word.slot(), done.word.low(), done.result);
         let conn = self.id(index);
-        let sending = self.slot(index).sending;
-        let result = done.result;
-        let advance = if result < 0 { Advance::Whole } else { self.sends.advance(sending, result as usize) };
+        let advance = if result < 0 { Advance::Whole } else { self.ring.advance(sending, result as usize) };
         let state = self.slot(index).state;
         if advance != Advance::Whole && state != State::Closing {
             if advance == Advance::Step && state == State::Open {
                 on_event(Event::Progressed { conn });
             }
-            return self.submit_send(index);
+            return self.ring.send_rest(index, sending);
         }
-        let buffer = self.sends.remove(sending);
+        let buffer = self.ring.take_sent(sending);
         let slot = self.slot(index);
         slot.sending = NONE;
         let state = slot.state;
@@ -368,8 +349,8 @@ impl<K: Kernel> Uring<K> {
                 }
                 let abort = slot.has(ABORT) && (!slot.has(BROKEN) || slot.has(ALIVE));
                 slot.state = State::Freeing;
-                let word = self.word(Op::Close, index);
-                self.ring.close(index, abort, word);
+                let generation = slot.generation;
+                self.ring.close(index, abort, generation);
             }
             _ => {}
         }
@@ -385,8 +366,7 @@ impl<K: Kernel> Uring<K> {
         slot.state = State::Lingering;
         slot.flags &= !PAUSED;
         slot.sending = SHUTTING;
-        let word = self.word(Op::Shutdown, index);
-        self.ring.shutdown_write(index, word);
+        self.ring.shutdown_write(index, conn.generation);
         self.alarms.linger(conn, self.linger);
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
@@ -405,11 +385,11 @@ impl<K: Kernel> Uring<K> {
 
     /// Closes as soon as nothing is pending.
     pub(super) fn end(&mut self, index: u32) {
-        let word = self.word(Op::Send, index);
         let slot = self.slot(index);
         slot.state = State::Closing;
-        if !matches!(slot.sending, NONE | SHUTTING) {
-            self.ring.cancel(word);
+        let sending = slot.sending;
+        if !matches!(sending, NONE | SHUTTING) {
+            self.ring.cancel(Word::new(Op::Send, index, sending));
         }
         self.settle(index);
     }
@@ -454,15 +434,15 @@ impl<K: Kernel> Uring<K> {
 
     /// Sends the socket to the other ring.
     fn go(&mut self, index: u32) {
-        let (moved, left) = (self.word(Op::Depart, index), self.word(Op::Left, index));
         let Some(leaving) = self.departing.get(&index) else {
             return;
         };
         let Some(ring) = leaving.to.table(leaving.table) else {
             return self.stay(index, ErrorKind::Unsupported);
         };
-        self.slots[index as usize].state = State::Moving;
-        self.ring.depart(index, ring, moved, left);
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Moving;
+        self.ring.depart(index, ring, slot.generation);
     }
 
     pub(super) fn departed(&mut self, done: &Done) {

@@ -1,5 +1,5 @@
 //! The driver on io_uring: a ring a thread, sockets in the ring's own tables ("direct descriptors"), which count against
-//! no limit of the process but each table's size: there are as many tables as the slots need ([`throng_ring::Ring`]).
+//! no limit of the process but each table's size: there are as many tables as the slots need ([`throng_sys::uring::Ring`]).
 //!
 //! An idle connection has one multishot poll in the kernel and nothing else: a pending receive would hold 0.6 KB of kernel
 //! memory each. When polls fire, one batch of non-blocking receives goes into slices of the shared buffer; those are done
@@ -15,8 +15,6 @@
 
 mod accept;
 mod conn;
-mod kernel;
-mod names;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
@@ -24,13 +22,11 @@ mod tests;
 
 use super::alarms::Alarms;
 use super::peer::Door;
-use super::sends::{NONE, Sends};
 use super::{
     Close, ConnId, Driver, Event, Exhausted, Kind, LISTENERS_MAX, ListenerTag, Notice, Peer, Settings, Tuning,
 };
 use accept::Listener;
 use conn::{BROKEN, CANCELLING, FAVOURED, Leaving, PAUSED, READABLE, Slot, State};
-use kernel::Kernel;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -38,7 +34,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use throng_engine::slots::Slots;
-use throng_ring::{Done, Op, Ring, Use, Word, sys};
+use throng_sys::uring::{Done, Kernel, Op, Ring, Use};
+use throng_sys::{NONE, calls};
 
 use crate::waits::{self, Place};
 use crate::waking::Arrivals;
@@ -66,7 +63,6 @@ pub(super) struct Uring<K: Kernel = Ring> {
     used_of: Vec<u32>,
     /// No more is accepted into a table from here on; the rest is for arrivals and for accepts on their way.
     ceiling: u32,
-    sends: Sends,
     listeners: Vec<Listener>,
     /// A listener has told that more connections wait.
     more_to_accept: bool,
@@ -76,11 +72,8 @@ pub(super) struct Uring<K: Kernel = Ring> {
     ready: VecDeque<ConnId>,
     /// Those of both that had more than one receive took; bounded by the slots.
     again: Vec<ConnId>,
-    buffer: Box<[u8]>,
-    /// Bytes of the buffer for each receive of the present batch.
-    chunk: usize,
-    /// Receives of the present batch that are not done.
-    receiving: usize,
+    /// Bytes of the ring's buffer for each receive of the present batch.
+    share: usize,
     departing: HashMap<u32, Leaving>,
     alarms: Alarms,
     /// Bounded by the slots: a few for each connection.
@@ -94,7 +87,7 @@ impl Uring {
     /// # Errors
     /// A sentence saying what this kernel refuses.
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
-        let limit = u32::try_from(sys::descriptor_limit()).unwrap_or(u32::MAX);
+        let limit = u32::try_from(calls::descriptor_limit()).unwrap_or(u32::MAX);
         let ring =
             Ring::new(settings.slots.clamp(2, SLOTS_MAX), settings.table_slots.min(limit).max(2), Use::Accepting)?;
         let tables = ring.duplicates()?;
@@ -115,15 +108,12 @@ impl<K: Kernel> Uring<K> {
             used: 0,
             used_of,
             ceiling: table_slots - (table_slots / 64).clamp(1, 256),
-            sends: Sends::default(),
             listeners: Vec::new(),
             more_to_accept: false,
             favoured: VecDeque::new(),
             ready: VecDeque::new(),
             again: Vec::new(),
-            buffer: Box::default(),
-            chunk: 0,
-            receiving: 0,
+            share: 0,
             departing: HashMap::new(),
             alarms: Alarms::default(),
             notices: VecDeque::new(),
@@ -138,7 +128,7 @@ impl<K: Kernel> Uring<K> {
 
     fn watch_peer(&mut self) {
         let event = self.peer.event().as_raw_fd();
-        self.ring.watch_descriptor(event, Word::new(Op::Wake, 0, 0));
+        self.ring.watch_descriptor(event);
     }
 
     /// Takes the completions there are and handles each.
@@ -192,13 +182,13 @@ impl<K: Kernel> Uring<K> {
         {
             others += usize::from(std::mem::take(&mut self.more_to_accept));
             others += self.queue_receives(others_max.saturating_sub(others));
-            handed += self.receiving.max(1);
+            handed += self.ring.receiving().max(1);
             self.ring.submit().or_else(|error| match error.raw_os_error() {
                 Some(libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             })?;
             self.reap(on_event);
-            while self.receiving > 0 {
+            while self.ring.receiving() > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
                 self.ring.sleep(Some(Duration::from_millis(1)))?;
                 self.reap(on_event);
@@ -271,8 +261,8 @@ impl<K: Kernel> Driver for Uring<K> {
         }
         // The ring would answer at once, instead of waiting, for a socket that says not to block.
         listener.set_nonblocking(false)?;
-        let (socket, room) = (Some(listener), Box::default());
-        self.listeners.push(Listener { socket, tag, room, armed: None, refused: false, resting: None });
+        let socket = Some(listener);
+        self.listeners.push(Listener { socket, tag, armed: None, refused: false, resting: None });
         // Each listener may take a last one when a table is full but for the rest.
         self.ceiling = self.ceiling.min(self.ring.table_slots().saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
@@ -328,8 +318,8 @@ impl<K: Kernel> Driver for Uring<K> {
             return;
         }
         assert!(slot.sending == NONE, "a second send of {conn:?} while one is in flight");
-        self.slot(index).sending = self.sends.insert(bytes, 0);
-        self.submit_send(index);
+        let sending = self.ring.send(index, bytes);
+        self.slot(index).sending = sending;
     }
 
     fn pause(&mut self, conn: ConnId) {
@@ -379,7 +369,8 @@ impl<K: Kernel> Driver for Uring<K> {
     }
 
     fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>> {
-        conns.chunks(names::NAMES).flat_map(|part| self.names_of(part)).collect()
+        let slots: Vec<Option<u32>> = conns.iter().map(|conn| self.open(*conn)).collect();
+        self.ring.peer_names(&slots)
     }
 
     fn peer(&self) -> Peer {
@@ -392,9 +383,8 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn memory_bytes(&self) -> usize {
         let queues = self.favoured.capacity() + self.ready.capacity() + self.again.capacity();
-        self.buffer.len()
+        self.ring.memory_bytes()
             + self.slots.memory_bytes()
-            + self.sends.memory_bytes()
             + queues * size_of::<ConnId>()
             + self.done.capacity() * size_of::<Done>()
     }
@@ -402,16 +392,6 @@ impl<K: Kernel> Driver for Uring<K> {
     fn tune(&mut self, tuning: &Tuning) {
         self.tuning = tuning.bounded();
         // No receive is pending between two waits: the buffer is nobody's.
-        self.tuning.buffer(&mut self.buffer);
-    }
-}
-
-impl<K: Kernel> Drop for Uring<K> {
-    fn drop(&mut self) {
-        self.ring.shut();
-        // A cancelled operation may still be at work in a thread of the kernel's, whatever the kernel answers. It goes on
-        // reading from a send, or writing to a listener's room: this memory is given back by the end of the process.
-        self.sends.leak();
-        self.listeners.drain(..).for_each(|listener| std::mem::forget(listener.room));
+        self.ring.set_buffer_bytes(self.tuning.receive_buffer_bytes);
     }
 }

@@ -10,17 +10,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::rc::Rc;
-use throng_ring::sys::{Name, NameRoom};
+use throng_sys::Advance;
+use throng_sys::uring::{Lent, Word};
 
 const SEEDS: std::ops::Range<u64> = 0..400;
 const STEPS: usize = 300;
 
 /// An operation in the kernel.
 enum Pending {
-    Accept(Word, *mut NameRoom),
+    Accept(Word),
     Poll(Word),
-    Receive(Word, *mut u8, u32),
-    Send(Word, *const u8, usize),
+    Receive(Word, usize),
+    Send(Word, usize),
     Shutdown(Word),
     Close(Word, bool),
     Depart(Word, Word),
@@ -31,7 +32,7 @@ enum Pending {
 impl Pending {
     fn word(&self) -> Word {
         match self {
-            Pending::Accept(word, _)
+            Pending::Accept(word)
             | Pending::Poll(word)
             | Pending::Receive(word, ..)
             | Pending::Send(word, ..)
@@ -76,8 +77,14 @@ struct World {
     places: u32,
 }
 
-#[derive(Clone)]
-struct Sim(Rc<RefCell<World>>);
+/// The driver has one with the memory that is lent; others only look.
+struct Sim(Rc<RefCell<World>>, Lent);
+
+impl Clone for Sim {
+    fn clone(&self) -> Sim {
+        Sim(self.0.clone(), Lent::default())
+    }
+}
 
 impl World {
     /// Below `most`.
@@ -148,10 +155,10 @@ impl World {
 
     fn happen(&mut self, pending: Pending) {
         match pending {
-            Pending::Accept(word, room) => self.accept(word, room),
+            Pending::Accept(word) => self.accept(word),
             Pending::Poll(word) => self.fire(word),
-            Pending::Receive(word, buffer, length) => self.receive(word, buffer, length as usize),
-            Pending::Send(word, _, length) => self.send(word, length),
+            Pending::Receive(word, length) => self.receive(word, length),
+            Pending::Send(word, length) => self.send(word, length),
             Pending::Shutdown(word) => self.tell(word, 0, false),
             Pending::Close(word, abort) => {
                 // No memory for the option: what is linked to it does not happen.
@@ -181,26 +188,18 @@ impl World {
         }
     }
 
-    fn accept(&mut self, word: Word, room: *mut NameRoom) {
+    fn accept(&mut self, word: Word) {
         if self.fails(10) {
             // After the latter there is a rest, which is long for a play.
             let error = if self.draw(20) > 0 { libc::ECONNABORTED } else { libc::EMFILE };
             return self.tell(word, -error, false);
         }
         if self.calm || self.fails(50) {
-            return self.pending.push(Pending::Accept(word, room));
+            return self.pending.push(Pending::Accept(word));
         }
         let Some(slot) = self.make(word.slot() % self.tables) else {
             return self.tell(word, -libc::ENFILE, false);
         };
-        let peer = libc::sockaddr_in {
-            sin_family: libc::AF_INET as u16,
-            sin_port: 4000u16.to_be(),
-            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
-            sin_zero: [0; 8],
-        };
-        // SAFETY: the driver's promise for the room of an accept that is not done; an address of any family fits.
-        unsafe { (&raw mut (*room).name).cast::<libc::sockaddr_in>().write(peer) };
         self.tell(word, slot as i32, false);
     }
 
@@ -215,7 +214,7 @@ impl World {
         self.tell(word, result, more);
     }
 
-    fn receive(&mut self, word: Word, buffer: *mut u8, length: usize) {
+    fn receive(&mut self, word: Word, length: usize) {
         let chance = self.draw(100);
         let count = if self.draw(3) == 0 { length } else { 1 + self.draw(length.min(3000)) };
         let socket = self.socket(word.slot());
@@ -232,11 +231,7 @@ impl World {
                 socket.broken = true;
                 -libc::ECONNRESET
             }
-            _ => {
-                // SAFETY: the driver's promise for a receive that is not done, and at most as many as it asks for.
-                unsafe { buffer.write_bytes(7, count) };
-                count as i32
-            }
+            _ => count as i32,
         };
         self.tell(word, result, false);
     }
@@ -265,7 +260,7 @@ impl World {
         }
         let Some(at) = self.pending.iter().position(|pending| pending.word() == word) else { return };
         match self.pending.swap_remove(at) {
-            Pending::Send(word, _, length) if length > 0 && self.draw(2) == 0 => {
+            Pending::Send(word, length) if length > 0 && self.draw(2) == 0 => {
                 let part = self.draw(length) as i32;
                 self.tell(word, if part > 0 { part } else { -libc::ECANCELED }, false);
             }
@@ -306,66 +301,115 @@ impl Kernel for Sim {
         // Not all that is there is always seen.
         let all = world.done.len();
         let count = if world.fails(20) { world.draw(all + 1) } else { all };
-        into.extend(world.done.drain(..count));
+        for done in world.done.drain(..count) {
+            self.1.land(&done);
+            match done.word.op() {
+                Op::Receive if done.result > 0 => self.1.received(done.word.low(), done.result as usize).fill(7),
+                Op::Accept if done.result >= 0 => self.1.set_address(done.word.low(), ([127, 0, 0, 1], 4000).into()),
+                _ => {}
+            }
+            into.push(done);
+        }
     }
 
-    fn put_back(&mut self, _: Vec<Done>) {
-        unreachable!("no name is asked for");
-    }
-
-    fn watch(&mut self, slot: u32, word: Word) {
+    fn watch(&mut self, slot: u32, low: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
         assert!(!world.pending.iter().any(|p| matches!(p, Pending::Poll(w) if w.slot() == slot)), "a second poll");
-        world.pending.push(Pending::Poll(word));
+        world.pending.push(Pending::Poll(Word::new(Op::Poll, slot, low)));
     }
 
-    fn watch_descriptor(&mut self, _: RawFd, _: Word) {}
+    fn watch_descriptor(&mut self, _: RawFd) {}
 
     fn cancel(&mut self, word: Word) {
         self.0.borrow_mut().cancel(word);
     }
 
-    fn shutdown_write(&mut self, slot: u32, word: Word) {
+    fn shutdown_write(&mut self, slot: u32, low: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
-        world.pending.push(Pending::Shutdown(word));
+        world.pending.push(Pending::Shutdown(Word::new(Op::Shutdown, slot, low)));
     }
 
-    fn close(&mut self, slot: u32, abort: bool, word: Word) {
+    fn close(&mut self, slot: u32, abort: bool, low: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
-        world.pending.push(Pending::Close(word, abort));
+        world.pending.push(Pending::Close(Word::new(Op::Close, slot, low), abort));
     }
 
-    fn depart(&mut self, slot: u32, _: BorrowedFd<'_>, moved: Word, left: Word) {
+    fn depart(&mut self, slot: u32, _: BorrowedFd<'_>, low: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
-        world.pending.push(Pending::Depart(moved, left));
+        world.pending.push(Pending::Depart(Word::new(Op::Depart, slot, low), Word::new(Op::Left, slot, low)));
     }
 
-    fn shut(&mut self) -> bool {
-        true
+    fn accept(&mut self, _: RawFd, table: u32, room: u32) {
+        self.1.lend_room(room);
+        self.0.borrow_mut().pending.push(Pending::Accept(Word::new(Op::Accept, table, room)));
     }
 
-    unsafe fn accept(&mut self, _: RawFd, room: *mut NameRoom, word: Word) {
-        self.0.borrow_mut().pending.push(Pending::Accept(word, room));
+    fn accepted_from(&self, room: u32) -> Option<SocketAddr> {
+        self.1.address(room)
     }
 
-    unsafe fn peer_name(&mut self, _: u32, _: *mut Name, _: u32, _: Word) {
+    fn peer_names(&mut self, _: &[Option<u32>]) -> Vec<Option<SocketAddr>> {
         unreachable!("no name is asked for");
     }
 
-    unsafe fn receive(&mut self, slot: u32, buffer: *mut u8, length: u32, word: Word) {
-        let mut world = self.0.borrow_mut();
-        world.socket(slot);
-        world.pending.push(Pending::Receive(word, buffer, length));
+    fn buffer_bytes(&self) -> usize {
+        self.1.buffer_bytes()
     }
 
-    unsafe fn send(&mut self, slot: u32, bytes: &[u8], word: Word) {
+    fn set_buffer_bytes(&mut self, bytes: usize) {
+        self.1.set_buffer_bytes(bytes);
+    }
+
+    fn divide(&mut self, count: usize, most: usize) -> usize {
+        self.1.divide(count, most)
+    }
+
+    fn receive(&mut self, slot: u32, share: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
-        world.pending.push(Pending::Send(word, bytes.as_ptr(), bytes.len()));
+        let length = self.1.lend_share(share).len();
+        world.pending.push(Pending::Receive(Word::new(Op::Receive, slot, share), length));
+    }
+
+    fn receiving(&self) -> usize {
+        self.1.receiving()
+    }
+
+    fn received(&mut self, share: u32, count: usize) -> &mut [u8] {
+        self.1.received(share, count)
+    }
+
+    fn send(&mut self, slot: u32, bytes: Vec<u8>) -> u32 {
+        let send = self.1.sends.insert(bytes, 0);
+        self.send_rest(slot, send);
+        send
+    }
+
+    fn send_rest(&mut self, slot: u32, send: u32) {
+        let mut world = self.0.borrow_mut();
+        world.socket(slot);
+        let length = self.1.sends.lend(send).len();
+        world.pending.push(Pending::Send(Word::new(Op::Send, slot, send), length));
+    }
+
+    fn advance(&mut self, send: u32, taken: usize) -> Advance {
+        self.1.sends.advance(send, taken)
+    }
+
+    fn take_sent(&mut self, send: u32) -> Vec<u8> {
+        self.1.sends.remove(send)
+    }
+
+    fn sends(&self) -> usize {
+        self.1.sends.in_flight()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
     }
 }
 
@@ -410,8 +454,8 @@ impl Play {
             done: Vec::new(),
             places: 0,
         };
-        let sim = Sim(Rc::new(RefCell::new(world)));
-        let doors = |count: u32| (0..count).map(|_| sys::eventfd().expect("a descriptor")).collect::<Vec<_>>();
+        let sim = Sim(Rc::new(RefCell::new(world)), Lent::default());
+        let doors = |count: u32| (0..count).map(|_| calls::eventfd().expect("a descriptor")).collect::<Vec<_>>();
         let linger = if seed.is_multiple_of(3) { Duration::ZERO } else { Duration::from_micros(300) };
         let mut driver = Uring::over(sim.clone(), doors(tables), linger).expect("a driver");
         driver.listen(own_listener("127.0.0.1:0".parse().unwrap(), false).unwrap(), ListenerTag(0)).unwrap();
@@ -547,7 +591,7 @@ impl Play {
         let driver = &self.driver;
         assert_eq!((driver.used, driver.used_of.iter().sum::<u32>()), (0, 0));
         assert_eq!(
-            (driver.departing.len(), driver.notices.len(), driver.sends.in_flight(), driver.receiving),
+            (driver.departing.len(), driver.notices.len(), driver.ring.sends(), driver.ring.receiving()),
             (0, 0, 0, 0)
         );
         assert!(driver.slots.iter().all(|slot| slot.state == State::Free));
@@ -620,31 +664,4 @@ fn a_reset_that_can_never_be_made_becomes_a_close() {
     }
     assert_eq!((closed, play.driver.used), (1, 0));
     assert!(play.sim.0.borrow().fates.values().eq([&Fate::Closed]));
-}
-
-/// A worker of the kernel may still copy a send, and write to the room of an accept, when the driver has gone: their memory
-/// must be nobody else's as long as the process lives.
-#[test]
-fn what_the_kernel_may_still_use_outlives_the_driver() {
-    const BYTES: usize = 100_000;
-    let (mut play, conn) = arrived();
-    play.driver.send(conn, vec![1; BYTES]);
-    let Play { sim, driver, .. } = play;
-    drop(driver);
-    let world = sim.0.borrow();
-    let send = world.pending.iter().find_map(|pending| match pending {
-        Pending::Send(_, bytes, length) => Some((*bytes, *length)),
-        _ => None,
-    });
-    let room = world.pending.iter().find_map(|pending| match pending {
-        Pending::Accept(_, room) => Some(*room),
-        _ => None,
-    });
-    let ((bytes, length), room) = (send.expect("a send is under way"), room.expect("an accept is under way"));
-    assert_eq!(length, BYTES);
-    // Memory that was given back is most likely had again by who asks for as much.
-    let sends: Vec<Vec<u8>> = (0..64).map(|_| vec![2; BYTES]).collect();
-    assert!(sends.iter().all(|other| other.as_ptr() != bytes), "the memory of the send was given back");
-    let rooms: Vec<Box<NameRoom>> = (0..1024).map(|_| Box::default()).collect();
-    assert!(rooms.iter().all(|other| !std::ptr::eq(&raw const **other, room)), "the accept's room was given back");
 }

@@ -57,8 +57,7 @@ fn a_peer_that_reads_by_drops_takes_no_thread_of_the_kernel() {
     let conn = driver.id((0..).find(|slot| driver.slots[*slot as usize].state == State::Open).unwrap());
     const BYTES: usize = 1 << 20;
     driver.send(conn, vec![7; BYTES]);
-    // SAFETY: no memory is passed.
-    let worker = format!("iou-wrk-{}", unsafe { libc::gettid() });
+    let worker = format!("iou-wrk-{}", rustix::thread::gettid().as_raw_nonzero());
     let (mut read, mut drop, mut sent) = (0, [0; 1024], false);
     while read < BYTES {
         driver.wait(Some(Duration::ZERO), &mut |event| sent |= matches!(event, Event::Sent { .. })).unwrap();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use throng::driver::{Allocator, give_back_memory, keep_no_free_pages};
+use throng_sys::{Allocator, give_back_memory, keep_no_free_pages};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

@@ -1,4 +1,4 @@
-//! Samples of what the process's threads do. It is not the network's; it stands here because unsafe code stands in this room only.
+//! Samples of what the process's threads do.
 //!
 //! A thread that is looked at copies its registers and the top of its stack into a slot of a ring, and goes on; it allocates
 //! nothing, takes no lock and calls nothing but system calls (signal-safety(7)). What the copies mean is found out later, on another

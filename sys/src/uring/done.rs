@@ -1,6 +1,6 @@
 //! What the kernel tells of an operation.
 
-use crate::word::{Op, Word};
+use super::word::{Op, Word};
 use io_uring::cqueue;
 
 /// A completion.

@@ -42,7 +42,8 @@ impl Word {
     /// The word of an operation in `slot`, which is below 2^24.
     pub fn new(op: Op, slot: u32, low: u32) -> Word {
         debug_assert!(slot < 1 << 24);
-        Word((op as u64) << 56 | u64::from(slot) << 32 | u64::from(low))
+        // A slot must not make another kind of it: by that the ring knows whose memory is back.
+        Word((op as u64) << 56 | u64::from(slot & 0x00ff_ffff) << 32 | u64::from(low))
     }
 
     /// The kind.

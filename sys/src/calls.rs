@@ -1,5 +1,9 @@
 //! The system calls that the drivers make beside a ring, each as a safe function.
+//!
+//! Sockets are named by their numbers. Each of these calls refuses what is not a socket (or, of epoll, changes which events
+//! come), so a wrong number can disturb another connection, but touches no memory.
 
+use socket2::SockAddr;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -164,6 +168,16 @@ impl Default for Name {
     fn default() -> Self {
         // SAFETY: all zeros are a valid `sockaddr_storage` (family unspecified).
         Name(unsafe { std::mem::zeroed() })
+    }
+}
+
+impl From<SocketAddr> for Name {
+    fn from(address: SocketAddr) -> Name {
+        let (address, mut name) = (SockAddr::from(address), Name::default());
+        let bytes = (address.len() as usize).min(size_of::<Name>());
+        // SAFETY: an address of that length, and room for it; both are plain bytes.
+        unsafe { (&raw mut name.0).cast::<u8>().copy_from_nonoverlapping(address.as_ptr().cast(), bytes) };
+        name
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a ring needs of the kernel, and how it is said that something is missing.
 
-use crate::sys;
+use crate::calls;
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
 
@@ -54,7 +54,7 @@ const NEEDED: [(u8, &str); 6] = [
 
 /// Level, name, value and size of the option that makes a close a reset.
 pub(crate) fn abort_option() -> (u32, u32, *const libc::c_void, u32) {
-    let value = (&raw const sys::ABORT).cast();
+    let value = (&raw const calls::ABORT).cast();
     (libc::SOL_SOCKET as u32, libc::SO_LINGER as u32, value, size_of::<libc::linger>() as u32)
 }
 

@@ -1,6 +1,6 @@
 //! One ring of the kernel's, with its table of direct descriptors.
 
-use crate::support::{Use, explain};
+use super::support::{Use, explain};
 use io_uring::types::{CancelBuilder, SubmitArgs};
 use io_uring::{IoUring, cqueue, squeue};
 use std::io;
@@ -105,15 +105,11 @@ impl Table {
         }
     }
 
-    /// Ends all operations and closes all sockets; false if the kernel may still be reading from sends.
-    pub(crate) fn shut(&mut self) -> bool {
+    /// Ends all operations and closes all sockets. Threads of the kernel's may go on with some for a while.
+    pub(crate) fn shut(&mut self) {
         let submitter = self.ring.submitter();
-        let cancelled = match submitter.register_sync_cancel(None, CancelBuilder::any()) {
-            Ok(()) => true,
-            Err(error) => error.raw_os_error() == Some(libc::ENOENT),
-        };
+        let _ = submitter.register_sync_cancel(None, CancelBuilder::any());
         let _ = submitter.unregister_files();
-        cancelled
     }
 }
 

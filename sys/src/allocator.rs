@@ -1,5 +1,4 @@
-//! The program's allocator, the orders that it is given, and its one figure. It is not the network's; it stands here because unsafe
-//! code stands in this room only.
+//! The program's allocator, the orders that it is given, and its one figure.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -9,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use mimalloc::MiMalloc;
 
-use super::sampler::{allocated, freed, is_sampled};
+use crate::sampler::{allocated, freed, is_sampled};
 
-/// mimalloc, which can be looked at while the program runs ([`super::HeapSampler`]). While nobody looks, that costs a comparison and
+/// mimalloc, which can be looked at while the program runs ([`crate::HeapSampler`]). While nobody looks, that costs a comparison and
 /// a branch for each piece: what else there is to do stands apart, so that the way to mimalloc has no frame of its own.
 pub struct Allocator;
 

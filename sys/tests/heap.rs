@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use throng::driver::{Allocator, HeapSampler, Kept};
+use throng_sys::{Allocator, HeapSampler, Kept};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

@@ -1,7 +1,7 @@
 //! Rings of several tables, of a few slots each.
 
 use super::*;
-use crate::sys::NameRoom;
+use crate::Advance;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,7 +19,8 @@ struct Bench {
 
 impl Bench {
     fn new(slots: u32, table_slots_max: u32) -> Bench {
-        let ring = Ring::new(slots, table_slots_max, Use::Accepting).expect("this host has io_uring");
+        let mut ring = Ring::new(slots, table_slots_max, Use::Accepting).expect("this host has io_uring");
+        ring.set_buffer_bytes(128);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let to = listener.local_addr().expect("its address");
         Bench { ring, listener, to, told: Vec::new() }
@@ -40,25 +41,24 @@ impl Bench {
 
     fn accept(&mut self, table: u32) -> (Result<u32, i32>, TcpStream) {
         let client = TcpStream::connect(self.to).expect("a connection");
-        let mut room = Box::new(NameRoom::default());
-        // SAFETY: the room stays until the accept is done.
-        unsafe { self.ring.accept(self.listener.as_raw_fd(), &raw mut *room, Word::new(Op::Accept, table, 0)) };
+        self.ring.accept(self.listener.as_raw_fd(), table, 1);
         let result = self.until(Op::Accept).result;
+        if result >= 0 {
+            assert_eq!(self.ring.accepted_from(1), client.local_addr().ok());
+        }
         (u32::try_from(result).map_err(|_| -result), client)
     }
 
     /// Receives what has come for a watched slot.
     fn receive(&mut self, slot: u32) -> Vec<u8> {
-        let mut buffer = vec![0; 64];
-        let word = Word::new(Op::Receive, slot, 0);
-        // SAFETY: the buffer stays until the receive is done, which `until` waits for.
-        unsafe { self.ring.receive(slot, buffer.as_mut_ptr(), 64, word) };
+        assert_eq!(self.ring.divide(2, 64), 64);
+        self.ring.receive(slot, 1);
         self.ring.submit().expect("a submit");
         self.ring.collect(&mut self.told);
+        let word = Word::new(Op::Receive, slot, 1);
         let at = self.told.iter().position(|done| done.word == word).expect("a receive that does not wait is done");
         let count = usize::try_from(self.told.remove(at).result).expect("bytes are there");
-        buffer.truncate(count);
-        buffer
+        self.ring.received(1, count).to_vec()
     }
 }
 
@@ -88,7 +88,7 @@ fn a_table_is_filled_to_its_end_and_no_further() {
         assert_eq!(bench.accept(table).0, Err(libc::ENFILE));
     }
     // A place given back is a place of its own table.
-    bench.ring.close(4, true, Word::new(Op::Close, 4, 0));
+    bench.ring.close(4, true, 0);
     assert_eq!(bench.until(Op::Close).word.slot(), 4);
     assert_eq!(bench.accept(2).0, Err(libc::ENFILE));
     assert_eq!(bench.accept(1).0, Ok(4));
@@ -106,7 +106,7 @@ fn bytes_for_any_table_end_a_sleep() {
         })
         .collect();
     for (slot, _) in &all {
-        bench.ring.watch(*slot, Word::new(Op::Poll, *slot, 0));
+        bench.ring.watch(*slot, 0);
     }
     for round in 0..200usize {
         let (slot, client) = &mut all[round * 5 % 8];
@@ -139,11 +139,11 @@ fn what_is_pending_in_any_table_leaves_before_a_sleep() {
     let mut bench = Bench::new(6, 2);
     let (slot, mut client) = bench.accept(2);
     let slot = slot.expect("there is room");
-    let bytes = b"hello".to_vec();
-    // SAFETY: the bytes stay until the send is done.
-    unsafe { bench.ring.send(slot, &bytes, Word::new(Op::Send, slot, 0)) };
+    let send = bench.ring.send(slot, b"hello".to_vec());
     let start = Instant::now();
-    assert_eq!(bench.until(Op::Send).result, 5);
+    let done = bench.until(Op::Send);
+    assert_eq!((done.word.low(), done.result), (send, 5));
+    assert_eq!((bench.ring.advance(send, 5), bench.ring.take_sent(send)), (Advance::Whole, b"hello".to_vec()));
     assert!(start.elapsed() < PATIENCE / 2, "the sleep lasted though the send was done");
     let mut got = [0; 5];
     client.read_exact(&mut got).expect("bytes");
@@ -157,10 +157,10 @@ fn more_completions_than_have_room_all_come() {
     let mut bench = Bench::new(4, 2);
     let (slot, _client) = bench.accept(1);
     let slot = slot.expect("there is room");
-    let mut buffer = [0u8; 1];
+    bench.ring.set_buffer_bytes(COUNT);
+    bench.ring.divide(COUNT, 1);
     for number in 0..COUNT as u32 {
-        // SAFETY: all are done before the test ends; nothing has come, so nothing is written.
-        unsafe { bench.ring.receive(slot, buffer.as_mut_ptr(), 1, Word::new(Op::Receive, slot, number)) };
+        bench.ring.receive(slot, number);
     }
     let start = Instant::now();
     let mut seen = vec![false; COUNT];
@@ -185,8 +185,7 @@ fn a_socket_departs_to_the_table_it_is_sent_to() {
         let (slot, client) = here.accept(key as u32 % 2);
         let slot = slot.expect("there is room");
         clients.push(client);
-        let (moved, left) = (Word::new(Op::Depart, slot, 0), Word::new(Op::Left, slot, 0));
-        here.ring.depart(slot, doors[door].as_fd(), moved, left);
+        here.ring.depart(slot, doors[door].as_fd(), 0);
         if !room {
             here.ring.submit().expect("a submit");
             // The first table's owner puts the socket in place itself, when it is in the kernel next.
@@ -204,8 +203,60 @@ fn a_socket_departs_to_the_table_it_is_sent_to() {
         assert!(there.told.is_empty(), "nothing is told over there that memory could be missing for");
         let arrived = door as u32;
         clients[key].write_all(b"hello").expect("sent");
-        there.ring.watch(arrived, Word::new(Op::Poll, arrived, 0));
+        there.ring.watch(arrived, 0);
         there.until(Op::Poll);
         assert_eq!(there.receive(arrived), b"hello");
     }
+}
+
+#[test]
+fn peers_are_told_of_the_slots_that_are_asked_for() {
+    let mut bench = Bench::new(300, 100);
+    let mut clients: Vec<(u32, TcpStream)> = (0..150)
+        .map(|number| {
+            let (slot, client) = bench.accept(number % 3);
+            (slot.expect("there is room"), client)
+        })
+        .collect();
+    // What is done meanwhile is told later.
+    let (watched, client) = &mut clients[7];
+    bench.ring.watch(*watched, 0);
+    client.write_all(b"hello").expect("sent");
+    let asked: Vec<Option<u32>> = clients.iter().map(|(slot, _)| (slot % 5 > 0).then_some(*slot)).collect();
+    let told = bench.ring.peer_names(&asked);
+    assert_eq!(told.len(), asked.len());
+    for (((_, client), asked), told) in clients.iter().zip(asked).zip(told) {
+        assert_eq!(told, asked.and(client.local_addr().ok()));
+    }
+    assert_eq!(bench.until(Op::Poll).word.slot(), clients[7].0);
+}
+
+/// A peer that takes nothing holds a send up for as long as it pleases: it goes on where it was, and its bytes come back at its end.
+#[test]
+fn a_send_goes_on_until_all_is_taken() {
+    const BYTES: usize = 3 << 20;
+    let mut bench = Bench::new(2, 2);
+    let (slot, mut client) = bench.accept(0);
+    let slot = slot.expect("there is room");
+    let reader = std::thread::spawn(move || {
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).map(|_| read)
+    });
+    let bytes: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
+    let (send, mut operations) = (bench.ring.send(slot, bytes.clone()), 1);
+    loop {
+        let done = bench.until(Op::Send);
+        let taken = usize::try_from(done.result).expect("bytes are taken");
+        assert!(taken <= SEND_BYTES_MAX);
+        if bench.ring.advance(send, taken) == Advance::Whole {
+            break;
+        }
+        bench.ring.send_rest(slot, send);
+        operations += 1;
+    }
+    assert!(operations >= BYTES / SEND_BYTES_MAX);
+    assert_eq!((bench.ring.take_sent(send) == bytes, bench.ring.sends()), (true, 0));
+    bench.ring.close(slot, false, 0);
+    bench.until(Op::Close);
+    assert!(reader.join().expect("it ends").expect("all is read") == bytes);
 }
