@@ -82,8 +82,14 @@ pub const PARTITIONS: u16 = 4096;
 
 /// The partition of a bare JID (or of a bare domain): stable across versions and hosts, because data is placed by it.
 /// FNV-1a over the bytes, finished with an avalanche step so that the low bits depend on all of them.
-pub fn partition(bare: &str) -> u16 {
-    (hash(bare.as_bytes()) % u64::from(PARTITIONS)) as u16
+pub fn partition(bare: impl AsRef<[u8]>) -> u16 {
+    place(bare.as_ref()).0
+}
+
+/// The partition of a bare JID, and eight further bits of its hash, which tell it from most others of the partition.
+pub fn place(bare: &[u8]) -> (u16, u8) {
+    let h = hash(bare);
+    ((h % u64::from(PARTITIONS)) as u16, (h / u64::from(PARTITIONS)) as u8)
 }
 
 fn hash(bare: &[u8]) -> u64 {
@@ -94,15 +100,6 @@ fn hash(bare: &[u8]) -> u64 {
     h ^= h >> 33;
     h = h.wrapping_mul(0xff51_afd7_ed55_8ccd);
     h ^ (h >> 33)
-}
-
-/// Where the rows of a bare JID stand among those of others: 24 bits of its hash, of which the first 12 are its
-/// partition's number.
-pub fn place(bare: &[u8]) -> [u8; 3] {
-    let h = hash(bare);
-    let place = ((h % u64::from(PARTITIONS)) << 12) | ((h >> 12) & 0xfff);
-    let [.., a, b, c] = place.to_be_bytes();
-    [a, b, c]
 }
 
 /// What a session's queues know a message by until it is received: its number in the log, with bits that say how it stands

@@ -21,7 +21,7 @@ pub use op::{Batch, Found, OpView, Query, Row};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum Table {
-    /// Facts of the store itself: format version, creation time. Partition key is empty.
+    /// Facts of the store itself, such as its form: they belong to no actor ([`key::NOBODY`]).
     Meta = 0,
     /// One row a user: credentials. Sort key is empty.
     Accounts = 1,

@@ -79,20 +79,24 @@ fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), F
 fn list(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
     let accounts: &dyn Accounts = &*opened.accounts;
     let mut after: Option<String> = None;
+    let mut users: Vec<String> = Vec::new();
     loop {
         let page = accounts.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
-        for row in page.rows {
-            let jid = row.user;
-            match io.json {
-                true => io.say_json(&json!({ "jid": jid })),
-                false => io.say(jid),
-            }
-        }
+        users.extend(page.rows.into_iter().map(|row| row.user));
         match page.next {
             Some(next) => after = Some(next),
-            None => return Ok(()),
+            None => break,
         }
     }
+    // They come in the order of the store, which is by partition.
+    users.sort_unstable();
+    for jid in users {
+        match io.json {
+            true => io.say_json(&json!({ "jid": jid })),
+            false => io.say(jid),
+        }
+    }
+    Ok(())
 }
 
 fn read_password(matches: &ArgMatches, io: &mut Io) -> Result<Secret, Failure> {

@@ -154,6 +154,10 @@ fn check_rows(
             report.problem(format!("row {seen}: the key of {} bytes is not one of a known table", flat.len()));
             continue;
         };
+        if !key::is_in_place(&flat) {
+            let actor = String::from_utf8_lossy(partition);
+            report.problem(format!("{table:?}, {actor}: the row stands among those of another partition"));
+        }
         let same = key::decode(&last).is_some_and(|(t, p, _)| t == table && p == partition);
         let count = &mut report.tables[table as usize];
         count.rows += 1;
@@ -161,7 +165,7 @@ fn check_rows(
         count.key_bytes += flat.len() as u64;
         count.value_bytes += row.len() as u64;
         if let Err(what) = value(table, partition, sort, &row) {
-            report.problem(format!("{table:?}, partition {}: {what}", String::from_utf8_lossy(partition)));
+            report.problem(format!("{table:?}, {}: {what}", String::from_utf8_lossy(partition)));
         }
         last.clear();
         last.extend_from_slice(&flat);

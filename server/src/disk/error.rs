@@ -11,6 +11,8 @@ pub enum DiskError {
     OutOfSpace(String),
     /// The store was written by a newer version.
     Newer {
+        /// The store's folder.
+        folder: PathBuf,
         /// Format version found.
         found: u32,
         /// Newest format version known here.
@@ -18,6 +20,8 @@ pub enum DiskError {
     },
     /// The store was written by a version from before the first release, in a form that is not read any more.
     Older {
+        /// The store's folder.
+        folder: PathBuf,
         /// Format version found.
         found: u32,
         /// The format version known here.
@@ -75,14 +79,17 @@ impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DiskError::OutOfSpace(what) => write!(f, "no space left for the store: {what}"),
-            DiskError::Newer { found, known } => write!(
+            DiskError::Newer { folder, found, known } => write!(
                 f,
-                "the store has format version {found}, this program knows versions up to {known}: use a newer program"
+                "the store in {} has format {found}, and this program knows formats up to {known}; nothing was changed. Use \
+                 the program that wrote it, or a newer one",
+                folder.display()
             ),
-            DiskError::Older { found, known } => write!(
+            DiskError::Older { folder, found, known } => write!(
                 f,
-                "the store has format version {found}, this program reads version {known}: start with an empty folder, \
-                 or use the program that wrote it"
+                "the store in {} has format {found}, which was never released, and this program reads format {known}; nothing \
+                 was changed. Start with an empty data folder (--data DIR), or use the program that wrote it",
+                folder.display()
             ),
             DiskError::NotEmpty(path) => {
                 write!(f, "the folder is not empty: {} is there; take an empty folder, or move it away", path.display())

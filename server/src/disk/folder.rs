@@ -26,7 +26,7 @@ use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
 
 /// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
 pub const FORMAT_KEY: &[u8] = b"format";
@@ -72,7 +72,7 @@ impl Store {
         // Not of a fresh store only: whoever made the folders may have been killed before this.
         sync_dir(folder)?;
         sync_name(folder)?;
-        check_format(&engine)?;
+        check_format(&engine, &dir)?;
         if !marked && !fresh {
             mark(&dir)?;
         }
@@ -178,9 +178,8 @@ pub(super) fn is_marked(dir: &Path) -> Result<bool, DiskError> {
     let number = str::from_utf8(&text).ok().and_then(|text| text.strip_prefix("throng ")?.trim_end().parse().ok());
     match number {
         Some(FORMAT_VERSION) => Ok(true),
-        Some(found) if found > FORMAT_VERSION => Err(DiskError::Newer { found, known: FORMAT_VERSION }),
-        Some(found) => Err(DiskError::Older { found, known: FORMAT_VERSION }),
-        None if text.starts_with(b"FJL") => Err(DiskError::Older { found: 2, known: FORMAT_VERSION }),
+        Some(found) => Err(other_format(dir, found)),
+        None if text.starts_with(b"FJL") => Err(other_format(dir, 2)),
         None => Err(DiskError::Corrupt(format!("the format version in {} cannot be read", path.display()))),
     }
 }
@@ -203,18 +202,32 @@ pub(super) fn mark(dir: &Path) -> Result<(), DiskError> {
     write().map_err(DiskError::at(dir))
 }
 
+/// Why a store of another format than this program's is not opened.
+fn other_format(dir: &Path, found: u32) -> DiskError {
+    let (folder, known) = (dir.to_owned(), FORMAT_VERSION);
+    if found > known { DiskError::Newer { folder, found, known } } else { DiskError::Older { folder, found, known } }
+}
+
+/// Where the row with the version stood up to format 4, when keys began with table and name.
+const FORMAT_FLAT_KEY_4: &[u8] = b"\0\0format";
+
 /// Reads the format version, writes it into a new store, refuses what is of another.
-fn check_format(engine: &dyn Engine) -> Result<(), DiskError> {
+fn check_format(engine: &dyn Engine, dir: &Path) -> Result<(), DiskError> {
     let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: FORMAT_KEY.into() };
     let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
     let Some(row) = row else {
-        let mut empty = true;
-        engine.scan(&mut |_, _| {
+        let (mut empty, mut earlier) = (true, None);
+        engine.scan(&mut |key, value| {
             empty = false;
-            super::Visit::Break(())
+            if key == FORMAT_FLAT_KEY_4 {
+                earlier = value.try_into().ok().map(u32::from_be_bytes);
+            }
+            if key < FORMAT_FLAT_KEY_4 { super::Visit::Continue(()) } else { super::Visit::Break(()) }
         })?;
-        if !empty {
-            return Err(DiskError::Corrupt("rows without a format version".into()));
+        match earlier {
+            Some(found) => return Err(other_format(dir, found)),
+            None if !empty => return Err(DiskError::Corrupt("rows without a format version".into())),
+            None => {}
         }
         let mut batch = Batch::new();
         batch.put(Table::Meta, b"", FORMAT_KEY, &[&FORMAT_VERSION.to_be_bytes()]);
@@ -223,8 +236,7 @@ fn check_format(engine: &dyn Engine) -> Result<(), DiskError> {
     let found = <[u8; 4]>::try_from(&row[..]).map(u32::from_be_bytes);
     match found {
         Ok(FORMAT_VERSION) => Ok(()),
-        Ok(found) if found > FORMAT_VERSION => Err(DiskError::Newer { found, known: FORMAT_VERSION }),
-        Ok(found) => Err(DiskError::Older { found, known: FORMAT_VERSION }),
+        Ok(found) => Err(other_format(dir, found)),
         Err(_) => Err(DiskError::Corrupt("the format version cannot be read".into())),
     }
 }

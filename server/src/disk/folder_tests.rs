@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, checked, get, open, put, small};
+use super::testing::{all, checked, get, open, put, small, taken};
 use super::*;
 
 #[test]
@@ -19,9 +19,9 @@ fn another_format_is_refused() {
         open(dir.path(), &small()).unwrap_err()
     };
     let refused = with_version(folder::FORMAT_VERSION + 1);
-    assert!(matches!(refused, DiskError::Newer { found: 5, known: 4 }), "{refused}");
+    assert!(matches!(refused, DiskError::Newer { found: 6, known: 5, .. }), "{refused}");
     let refused = with_version(folder::FORMAT_VERSION - 1);
-    assert!(matches!(refused, DiskError::Older { found: 3, known: 4 }), "{refused}");
+    assert!(matches!(refused, DiskError::Older { found: 4, known: 5, .. }), "{refused}");
 }
 
 /// Every file below a folder but the lock, with what is in it.
@@ -42,24 +42,34 @@ fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_in_it() {
-    // As a later program may leave it, whose rows are where this one does not look; as one of up to format 2 did; and a
-    // mark that nobody can read.
+    // As a later program may leave it, whose rows are where this one does not look; as those of formats 4 and 3 did, and those
+    // of up to format 2; and a mark that nobody can read.
+    let later = "has format 6, and this program knows formats up to 5; nothing was changed. Use the program that wrote it, or a newer one";
+    let earlier = |number| {
+        format!(
+            "has format {number}, which was never released, and this program reads format 5; nothing was changed. Start with \
+             an empty data folder (--data DIR), or use the program that wrote it"
+        )
+    };
     for (mark, refusal) in [
-        (
-            &b"throng 5\n"[..],
-            "the store has format version 5, this program knows versions up to 4: use a newer program",
-        ),
-        (b"FJL\x03", "the store has format version 2, this program reads version 4: start with an empty folder"),
-        (b"", "the store is damaged: the format version in "),
+        (&b"throng 6\n"[..], later.to_owned()),
+        (b"throng 4\n", earlier(4)),
+        (b"throng 3\n", earlier(3)),
+        (b"FJL\x03", earlier(2)),
+        (b"", "the format version ".to_owned()),
     ] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("store/elsewhere")).unwrap();
         std::fs::write(dir.path().join("store/version"), mark).unwrap();
         std::fs::write(dir.path().join("store/elsewhere/rows"), [7; 4096]).unwrap();
         let before = files(dir.path());
-        let refused = open(dir.path(), &small()).unwrap_err().to_string();
-        assert!(refused.starts_with(refusal), "{refused}");
-        assert!(files(dir.path()) == before, "nothing is made in it");
+        let lock = taken(dir.path()).unwrap();
+        for refused in [Store::open(&lock, &small()).unwrap_err(), Still::open(&lock).unwrap_err()] {
+            let refused = refused.to_string();
+            let store = dir.path().join("store");
+            assert!(refused.contains(&refusal) && refused.contains(store.to_str().unwrap()), "{refused}");
+            assert!(files(dir.path()) == before, "nothing is made in it");
+        }
     }
 }
 
@@ -83,12 +93,24 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     assert_eq!(mark(&data), ours);
     assert_eq!(get(&*store.engine(), Table::Mailbox, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
     let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&5_u32.to_be_bytes()]);
+    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&6_u32.to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
     drop(store);
     std::fs::remove_file(data.join("store/version")).unwrap();
-    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 5, known: 4 })));
+    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 6, known: 5, .. })));
     assert_eq!(mark(&data), None);
+}
+
+/// Rows of format 4, whose mark somebody has lost: keys were the table and the name.
+#[test]
+fn rows_of_an_earlier_format_are_not_taken_for_damaged_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = [("\0\0decoy-key", &b"secret"[..]), ("\0\0format", &[0, 0, 0, 4]), ("\u{1}a@x\0", b"keys")];
+    let rows = rows.map(|(key, value)| Ok((key.as_bytes().into(), value.into())));
+    copy::write_store(&dir.path().join("store"), rows.into_iter(), &mut |_| {}).unwrap();
+    let refused = open(dir.path(), &small()).unwrap_err();
+    assert!(matches!(refused, DiskError::Older { found: 4, known: 5, .. }), "{refused}");
+    assert!(!dir.path().join("store/version").exists());
 }
 
 #[test]

@@ -307,7 +307,7 @@ impl Rows {
         for (number, partition) in self.partitions.iter().enumerate() {
             let start = prefixes.len();
             key::encode(&mut prefixes, partition.table, self.name(partition), b"");
-            // Most are told apart by the table and the place, without a look at the name.
+            // Most are told apart by table, partition and the name's first bytes.
             let mut first = [0; 8];
             let length = (prefixes.len() - start).min(8);
             first[..length].copy_from_slice(&prefixes[start..start + length]);

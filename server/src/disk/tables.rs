@@ -677,10 +677,11 @@ mod tests {
         }
     }
 
-    /// Rows of users, one partition each.
+    /// A row of each user.
     fn of_users(users: impl Iterator<Item = u32>) -> Vec<Written> {
         let key = |user: u32| flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"contact");
-        users.map(|user| Ok((key(user), Some(b"row".to_vec())))).collect()
+        let keys: BTreeSet<Vec<u8>> = users.map(key).collect();
+        keys.into_iter().map(|key| Ok((key, Some(b"row".to_vec())))).collect()
     }
 
     /// Tables of the first level that a range of the user's partition may be looked for in.
