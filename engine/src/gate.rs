@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn read(token: u64, table: Table) -> Effect {
-        let query = Query::Get { table, partition: b"romeo@x".as_slice().into(), sort: Box::default() };
+        let query = Query::Get { table, actor: b"romeo@x".as_slice().into(), sort: Box::default() };
         Effect::Read { token, queries: vec![query] }
     }
 

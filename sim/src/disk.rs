@@ -14,19 +14,19 @@ pub struct Disk {
     pending: VecDeque<(Gate, Batch)>,
     last: u64,
     durable: Gate,
-    /// Partitions of tables that cannot be read.
+    /// Actors whose rows in a table cannot be read.
     damaged: BTreeSet<Vec<u8>>,
 }
 
-fn flat(table: Table, partition: &[u8], sort: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(partition.len() + sort.len() + 2);
-    key::encode(&mut out, table, partition, sort);
+fn flat(table: Table, actor: &[u8], sort: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(actor.len() + sort.len() + 2);
+    key::encode(&mut out, table, actor, sort);
     out
 }
 
-/// First flat key behind a partition.
-fn behind(table: Table, partition: &[u8]) -> Vec<u8> {
-    let mut out = flat(table, partition, b"");
+/// First flat key behind an actor.
+fn behind(table: Table, actor: &[u8]) -> Vec<u8> {
+    let mut out = flat(table, actor, b"");
     *out.last_mut().expect("a flat key ends in NUL here") = 1;
     out
 }
@@ -71,19 +71,19 @@ impl Disk {
     }
 
     /// The same of one row: what is there before the world begins.
-    pub fn put(&mut self, table: Table, partition: &str, sort: &[u8], value: &[u8]) {
-        self.rows.insert(flat(table, partition.as_bytes(), sort), value.to_vec());
+    pub fn put(&mut self, table: Table, actor: &str, sort: &[u8], value: &[u8]) {
+        self.rows.insert(flat(table, actor.as_bytes(), sort), value.to_vec());
     }
 
-    /// Durable rows of a partition.
-    pub fn partition(&self, table: Table, partition: &str) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let range = flat(table, partition.as_bytes(), b"")..behind(table, partition.as_bytes());
+    /// Durable rows of an actor.
+    pub fn rows_of(&self, table: Table, actor: &str) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let range = flat(table, actor.as_bytes(), b"")..behind(table, actor.as_bytes());
         self.rows.range(range).filter_map(|(key, value)| Some((key::decode(key)?.2, value.as_slice())))
     }
 
-    /// Makes a partition of a table unreadable, or readable again.
-    pub fn damage(&mut self, table: Table, partition: &str, damaged: bool) {
-        let prefix = flat(table, partition.as_bytes(), b"");
+    /// Makes an actor's rows in a table unreadable, or readable again.
+    pub fn damage(&mut self, table: Table, actor: &str, damaged: bool) {
+        let prefix = flat(table, actor.as_bytes(), b"");
         if damaged {
             self.damaged.insert(prefix)
         } else {
@@ -93,17 +93,17 @@ impl Disk {
 
     /// Answers from what is durable.
     pub fn read(&self, query: &Query) -> Found {
-        let (Query::Get { table, partition, .. } | Query::Range { table, partition, .. }) = query;
-        if self.damaged.contains(&flat(*table, partition, b"")) {
+        let (Query::Get { table, actor, .. } | Query::Range { table, actor, .. }) = query;
+        if self.damaged.contains(&flat(*table, actor, b"")) {
             return Found::Damaged;
         }
         match query {
-            Query::Get { table, partition, sort } => {
-                Found::Value(self.rows.get(&flat(*table, partition, sort)).map(|value| value.as_slice().into()))
+            Query::Get { table, actor, sort } => {
+                Found::Value(self.rows.get(&flat(*table, actor, sort)).map(|value| value.as_slice().into()))
             }
-            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
-                let from = flat(*table, partition, from);
-                let until = until.as_deref().map_or_else(|| behind(*table, partition), |u| flat(*table, partition, u));
+            Query::Range { table, actor, from, until, reverse, rows_max, bytes_max } => {
+                let from = flat(*table, actor, from);
+                let until = until.as_deref().map_or_else(|| behind(*table, actor), |u| flat(*table, actor, u));
                 if from >= until {
                     return Found::Rows { rows: Vec::new(), more: false };
                 }
@@ -121,17 +121,17 @@ impl Disk {
     pub fn apply(&mut self, batch: &Batch) {
         for op in batch.iter() {
             match op {
-                OpView::Put { table, partition, sort, value } => {
-                    self.rows.insert(flat(table, partition, sort), value.to_vec());
+                OpView::Put { table, actor, sort, value } => {
+                    self.rows.insert(flat(table, actor, sort), value.to_vec());
                 }
-                OpView::Delete { table, partition, sort } => {
-                    self.rows.remove(&flat(table, partition, sort));
+                OpView::Delete { table, actor, sort } => {
+                    self.rows.remove(&flat(table, actor, sort));
                 }
-                OpView::DeleteRange { table, partition, from, until } => {
-                    self.remove(flat(table, partition, from), flat(table, partition, until));
+                OpView::DeleteRange { table, actor, from, until } => {
+                    self.remove(flat(table, actor, from), flat(table, actor, until));
                 }
-                OpView::DeletePartition { table, partition } => {
-                    self.remove(flat(table, partition, b""), behind(table, partition));
+                OpView::DeleteActor { table, actor } => {
+                    self.remove(flat(table, actor, b""), behind(table, actor));
                 }
             }
         }
@@ -180,7 +180,7 @@ mod tests {
             disk.commit(2);
             assert_eq!(disk.durable(), Gate(2));
             disk.crash(&mut Random::new(seed));
-            let left: Vec<u8> = disk.partition(Table::Archive, "a@x").map(|(sort, _)| sort[0]).collect();
+            let left: Vec<u8> = disk.rows_of(Table::Archive, "a@x").map(|(sort, _)| sort[0]).collect();
             assert!(left.len() >= 2 && left.iter().copied().eq(0..left.len() as u8), "{left:?}");
         }
     }
@@ -194,7 +194,7 @@ mod tests {
         disk.commit(6);
         let query = Query::Range {
             table: Table::Archive,
-            partition: b"a@x".as_slice().into(),
+            actor: b"a@x".as_slice().into(),
             from: [2].into(),
             until: None,
             reverse: true,

@@ -272,7 +272,7 @@ impl World {
     }
 
     fn number_floor(&self) -> u64 {
-        let rows = self.disk.partition(Table::Meta, "");
+        let rows = self.disk.rows_of(Table::Meta, "");
         let floors = rows.filter(|(sort, _)| sort.starts_with(NUMBER_FLOOR_PREFIX.as_bytes()));
         floors.filter_map(|(_, value)| Some(u64::from_be_bytes(value.try_into().ok()?))).max().unwrap_or(0)
     }

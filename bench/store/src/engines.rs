@@ -14,9 +14,9 @@ pub(crate) trait Engine {
     /// Applies the batches in order, all or none; durable on return.
     fn commit(&self, batches: &[Batch]) -> Result<(), Error>;
     /// Bytes of one row.
-    fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Option<usize>, Error>;
-    /// Rows and bytes of the last `rows_max` rows of a partition.
-    fn last_rows(&self, table: Table, partition: &[u8], rows_max: usize) -> Result<(usize, usize), Error>;
+    fn get(&self, table: Table, actor: &[u8], sort: &[u8]) -> Result<Option<usize>, Error>;
+    /// Rows and bytes of the last `rows_max` rows of an actor.
+    fn last_rows(&self, table: Table, actor: &[u8], rows_max: usize) -> Result<(usize, usize), Error>;
     /// Waits until background work is done; gives space back where the engine has a verb for it.
     fn settle(&self) {}
 }
@@ -37,14 +37,14 @@ pub(crate) fn open(name: &str, dir: &Path) -> Result<Box<dyn Engine>, Error> {
     }
 }
 
-fn flat(table: Table, partition: &[u8], sort: &[u8]) -> Vec<u8> {
+fn flat(table: Table, actor: &[u8], sort: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    key::encode(&mut out, table, partition, sort);
+    key::encode(&mut out, table, actor, sort);
     out
 }
 
-fn after_partition(table: Table, partition: &[u8]) -> Vec<u8> {
-    let mut out = flat(table, partition, b"");
+fn after_actor(table: Table, actor: &[u8]) -> Vec<u8> {
+    let mut out = flat(table, actor, b"");
     *out.last_mut().expect("ends in NUL") = 1;
     out
 }
@@ -52,12 +52,10 @@ fn after_partition(table: Table, partition: &[u8]) -> Vec<u8> {
 /// First and end key of a delete.
 fn bounds(op: &OpView<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     match *op {
-        OpView::DeleteRange { table, partition, from, until } => {
-            Some((flat(table, partition, from), flat(table, partition, until)))
+        OpView::DeleteRange { table, actor, from, until } => {
+            Some((flat(table, actor, from), flat(table, actor, until)))
         }
-        OpView::DeletePartition { table, partition } => {
-            Some((flat(table, partition, b""), after_partition(table, partition)))
-        }
+        OpView::DeleteActor { table, actor } => Some((flat(table, actor, b""), after_actor(table, actor))),
         _ => None,
     }
 }
@@ -124,15 +122,15 @@ impl Engine for Fjall {
         for op in batches.iter().flat_map(Batch::iter) {
             scratch.clear();
             match op {
-                OpView::Put { table, partition, sort, value } => {
-                    key::encode(&mut scratch, table, partition, sort);
+                OpView::Put { table, actor, sort, value } => {
+                    key::encode(&mut scratch, table, actor, sort);
                     out.insert(self.tree(table), &scratch[..], value);
                 }
-                OpView::Delete { table, partition, sort } => {
-                    key::encode(&mut scratch, table, partition, sort);
+                OpView::Delete { table, actor, sort } => {
+                    key::encode(&mut scratch, table, actor, sort);
                     out.remove(self.tree(table), &scratch[..]);
                 }
-                OpView::DeleteRange { table, .. } | OpView::DeletePartition { table, .. } => {
+                OpView::DeleteRange { table, .. } | OpView::DeleteActor { table, .. } => {
                     let (from, until) = bounds(&op).expect("a range");
                     for row in self.tree(table).range(from..until) {
                         out.remove(self.tree(table), row.key()?);
@@ -150,12 +148,12 @@ impl Engine for Fjall {
         Ok(())
     }
 
-    fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
-        Ok(self.tree(table).get(flat(table, partition, sort))?.map(|value| value.to_vec().len()))
+    fn get(&self, table: Table, actor: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
+        Ok(self.tree(table).get(flat(table, actor, sort))?.map(|value| value.to_vec().len()))
     }
 
-    fn last_rows(&self, table: Table, partition: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
-        let range = flat(table, partition, b"")..after_partition(table, partition);
+    fn last_rows(&self, table: Table, actor: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
+        let range = flat(table, actor, b"")..after_actor(table, actor);
         let (mut rows, mut bytes) = (0, 0);
         for row in self.tree(table).range(range).rev().take(rows_max) {
             let (_, value) = row.into_inner()?;
@@ -203,15 +201,15 @@ impl Engine for Lmdb {
         for op in batches.iter().flat_map(Batch::iter) {
             scratch.clear();
             match op {
-                OpView::Put { table, partition, sort, value } => {
-                    key::encode(&mut scratch, table, partition, sort);
+                OpView::Put { table, actor, sort, value } => {
+                    key::encode(&mut scratch, table, actor, sort);
                     self.db.put(&mut txn, &scratch, value)?;
                 }
-                OpView::Delete { table, partition, sort } => {
-                    key::encode(&mut scratch, table, partition, sort);
+                OpView::Delete { table, actor, sort } => {
+                    key::encode(&mut scratch, table, actor, sort);
                     self.db.delete(&mut txn, &scratch)?;
                 }
-                OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => {
+                OpView::DeleteRange { .. } | OpView::DeleteActor { .. } => {
                     let (from, until) = bounds(&op).expect("a range");
                     self.db.delete_range(&mut txn, &(Bound::Included(&from[..]), Bound::Excluded(&until[..])))?;
                 }
@@ -221,14 +219,14 @@ impl Engine for Lmdb {
         Ok(())
     }
 
-    fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
+    fn get(&self, table: Table, actor: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
         let txn = self.env.read_txn()?;
-        Ok(self.db.get(&txn, &flat(table, partition, sort))?.map(|value| value.to_vec().len()))
+        Ok(self.db.get(&txn, &flat(table, actor, sort))?.map(|value| value.to_vec().len()))
     }
 
-    fn last_rows(&self, table: Table, partition: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
+    fn last_rows(&self, table: Table, actor: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
         let txn = self.env.read_txn()?;
-        let (from, until) = (flat(table, partition, b""), after_partition(table, partition));
+        let (from, until) = (flat(table, actor, b""), after_actor(table, actor));
         let (mut rows, mut bytes) = (0, 0);
         let range = (Bound::Included(&from[..]), Bound::Excluded(&until[..]));
         for row in self.db.rev_range(&txn, &range)?.take(rows_max) {
@@ -267,15 +265,15 @@ impl Engine for Redb {
             for op in batches.iter().flat_map(Batch::iter) {
                 scratch.clear();
                 match op {
-                    OpView::Put { table, partition, sort, value } => {
-                        key::encode(&mut scratch, table, partition, sort);
+                    OpView::Put { table, actor, sort, value } => {
+                        key::encode(&mut scratch, table, actor, sort);
                         rows.insert(&scratch[..], value)?;
                     }
-                    OpView::Delete { table, partition, sort } => {
-                        key::encode(&mut scratch, table, partition, sort);
+                    OpView::Delete { table, actor, sort } => {
+                        key::encode(&mut scratch, table, actor, sort);
                         rows.remove(&scratch[..])?;
                     }
-                    OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => {
+                    OpView::DeleteRange { .. } | OpView::DeleteActor { .. } => {
                         let (from, until) = bounds(&op).expect("a range");
                         rows.retain_in::<&[u8], _>(&from[..]..&until[..], |_, _| false)?;
                     }
@@ -286,18 +284,18 @@ impl Engine for Redb {
         Ok(())
     }
 
-    fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
+    fn get(&self, table: Table, actor: &[u8], sort: &[u8]) -> Result<Option<usize>, Error> {
         use redb::ReadableDatabase;
         let txn = self.db.begin_read()?;
         let rows = txn.open_table(ROWS)?;
-        Ok(rows.get(&flat(table, partition, sort)[..])?.map(|value| value.value().to_vec().len()))
+        Ok(rows.get(&flat(table, actor, sort)[..])?.map(|value| value.value().to_vec().len()))
     }
 
-    fn last_rows(&self, table: Table, partition: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
+    fn last_rows(&self, table: Table, actor: &[u8], rows_max: usize) -> Result<(usize, usize), Error> {
         use redb::ReadableDatabase;
         let txn = self.db.begin_read()?;
         let all = txn.open_table(ROWS)?;
-        let (from, until) = (flat(table, partition, b""), after_partition(table, partition));
+        let (from, until) = (flat(table, actor, b""), after_actor(table, actor));
         let (mut rows, mut bytes) = (0, 0);
         for row in all.range::<&[u8]>(&from[..]..&until[..])?.rev().take(rows_max) {
             rows += 1;

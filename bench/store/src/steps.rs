@@ -262,14 +262,14 @@ pub(crate) fn run(name: &str, step: &str, dir: &Path) -> Value {
             out.insert("churn_disk_mb".into(), json!(disk_bytes(dir) >> 20));
             out.insert("churn_rss_anon_mb".into(), json!(status_kb("RssAnon") / 1024));
         }
-        // One partition after the other is removed whole.
+        // One actor after the other is removed whole.
         "reopen" => {
             out.insert("reopen_ms".into(), json!(opened.as_secs_f64() * 1e3));
             let (start, used) = (Instant::now(), cpu());
             for at in 0..200 {
                 let mut batch = Batch::new();
                 for user in at * 20..(at + 1) * 20 {
-                    batch.delete_partition(Table::Archive, format!("user{user:06}@chat.example.org").as_bytes());
+                    batch.delete_actor(Table::Archive, format!("user{user:06}@chat.example.org").as_bytes());
                 }
                 engine.commit(&[batch]).expect("commits");
             }

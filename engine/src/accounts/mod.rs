@@ -238,7 +238,7 @@ impl Accounts {
     pub(crate) fn erase_account(&mut self, user: u32) {
         let account = self.users.bare(user);
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
-            self.writes.delete_partition(table, account.as_bytes());
+            self.writes.delete_actor(table, account.as_bytes());
         }
         self.plain_cache.forget(&account);
         self.logins.removed(&account);

@@ -127,7 +127,7 @@ fn an_operating_system_is_told_only_if_set() {
 fn last_activity_of_a_user_who_is_offline() {
     // XEP-0012 3.
     let Step::Read(queries, after) = get(FRIEND, "<query xmlns='jabber:iq:last'/>") else { panic!("a read") };
-    assert!(matches!(&queries[..], [Query::Get { partition, .. }] if **partition == *b"nurse@capulet.com"));
+    assert!(matches!(&queries[..], [Query::Get { actor, .. }] if **actor == *b"nurse@capulet.com"));
     let mut batch = crate::store::Batch::new();
     logged_out(&facts(), &mut batch, "nurse@capulet.com", 1_166_551_115_000_000 - 903_000_000, "Heading <Home>");
     let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("a write") };

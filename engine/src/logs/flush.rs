@@ -25,7 +25,7 @@ impl Logs {
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
                 // All that has come so far has a lower number.
                 let number = self.next_number();
-                self.writes.delete_partition(Table::Mailbox, bare.as_bytes());
+                self.writes.delete_actor(Table::Mailbox, bare.as_bytes());
                 Cursor { number, ..Cursor::default() }.put(&mut self.writes, bare);
                 let user = self.users.find(&flush.account);
                 if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {

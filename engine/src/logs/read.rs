@@ -63,7 +63,7 @@ impl Logs {
             let seen = if follows { follower.seen } else { u64::MAX };
             let entries = Query::Range {
                 table: Table::Archive,
-                partition: bare.as_bytes().into(),
+                actor: bare.as_bytes().into(),
                 from: seen.saturating_add(1).to_be_bytes().as_slice().into(),
                 until: None,
                 reverse: false,

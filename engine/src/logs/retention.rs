@@ -29,7 +29,7 @@ impl Logs {
         let queries = read.users.iter().flat_map(|user| {
             let oldest = Query::Range {
                 table: Table::Archive,
-                partition: user.as_bytes().into(),
+                actor: user.as_bytes().into(),
                 from: Box::default(),
                 until: None,
                 reverse: false,

@@ -60,8 +60,8 @@ impl<'a> Entry<'a> {
     /// The distance to the last entry of the row that this one can be added to.
     fn shared_row(batch: &Batch, user: &str, number: u64) -> Option<u32> {
         match batch.last()? {
-            OpView::Put { table: Table::Archive, partition, sort, value }
-                if partition == user.as_bytes() && value.first() == Some(&VERSION) && value.len() < ROW_BYTES_MAX =>
+            OpView::Put { table: Table::Archive, actor, sort, value }
+                if actor == user.as_bytes() && value.first() == Some(&VERSION) && value.len() < ROW_BYTES_MAX =>
             {
                 u32::try_from(number.checked_sub(number_of(sort)?)?).ok()
             }

@@ -21,7 +21,7 @@ enum Kind {
     Put,
     Delete,
     DeleteRange,
-    DeletePartition,
+    DeleteActor,
 }
 
 /// Lengths of the parts of one operation; they stand in `bytes` one behind the other, from `start`.
@@ -30,7 +30,7 @@ struct Entry {
     kind: Kind,
     table: Table,
     start: u32,
-    partition: u16,
+    actor: u16,
     sort: u16,
     value: u32,
 }
@@ -42,8 +42,8 @@ pub enum OpView<'a> {
     Put {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: &'a [u8],
+        /// Actor.
+        actor: &'a [u8],
         /// Sort key.
         sort: &'a [u8],
         /// The row's bytes.
@@ -53,28 +53,28 @@ pub enum OpView<'a> {
     Delete {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: &'a [u8],
+        /// Actor.
+        actor: &'a [u8],
         /// Sort key.
         sort: &'a [u8],
     },
-    /// Removes the rows of one partition with `from <= sort key < until`.
+    /// Removes the rows of one actor with `from <= sort key < until`.
     DeleteRange {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: &'a [u8],
+        /// Actor.
+        actor: &'a [u8],
         /// First sort key to go.
         from: &'a [u8],
         /// First sort key to stay.
         until: &'a [u8],
     },
-    /// Removes all rows of one partition of one table.
-    DeletePartition {
+    /// Removes all rows of one actor of one table.
+    DeleteActor {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: &'a [u8],
+        /// Actor.
+        actor: &'a [u8],
     },
 }
 
@@ -84,13 +84,13 @@ fn bit(table: Table) -> u16 {
 }
 
 impl<'a> OpView<'a> {
-    /// The partition key.
-    pub fn partition(&self) -> &'a [u8] {
+    /// The actor.
+    pub fn actor(&self) -> &'a [u8] {
         match *self {
-            OpView::Put { partition, .. }
-            | OpView::Delete { partition, .. }
-            | OpView::DeleteRange { partition, .. }
-            | OpView::DeletePartition { partition, .. } => partition,
+            OpView::Put { actor, .. }
+            | OpView::Delete { actor, .. }
+            | OpView::DeleteRange { actor, .. }
+            | OpView::DeleteActor { actor, .. } => actor,
         }
     }
 }
@@ -134,18 +134,18 @@ impl Batch {
     }
 
     /// Writes a row. The value may be given in several pieces, so that nothing is copied twice.
-    pub fn put(&mut self, table: Table, partition: &[u8], sort: &[u8], value: &[&[u8]]) {
+    pub fn put(&mut self, table: Table, actor: &[u8], sort: &[u8], value: &[&[u8]]) {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(self.expects);
         }
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(actor);
         self.bytes.extend_from_slice(sort);
         for piece in value {
             self.bytes.extend_from_slice(piece);
         }
-        let value = self.bytes.len() - start - partition.len() - sort.len();
-        self.push(Kind::Put, table, start, partition.len(), sort.len(), value);
+        let value = self.bytes.len() - start - actor.len() - sort.len();
+        self.push(Kind::Put, table, start, actor.len(), sort.len(), value);
     }
 
     /// The last operation.
@@ -156,7 +156,7 @@ impl Batch {
     /// Adds to the value of the last operation, which is a put, and changes its sort key for another one of this length.
     pub fn extend_last(&mut self, sort: &[u8], value: &[&[u8]]) {
         let op = self.ops.last_mut().filter(|op| op.kind == Kind::Put).expect("the last operation is a put");
-        let sort_start = op.start as usize + usize::from(op.partition);
+        let sort_start = op.start as usize + usize::from(op.actor);
         self.bytes[sort_start..sort_start + usize::from(op.sort)].copy_from_slice(sort);
         let before = self.bytes.len();
         for piece in value {
@@ -166,27 +166,27 @@ impl Batch {
     }
 
     /// Removes a row.
-    pub fn delete(&mut self, table: Table, partition: &[u8], sort: &[u8]) {
+    pub fn delete(&mut self, table: Table, actor: &[u8], sort: &[u8]) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(actor);
         self.bytes.extend_from_slice(sort);
-        self.push(Kind::Delete, table, start, partition.len(), sort.len(), 0);
+        self.push(Kind::Delete, table, start, actor.len(), sort.len(), 0);
     }
 
-    /// Removes the rows of one partition with `from <= sort key < until`.
-    pub fn delete_range(&mut self, table: Table, partition: &[u8], from: &[u8], until: &[u8]) {
+    /// Removes the rows of one actor with `from <= sort key < until`.
+    pub fn delete_range(&mut self, table: Table, actor: &[u8], from: &[u8], until: &[u8]) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(partition);
+        self.bytes.extend_from_slice(actor);
         self.bytes.extend_from_slice(from);
         self.bytes.extend_from_slice(until);
-        self.push(Kind::DeleteRange, table, start, partition.len(), from.len(), until.len());
+        self.push(Kind::DeleteRange, table, start, actor.len(), from.len(), until.len());
     }
 
-    /// Removes all rows of one partition of one table.
-    pub fn delete_partition(&mut self, table: Table, partition: &[u8]) {
+    /// Removes all rows of one actor of one table.
+    pub fn delete_actor(&mut self, table: Table, actor: &[u8]) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(partition);
-        self.push(Kind::DeletePartition, table, start, partition.len(), 0, 0);
+        self.bytes.extend_from_slice(actor);
+        self.push(Kind::DeleteActor, table, start, actor.len(), 0, 0);
     }
 
     /// Adds the operations of another batch behind the own ones.
@@ -197,14 +197,14 @@ impl Batch {
         self.ops.extend(other.ops.iter().map(|op| Entry { start: op.start + shift, ..*op }));
     }
 
-    fn push(&mut self, kind: Kind, table: Table, start: usize, partition: usize, sort: usize, value: usize) {
+    fn push(&mut self, kind: Kind, table: Table, start: usize, actor: usize, sort: usize, value: usize) {
         self.tables |= bit(table);
         // A batch is bounded by the turn's limits far below 4 GiB, and keys by `key`'s constants below 64 KiB.
         self.ops.push(Entry {
             kind,
             table,
             start: u32::try_from(start).expect("a batch stays below 4 GiB"),
-            partition: u16::try_from(partition).expect("a partition key stays below 64 KiB"),
+            actor: u16::try_from(actor).expect("an actor stays below 64 KiB"),
             sort: u16::try_from(sort).expect("a sort key stays below 64 KiB"),
             value: u32::try_from(value).expect("a value stays below 4 GiB"),
         });
@@ -216,15 +216,15 @@ impl Batch {
     }
 
     fn view(&self, op: &Entry) -> OpView<'_> {
-        let (partition, rest) = self.bytes[op.start as usize..].split_at(usize::from(op.partition));
+        let (actor, rest) = self.bytes[op.start as usize..].split_at(usize::from(op.actor));
         let (sort, rest) = rest.split_at(usize::from(op.sort));
         let value = &rest[..op.value as usize];
         let table = op.table;
         match op.kind {
-            Kind::Put => OpView::Put { table, partition, sort, value },
-            Kind::Delete => OpView::Delete { table, partition, sort },
-            Kind::DeleteRange => OpView::DeleteRange { table, partition, from: sort, until: value },
-            Kind::DeletePartition => OpView::DeletePartition { table, partition },
+            Kind::Put => OpView::Put { table, actor, sort, value },
+            Kind::Delete => OpView::Delete { table, actor, sort },
+            Kind::DeleteRange => OpView::DeleteRange { table, actor, from: sort, until: value },
+            Kind::DeleteActor => OpView::DeleteActor { table, actor },
         }
     }
 }
@@ -236,20 +236,20 @@ pub enum Query {
     Get {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: Box<[u8]>,
+        /// Actor.
+        actor: Box<[u8]>,
         /// Sort key.
         sort: Box<[u8]>,
     },
-    /// Rows of one partition with `from <= sort key < until`, in order.
+    /// Rows of one actor with `from <= sort key < until`, in order.
     Range {
         /// The table.
         table: Table,
-        /// Partition key.
-        partition: Box<[u8]>,
+        /// Actor.
+        actor: Box<[u8]>,
         /// First sort key wanted.
         from: Box<[u8]>,
-        /// First sort key not wanted; `None` goes to the partition's end.
+        /// First sort key not wanted; `None` goes to the actor's end.
         until: Option<Box<[u8]>>,
         /// From the last row backwards.
         reverse: bool,
@@ -324,7 +324,7 @@ mod tests {
         batch.delete(Table::Mailbox, b"a@x", b"");
         batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
         let mut more = Batch::new();
-        more.delete_partition(Table::Roster, b"a@x");
+        more.delete_actor(Table::Roster, b"a@x");
         batch.append(&more);
         batch.put(Table::Mailbox, b"b@x", b"01", &[b"long"]);
         batch.extend_last(b"02", &[b"", b"er"]);
@@ -333,11 +333,11 @@ mod tests {
         assert_eq!(
             ops,
             [
-                OpView::Put { table: Table::Archive, partition: b"a@x", sort: b"1", value: b"hello" },
-                OpView::Delete { table: Table::Mailbox, partition: b"a@x", sort: b"" },
-                OpView::DeleteRange { table: Table::Archive, partition: b"a@x", from: b"0", until: b"9" },
-                OpView::DeletePartition { table: Table::Roster, partition: b"a@x" },
-                OpView::Put { table: Table::Mailbox, partition: b"b@x", sort: b"02", value: b"longer" },
+                OpView::Put { table: Table::Archive, actor: b"a@x", sort: b"1", value: b"hello" },
+                OpView::Delete { table: Table::Mailbox, actor: b"a@x", sort: b"" },
+                OpView::DeleteRange { table: Table::Archive, actor: b"a@x", from: b"0", until: b"9" },
+                OpView::DeleteActor { table: Table::Roster, actor: b"a@x" },
+                OpView::Put { table: Table::Mailbox, actor: b"b@x", sort: b"02", value: b"longer" },
             ]
         );
     }

@@ -22,14 +22,14 @@ pub fn own_key(extension: &str) -> Box<[u8]> {
 
 /// The question for one stored element.
 pub fn get(account: &str, key: &[u8]) -> Query {
-    Query::Get { table: Table::Private, partition: account.as_bytes().into(), sort: key.into() }
+    Query::Get { table: Table::Private, actor: account.as_bytes().into(), sort: key.into() }
 }
 
 /// The question for all stored elements, one more than there may be.
 pub fn all(account: &str) -> Query {
     Query::Range {
         table: Table::Private,
-        partition: account.as_bytes().into(),
+        actor: account.as_bytes().into(),
         from: Box::new([1]),
         until: None,
         reverse: false,

@@ -191,7 +191,7 @@ impl Version {
 pub fn query(owner: &str) -> Query {
     Query::Range {
         table: Table::Roster,
-        partition: owner.as_bytes().into(),
+        actor: owner.as_bytes().into(),
         from: Box::default(),
         until: None,
         reverse: false,

@@ -173,7 +173,7 @@ pub fn aparts(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
 fn range(user: &str, kind: u8, after: u64, rows_max: u32, bytes_max: u32) -> Query {
     Query::Range {
         table: Table::Mailbox,
-        partition: user.as_bytes().into(),
+        actor: user.as_bytes().into(),
         from: key(kind, after.saturating_add(1)).into(),
         until: Some(Box::new([kind + 1])),
         reverse: false,

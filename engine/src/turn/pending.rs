@@ -139,8 +139,8 @@ pub(crate) struct RetentionRead {
 }
 
 /// The question for a single row without sort key.
-pub(crate) fn get(table: Table, partition: &str) -> Query {
-    Query::Get { table, partition: partition.as_bytes().into(), sort: Box::default() }
+pub(crate) fn get(table: Table, actor: &str) -> Query {
+    Query::Get { table, actor: actor.as_bytes().into(), sort: Box::default() }
 }
 
 /// The value of a single `Get`.

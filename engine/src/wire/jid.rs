@@ -193,7 +193,7 @@ impl Jid {
         self.as_ref().bare()
     }
 
-    /// The address without its resourcepart, as text: what homes and partition keys are made of.
+    /// The address without its resourcepart, as text: what homes and keys are made of.
     pub fn bare_str(&self) -> &str {
         self.cut.bare(&self.text)
     }

@@ -32,7 +32,7 @@ pub(super) struct Cost {
     pub(super) answer: usize,
     pub(super) reads: usize,
     pub(super) read_bytes: usize,
-    /// Rows put or deleted; a deleted range or partition is one.
+    /// Rows put or deleted; a deleted range or actor is one.
     pub(super) rows: usize,
     pub(super) row_bytes: usize,
     /// Letters between homes, those of a shard to itself included.
@@ -173,8 +173,8 @@ impl Crowd {
                 self.shards[index].handle(self.now, Input::EndOfTurn, &mut out);
                 self.cost.rows += out.writes.len();
                 for op in out.writes.iter() {
-                    if let OpView::Put { partition, sort, value, .. } = op {
-                        self.cost.row_bytes += partition.len() + sort.len() + value.len();
+                    if let OpView::Put { actor, sort, value, .. } = op {
+                        self.cost.row_bytes += actor.len() + sort.len() + value.len();
                     }
                 }
                 let writes = uncounted(|| out.writes.clone());

@@ -69,7 +69,7 @@ fn archives_are_trimmed_by_age_also_of_those_who_only_send() {
         host.turn(Input::Command { token: 1, command: Command::Retain { users: vec![user.into()] } });
     }
     let kept = |user: &str| {
-        let rows = host.disk.partition(Table::Archive, user);
+        let rows = host.disk.rows_of(Table::Archive, user);
         rows.map(|(sort, row)| entries(sort, row).expect("whole").len()).sum::<usize>()
     };
     assert_eq!((kept("romeo@localhost"), kept("juliet@localhost")), (1, 3), "what waits for Juliet stays");

@@ -60,7 +60,7 @@ fn what_waited_goes_and_what_comes_next_is_delivered() {
             // The user leaves memory.
             stage.pass(100_000);
         }
-        let rows = |stage: &Stage, table| stage.world.disk.partition(table, "juliet@localhost").count();
+        let rows = |stage: &Stage, table| stage.world.disk.rows_of(table, "juliet@localhost").count();
         let kept = rows(&stage, Table::Archive);
         let transient = if archive { 0 } else { 2 };
         assert_eq!(

@@ -187,7 +187,7 @@ time passes: 5000 ms
     let mut stage = Stage::new(1, Settings::new("localhost", 2, [0; 32], 0), Pace::default(), &script);
     script.play(&mut stage, "localhost", PASSWORD).unwrap();
     for user in ["romeo@localhost", "juliet@localhost"] {
-        let rows = |table| stage.world.disk.partition(table, user).filter(|(sort, _)| !sort.is_empty()).count();
+        let rows = |table| stage.world.disk.rows_of(table, user).filter(|(sort, _)| !sort.is_empty()).count();
         assert_eq!((rows(Table::Archive), rows(Table::Mailbox)), (0, 0), "{user}");
     }
 }
@@ -208,7 +208,7 @@ time passes: 2000 ms
     let settings = Settings { mailbox_messages_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
     let mut stage = Stage::new(1, settings, Pace::default(), &script);
     script.play(&mut stage, "localhost", PASSWORD).unwrap();
-    let rows: Vec<_> = stage.world.disk.partition(Table::Archive, "romeo@localhost").collect();
+    let rows: Vec<_> = stage.world.disk.rows_of(Table::Archive, "romeo@localhost").collect();
     let void: Vec<_> = rows.iter().filter(|(_, row)| throng_engine::store::archive::is_void(row)).collect();
     let entries = rows.iter().flat_map(|(sort, row)| throng_engine::store::archive::entries(sort, row).expect("whole"));
     let stands =

@@ -173,7 +173,7 @@ impl World {
     }
 
     fn has_account(&self) -> bool {
-        let query = Query::Get { table: Table::Accounts, partition: (*b"mallory@localhost").into(), sort: [].into() };
+        let query = Query::Get { table: Table::Accounts, actor: (*b"mallory@localhost").into(), sort: [].into() };
         !matches!(self.disk.read(&query), Found::Value(None))
     }
 }

@@ -80,7 +80,7 @@ fn an_account_that_was_made_is_told_when_it_is_durable_and_so_is_all_that_comes_
     let account = "<username>romeo</username><password>secret</password>";
     let set = format!("<iq type='set' id='r'><query xmlns='jabber:iq:register'>{account}</query></iq>");
     let said = turn(&mut host, Input::Received { conn: CONN, bytes: set.as_bytes() });
-    assert_eq!(host.disk.partition(Table::Accounts, "romeo@localhost").count(), 1);
+    assert_eq!(host.disk.rows_of(Table::Accounts, "romeo@localhost").count(), 1);
     assert_eq!(of(&said, "type='result'"), Rests::OnAll);
     let tls = say(&mut host, "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     assert_eq!(of(&tls, "<proceed"), Rests::OnAll, "it would overtake the answer");

@@ -176,7 +176,7 @@ impl Talk {
         let tables = Table::ALL.into_iter().filter(|table| *table != Table::Meta);
         tables
             .flat_map(|table| {
-                let rows = self.world.disk.partition(table, &bare);
+                let rows = self.world.disk.rows_of(table, &bare);
                 rows.map(|(sort, _)| (table, sort.to_vec())).collect::<Vec<_>>()
             })
             .collect()
@@ -288,7 +288,7 @@ fn an_operators_change_that_crosses_a_removal_does_not_bring_the_account_back() 
         let mut talk = Talk::new(seed, shards, Pace { read_us: 20_000, ..Pace::default() });
         let line = talk.bound("romeo", PASSWORD);
         let home = talk.world.shard(ShardId(0)).home("romeo@localhost");
-        let row = talk.world.disk.partition(Table::Accounts, "romeo@localhost").next().expect("an account").1.to_vec();
+        let row = talk.world.disk.rows_of(Table::Accounts, "romeo@localhost").next().expect("an account").1.to_vec();
         talk.say(line, REMOVE);
         talk.pass(seed * 1_000);
         talk.world.command(home, 5, put(&row));
@@ -322,7 +322,7 @@ fn a_session_ends_when_its_account_is_found_missing() {
     // What was known of the account is forgotten.
     talk.pass(120_000_000);
     let mut batch = Batch::new();
-    batch.delete_partition(Table::Accounts, b"romeo@localhost");
+    batch.delete_actor(Table::Accounts, b"romeo@localhost");
     talk.world.disk.submit(batch);
     talk.world.disk.commit(1);
     let said = talk.ask(line, "<message to='romeo@localhost'><body>to myself</body></message>", &["<stream:error>"]);

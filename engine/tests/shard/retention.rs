@@ -52,7 +52,7 @@ const RETENTION_S: u64 = 100_000;
 /// Bodies in a user's archive, oldest first.
 fn archive(stage: &Stage, user: &str) -> Vec<String> {
     let bare = format!("{user}@localhost");
-    let rows = stage.world.disk.partition(Table::Archive, &bare);
+    let rows = stage.world.disk.rows_of(Table::Archive, &bare);
     let body = |xml: &[u8]| {
         let xml = String::from_utf8_lossy(xml).into_owned();
         let start = xml.find("<body>").expect("a body") + "<body>".len();

@@ -24,7 +24,7 @@ fn play(stage: &mut Stage, text: &str) {
 }
 
 fn rows(stage: &Stage, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
-    stage.world.disk.partition(table, BARE).map(|(sort, value)| (sort.to_vec(), value.to_vec())).collect()
+    stage.world.disk.rows_of(table, BARE).map(|(sort, value)| (sort.to_vec(), value.to_vec())).collect()
 }
 
 const ERROR: &str = "<stream:error><internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>

@@ -27,8 +27,8 @@ pub struct TableCount {
     pub table: Table,
     /// Rows.
     pub rows: u64,
-    /// Partition keys.
-    pub partitions: u64,
+    /// Actors.
+    pub actors: u64,
     /// Bytes of keys.
     pub key_bytes: u64,
     /// Bytes of values.
@@ -150,22 +150,22 @@ fn check_rows(
         if seen > 1 && last.as_slice() >= &*flat {
             report.problem(format!("row {seen} stands out of order"));
         }
-        let Some((table, partition, sort)) = key::decode(&flat) else {
+        let Some((table, actor, sort)) = key::decode(&flat) else {
             report.problem(format!("row {seen}: the key of {} bytes is not one of a known table", flat.len()));
             continue;
         };
         if !key::is_in_place(&flat) {
-            let actor = String::from_utf8_lossy(partition);
+            let actor = String::from_utf8_lossy(actor);
             report.problem(format!("{table:?}, {actor}: the row stands among those of another partition"));
         }
-        let same = key::decode(&last).is_some_and(|(t, p, _)| t == table && p == partition);
+        let same = key::decode(&last).is_some_and(|(t, p, _)| t == table && p == actor);
         let count = &mut report.tables[table as usize];
         count.rows += 1;
-        count.partitions += u64::from(!same);
+        count.actors += u64::from(!same);
         count.key_bytes += flat.len() as u64;
         count.value_bytes += row.len() as u64;
-        if let Err(what) = value(table, partition, sort, &row) {
-            report.problem(format!("{table:?}, {}: {what}", String::from_utf8_lossy(partition)));
+        if let Err(what) = value(table, actor, sort, &row) {
+            report.problem(format!("{table:?}, {}: {what}", String::from_utf8_lossy(actor)));
         }
         last.clear();
         last.extend_from_slice(&flat);
@@ -203,5 +203,5 @@ pub(super) fn name_users(still: &Still, findings: &mut [Finding]) -> Result<(), 
 }
 
 fn empty_count(table: Table) -> TableCount {
-    TableCount { table, rows: 0, partitions: 0, key_bytes: 0, value_bytes: 0 }
+    TableCount { table, rows: 0, actors: 0, key_bytes: 0, value_bytes: 0 }
 }

@@ -40,13 +40,13 @@ impl Engine for Noting {
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
         self.inner.read(query)
     }
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError> {
-        self.inner.for_each_partition(table, after, visit)
+        self.inner.for_each_actor(table, after, visit)
     }
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         self.inner.scan(visit)
@@ -232,7 +232,7 @@ fn a_read_sees_what_its_shard_wrote_before_and_answers_come_in_order() {
     let (readers, mut ports) = Readers::start(&engine, &committer, sleepers, SHARDS, &options, &panics()).unwrap();
     let query = |number: u64| Query::Get {
         table: Table::Archive,
-        partition: b"shard2@x"[..].into(),
+        actor: b"shard2@x"[..].into(),
         sort: number.to_be_bytes().into(),
     };
     for round in 0..200_u64 {

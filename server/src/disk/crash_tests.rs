@@ -21,29 +21,29 @@ const KEPT: u64 = 40;
 
 /// The batch with a number: its rows, a cursor that names it, and the end of an older batch's rows.
 fn numbered(shard: usize, number: u64) -> Batch {
-    let partition = format!("shard{shard}@x").into_bytes();
+    let actor = format!("shard{shard}@x").into_bytes();
     let mut batch = Batch::new();
     for row in 0..ROWS {
         let value = vec![number as u8; (number as usize * 37 + row as usize * 101) % 600];
-        batch.put(Table::Archive, &partition, &(number * ROWS + row).to_be_bytes(), &[&value]);
+        batch.put(Table::Archive, &actor, &(number * ROWS + row).to_be_bytes(), &[&value]);
     }
-    batch.put(Table::Mailbox, &partition, b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Mailbox, &actor, b"", &[&number.to_be_bytes()]);
     if number >= KEPT {
         let (from, until) = ((number - KEPT) * ROWS, (number - KEPT + 1) * ROWS);
-        batch.delete_range(Table::Archive, &partition, &from.to_be_bytes(), &until.to_be_bytes());
+        batch.delete_range(Table::Archive, &actor, &from.to_be_bytes(), &until.to_be_bytes());
     }
     batch
 }
 
 /// Number of the last batch that a store holds of a shard; checks that it is whole and that none is missing.
 fn last_batch(engine: &dyn Engine, shard: usize) -> Option<u64> {
-    let partition = format!("shard{shard}@x");
-    let last = get(engine, Table::Mailbox, &partition, b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()));
+    let actor = format!("shard{shard}@x");
+    let last = get(engine, Table::Mailbox, &actor, b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()));
     let expected: Vec<u64> = match last {
         Some(last) => ((last + 1).saturating_sub(KEPT) * ROWS..(last + 1) * ROWS).collect(),
         None => Vec::new(),
     };
-    let found: Vec<u64> = rows(engine, Table::Archive, &partition)
+    let found: Vec<u64> = rows(engine, Table::Archive, &actor)
         .iter()
         .map(|row| u64::from_be_bytes(row.sort[..].try_into().unwrap()))
         .collect();
@@ -360,12 +360,12 @@ fn a_crash_while_a_segment_is_begun_loses_nothing_and_a_missing_segment_is_notic
 
 /// As [`numbered`], with rows that stay.
 fn lasting(shard: usize, number: u64) -> Batch {
-    let partition = format!("shard{shard}@x").into_bytes();
+    let actor = format!("shard{shard}@x").into_bytes();
     let mut batch = Batch::new();
     for row in number * ROWS..(number + 1) * ROWS {
-        batch.put(Table::Archive, &partition, &row.to_be_bytes(), &[&[row as u8; 400]]);
+        batch.put(Table::Archive, &actor, &row.to_be_bytes(), &[&[row as u8; 400]]);
     }
-    batch.put(Table::Mailbox, &partition, b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Mailbox, &actor, b"", &[&number.to_be_bytes()]);
     batch
 }
 

@@ -17,7 +17,7 @@ fn user(number: u32) -> String {
 fn archive(number: u32) -> Query {
     Query::Range {
         table: Table::Archive,
-        partition: user(number).as_bytes().into(),
+        actor: user(number).as_bytes().into(),
         from: Box::default(),
         until: None,
         reverse: number % 2 == 1,
@@ -75,8 +75,8 @@ fn a_rotten_block_under_an_open_store_fails_its_own_reads_only() {
 
     // Commits go on, tables are written and merged, and what is lost stays so, also when rows beside it are removed.
     let mut gone = Batch::new();
-    gone.delete_partition(Table::Archive, user(damaged[0]).as_bytes());
-    gone.delete_partition(Table::Archive, user((damaged[0] + 50) % 100).as_bytes());
+    gone.delete_actor(Table::Archive, user(damaged[0]).as_bytes());
+    gone.delete_actor(Table::Archive, user((damaged[0] + 50) % 100).as_bytes());
     submitters[0].submit(gone);
     for number in 0..600_u32 {
         let gate = submitters[0].submit(put(Table::Private, &user(number % 7), &number.to_be_bytes(), &[9; 3000]));
@@ -228,7 +228,7 @@ fn what_is_written_over_a_lost_row_is_found() {
     let user = user(damaged[1]);
     let ids = || (0..20_u64).map(|id| id.to_be_bytes());
     let asked = |engine: &dyn Engine, id: &[u8]| {
-        let query = Query::Get { table: Table::Archive, partition: user.as_bytes().into(), sort: id.into() };
+        let query = Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: id.into() };
         engine.read(&query)
     };
     let lost: Vec<_> = ids().filter(|id| asked(&*rotten.engine(), id).is_err()).collect();
@@ -254,7 +254,7 @@ fn what_is_written_over_a_lost_row_is_found() {
     assert_eq!(get(&*rotten.engine(), Table::Archive, &user, &lost[1]), None, "removed after the damage");
     // Whom rows are lost of is still seen by who goes over all, and that there may be others is said.
     let mut seen = 0;
-    let visited = rotten.engine().for_each_partition(Table::Archive, None, &mut |_| {
+    let visited = rotten.engine().for_each_actor(Table::Archive, None, &mut |_| {
         seen += 1;
         Visit::Continue(())
     });

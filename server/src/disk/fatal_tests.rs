@@ -48,13 +48,13 @@ impl Engine for Breaking {
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
         if self.fails == Fails::Read { Err(input_output_error()) } else { self.inner.read(query) }
     }
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError> {
-        self.inner.for_each_partition(table, after, visit)
+        self.inner.for_each_actor(table, after, visit)
     }
     fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         self.inner.scan(visit)
@@ -120,7 +120,7 @@ fn a_read_that_fails_is_final_and_answered_with_nothing() {
     let (committer, _submitters) =
         Committer::start(engine.clone(), None, 1, wakes, &options, testing::panics()).unwrap();
     let (_readers, mut ports) = Readers::start(&engine, &committer, sleepers, 1, &options, &fatal).unwrap();
-    let query = Query::Get { table: Table::Archive, partition: b"a@x"[..].into(), sort: b"1"[..].into() };
+    let query = Query::Get { table: Table::Archive, actor: b"a@x"[..].into(), sort: b"1"[..].into() };
     assert!(ports[0].submit(ReadRequest { token: 7, after: Gate(0), queries: vec![query] }).is_ok());
     expect_sentence(&told);
     assert!(ports[0].poll().is_none());

@@ -1,7 +1,7 @@
 //! What each table of the first level holds of whom, so that a range costs no look into a table that has nothing of its
-//! partition: most of what is read at a login is not there, and there may be many tables in which it is not.
+//! actor: most of what is read at a login is not there, and there may be many tables in which it is not.
 //!
-//! A Bloom filter a table, of the flat keys' parts that name table and partition, 10 bits each; it stays in memory and is
+//! A Bloom filter a table, of the flat keys' parts that name table and actor, 10 bits each; it stays in memory and is
 //! made while the table is written. It is not on the disk: for tables that an opening finds it is made afterwards, from
 //! what they hold, and until then they are looked into. Tables behind the first level have none: they do not overlap, so
 //! that a range looks into one of each level.
@@ -15,22 +15,22 @@ use throng_engine::store::key;
 
 use crate::waits::{Place, RwLock};
 
-/// Bits for each partition of a table: one look of a hundred is in vain.
+/// Bits for each actor of a table: one look of a hundred is in vain.
 const BITS: f32 = 10.0;
 
-/// The part of a flat key that all rows of its partition have; all of it if it is no flat key.
+/// The part of a flat key that all rows of its actor have; all of it if it is no flat key.
 fn prefix(key: &[u8]) -> &[u8] {
     key::decode(key).map_or(key, |(_, _, sort)| &key[..key.len() - sort.len()])
 }
 
-/// The partitions of a table that is being written, whose keys come in order.
+/// The actors of a table that is being written, whose keys come in order.
 #[derive(Default)]
-pub(super) struct Partitions {
+pub(super) struct Actors {
     hashes: Vec<u64>,
     last: Vec<u8>,
 }
 
-impl Partitions {
+impl Actors {
     pub(super) fn add(&mut self, key: &[u8]) {
         let prefix = prefix(key);
         if self.last != prefix || self.hashes.is_empty() {
@@ -67,9 +67,9 @@ impl Default for Filters {
 }
 
 impl Filters {
-    /// These tables hold nothing of other partitions; of all if there are `None`, because they could not be read.
-    pub(super) fn set(&self, tables: impl IntoIterator<Item = TableId>, partitions: Option<&Partitions>) {
-        let filter = partitions.map(Partitions::filter);
+    /// These tables hold nothing of other actors; of all if there are `None`, because they could not be read.
+    pub(super) fn set(&self, tables: impl IntoIterator<Item = TableId>, actors: Option<&Actors>) {
+        let filter = actors.map(Actors::filter);
         let mut filters = self.0.write();
         filters.extend(tables.into_iter().map(|table| (table, filter.clone())));
     }
@@ -94,7 +94,7 @@ impl Filters {
         self.0.read().contains_key(&table)
     }
 
-    /// Whether a table may hold rows of the partition whose keys begin with `prefix`.
+    /// Whether a table may hold rows of the actor whose keys begin with `prefix`.
     pub(super) fn looker<'a>(&'a self, prefix: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
         let hash = Builder::get_hash(prefix);
         let filters = self.0.read();

@@ -55,13 +55,13 @@ impl Finding {
         let may_be_torn = lost.may_be_torn;
         let mut found = Finding::at(file, lost.at as u64, lost.bytes as u64, &lost.what);
         found.may_be_torn = may_be_torn;
-        lost.partitions.iter().for_each(|partition| found.name(partition));
+        lost.actors.iter().for_each(|actor| found.name(actor));
         found
     }
 
-    /// Adds a user by the partition key.
-    pub(super) fn name(&mut self, partition: &[u8]) {
-        let user = String::from_utf8_lossy(partition).into_owned();
+    /// Adds a user by name.
+    pub(super) fn name(&mut self, actor: &[u8]) {
+        let user = String::from_utf8_lossy(actor).into_owned();
         if user.is_empty() || self.users.contains(&user) {
             // Rows of the server itself have no user.
         } else if self.users.len() < USERS_MAX {
@@ -84,7 +84,7 @@ impl Finding {
         after.as_deref().is_none_or(|after| after < row) && last.as_deref().is_none_or(|last| row <= last)
     }
 
-    /// Whether a row of the partition that begins with this flat key may be lost with it.
+    /// Whether a row of the actor that begins with this flat key may be lost with it.
     pub(super) fn may_hold_of(&self, prefix: &[u8]) -> bool {
         let Some((after, last)) = &self.keys else { return false };
         let begins_before_end = last.as_deref().is_none_or(|last| prefix <= last);
@@ -97,8 +97,8 @@ impl Finding {
 pub(super) fn of_hole(hole: &Hole) -> Finding {
     let mut found = Finding::at(&hole.file, hole.at, hole.bytes, &hole.what);
     for key in [&hole.after, &hole.last].into_iter().flatten() {
-        if let Some((_, partition, _)) = key::decode(key) {
-            found.name(partition);
+        if let Some((_, actor, _)) = key::decode(key) {
+            found.name(actor);
         }
     }
     found.keys = Some((hole.after.clone(), hole.last.clone()));

@@ -213,7 +213,7 @@ const FORMAT_FLAT_KEY_4: &[u8] = b"\0\0format";
 
 /// Reads the format version, writes it into a new store, refuses what is of another.
 fn check_format(engine: &dyn Engine, dir: &Path) -> Result<(), DiskError> {
-    let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: FORMAT_KEY.into() };
+    let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: FORMAT_KEY.into() };
     let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
     let Some(row) = row else {
         let (mut empty, mut earlier) = (true, None);

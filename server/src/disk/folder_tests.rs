@@ -136,7 +136,7 @@ fn check_counts_rows_and_finds_damage() {
     assert!(report.is_sound());
     assert_eq!((report.rows(), progress.last()), (2001, Some(&2001)));
     let archive = report.tables[Table::Archive as usize];
-    assert_eq!((archive.rows, archive.partitions, archive.value_bytes), (2000, 100, 400_000));
+    assert_eq!((archive.rows, archive.actors, archive.value_bytes), (2000, 100, 400_000));
 
     // What a value means is the caller's business.
     let odd = |table, _: &[u8], sort: &[u8], _: &[u8]| {
@@ -345,7 +345,7 @@ fn a_bulk_load_is_durable_and_whole() {
     let mut users = 0;
     store
         .engine()
-        .for_each_partition(Table::Accounts, None, &mut |_| {
+        .for_each_actor(Table::Accounts, None, &mut |_| {
             users += 1;
             Visit::Continue(())
         })

@@ -166,11 +166,8 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
     }
     assert!(submitter.durable() < last, "a commit waits for space");
     wait_until("a read", || {
-        let query = throng_engine::store::Query::Get {
-            table: Table::Mailbox,
-            partition: b"a@x"[..].into(),
-            sort: Box::default(),
-        };
+        let query =
+            throng_engine::store::Query::Get { table: Table::Mailbox, actor: b"a@x"[..].into(), sort: Box::default() };
         store.engine().read(&query).is_ok()
     });
 

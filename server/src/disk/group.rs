@@ -1,6 +1,6 @@
 //! A group of batches as bytes: how the journal keeps it, and the memory table after it.
 //!
-//! One operation after the other: kind and table (u8: four bits each), length of the partition key (u16), of the sort key
+//! One operation after the other: kind and table (u8: four bits each), length of the actor (u16), of the sort key
 //! (u16), of the value (u32), all little endian, and behind them the three, without a gap. The range of a delete has its
 //! first key as sort key and its end as value.
 
@@ -16,7 +16,7 @@ const _: () = assert!(Table::ALL.len() <= 16, "a table's number has four bits");
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
 const DELETE_RANGE: u8 = 2;
-const DELETE_PARTITION: u8 = 3;
+const DELETE_ACTOR: u8 = 3;
 
 /// One operation of a group, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,17 +31,17 @@ pub struct Placed<'a> {
 pub fn encode(out: &mut Vec<u8>, batch: &Batch) {
     out.reserve(batch.bytes() + batch.len() * HEAD_BYTES);
     for op in batch.iter() {
-        let (kind, table, partition, sort, value) = match op {
-            OpView::Put { table, partition, sort, value } => (PUT, table, partition, sort, value),
-            OpView::Delete { table, partition, sort } => (DELETE, table, partition, sort, &[][..]),
-            OpView::DeleteRange { table, partition, from, until } => (DELETE_RANGE, table, partition, from, until),
-            OpView::DeletePartition { table, partition } => (DELETE_PARTITION, table, partition, &[][..], &[][..]),
+        let (kind, table, actor, sort, value) = match op {
+            OpView::Put { table, actor, sort, value } => (PUT, table, actor, sort, value),
+            OpView::Delete { table, actor, sort } => (DELETE, table, actor, sort, &[][..]),
+            OpView::DeleteRange { table, actor, from, until } => (DELETE_RANGE, table, actor, from, until),
+            OpView::DeleteActor { table, actor } => (DELETE_ACTOR, table, actor, &[][..], &[][..]),
         };
         let mut head = [kind << 4 | table as u8; HEAD_BYTES];
-        head[1..3].copy_from_slice(&(partition.len() as u16).to_le_bytes());
+        head[1..3].copy_from_slice(&(actor.len() as u16).to_le_bytes());
         head[3..5].copy_from_slice(&(sort.len() as u16).to_le_bytes());
         head[5..9].copy_from_slice(&(value.len() as u32).to_le_bytes());
-        for part in [&head, partition, sort, value] {
+        for part in [&head, actor, sort, value] {
             out.extend_from_slice(part);
         }
     }
@@ -63,18 +63,18 @@ pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Option<Placed<'_>>> {
 fn operation(bytes: &[u8], at: usize) -> Option<Placed<'_>> {
     let (&head, rest) = bytes[at..].split_first_chunk::<HEAD_BYTES>()?;
     let table = Table::from_number(head[0] & 15)?;
-    let (partition, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
+    let (actor, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
     let (sort, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([head[3], head[4]])))?;
     let value = rest.get(..u32::from_le_bytes([head[5], head[6], head[7], head[8]]) as usize)?;
     let op = match head[0] >> 4 {
-        PUT => OpView::Put { table, partition, sort, value },
-        DELETE if value.is_empty() => OpView::Delete { table, partition, sort },
-        DELETE_RANGE => OpView::DeleteRange { table, partition, from: sort, until: value },
-        DELETE_PARTITION if sort.is_empty() && value.is_empty() => OpView::DeletePartition { table, partition },
+        PUT => OpView::Put { table, actor, sort, value },
+        DELETE if value.is_empty() => OpView::Delete { table, actor, sort },
+        DELETE_RANGE => OpView::DeleteRange { table, actor, from: sort, until: value },
+        DELETE_ACTOR if sort.is_empty() && value.is_empty() => OpView::DeleteActor { table, actor },
         _ => return None,
     };
     let start = at + HEAD_BYTES;
-    Some(Placed { op, at: start..start + partition.len() + sort.len() + value.len() })
+    Some(Placed { op, at: start..start + actor.len() + sort.len() + value.len() })
 }
 
 #[cfg(test)]
@@ -89,23 +89,23 @@ mod tests {
             odd in prop::collection::vec(any::<u8>(), 0..12),
         ) {
             let mut bytes = Vec::new();
-            for (kind, partition, sort, value, parts) in heads {
+            for (kind, actor, sort, value, parts) in heads {
                 bytes.push(kind);
-                bytes.extend_from_slice(&partition.to_le_bytes());
+                bytes.extend_from_slice(&actor.to_le_bytes());
                 bytes.extend_from_slice(&sort.to_le_bytes());
                 bytes.extend_from_slice(&value.to_le_bytes());
-                bytes.extend_from_slice(&parts[..usize::from(partition + sort) + value as usize]);
+                bytes.extend_from_slice(&parts[..usize::from(actor + sort) + value as usize]);
             }
             bytes.extend_from_slice(&odd);
             let (mut batch, mut whole) = (Batch::new(), true);
             for placed in operations(&bytes) {
                 match placed.map(|placed| placed.op) {
-                    Some(OpView::Put { table, partition, sort, value }) => batch.put(table, partition, sort, &[value]),
-                    Some(OpView::Delete { table, partition, sort }) => batch.delete(table, partition, sort),
-                    Some(OpView::DeleteRange { table, partition, from, until }) => {
-                        batch.delete_range(table, partition, from, until);
+                    Some(OpView::Put { table, actor, sort, value }) => batch.put(table, actor, sort, &[value]),
+                    Some(OpView::Delete { table, actor, sort }) => batch.delete(table, actor, sort),
+                    Some(OpView::DeleteRange { table, actor, from, until }) => {
+                        batch.delete_range(table, actor, from, until);
                     }
-                    Some(OpView::DeletePartition { table, partition }) => batch.delete_partition(table, partition),
+                    Some(OpView::DeleteActor { table, actor }) => batch.delete_actor(table, actor),
                     None => whole = false,
                 }
             }
@@ -123,7 +123,7 @@ mod tests {
         batch.put(Table::Private, b"", b"", &[b""]);
         batch.delete(Table::Mailbox, b"a@x", b"");
         batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
-        batch.delete_partition(Table::Roster, b"b@x");
+        batch.delete_actor(Table::Roster, b"b@x");
         let mut bytes = Vec::new();
         encode(&mut bytes, &batch);
         let found: Vec<_> = operations(&bytes).map(|placed| placed.expect("whole")).collect();

@@ -20,15 +20,15 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use throng_engine::store::{Batch, Found, Query, Table, key};
 
+use super::actors::NextActor;
 use super::apart::put_apart;
 use super::copy;
 use super::counters::add_us;
 use super::journal::{self, InTables, Journal, random};
-use super::memory::{flat, partition_end};
+use super::memory::{actor_end, flat};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{self, Pace};
-use super::partitions::NextPartition;
 use super::space::{accepting_bytes, sync_dir};
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::{self, Tables};
@@ -121,10 +121,10 @@ impl LsmEngine {
 
     fn find(&self, query: &Query) -> Result<Found, DiskError> {
         match query {
-            Query::Get { table, partition, sort } => self.store.get(*table, partition, sort),
-            Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => self.store.range(&Asked {
+            Query::Get { table, actor, sort } => self.store.get(*table, actor, sort),
+            Query::Range { table, actor, from, until, reverse, rows_max, bytes_max } => self.store.range(&Asked {
                 table: *table,
-                partition,
+                actor,
                 from,
                 until: until.as_deref(),
                 reverse: *reverse,
@@ -258,13 +258,13 @@ impl Engine for LsmEngine {
         if replaced { self.find(query) } else { found }
     }
 
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError> {
-        let mut from = after.map_or_else(|| vec![table as u8], |after| partition_end(table, after));
+        let mut from = after.map_or_else(|| vec![table as u8], |after| actor_end(table, after));
         let layers = self.store.layers.load_full();
         // Those with a row in memory, by their flat keys; what is in memory may also hide all rows of any other.
         let mut in_memory: Vec<Vec<u8>> = Vec::new();
@@ -276,7 +276,7 @@ impl Engine for LsmEngine {
         let mut in_memory = in_memory.into_iter().peekable();
         let begin = from.clone();
         let none_lost = |until: &[u8]| self.store.tables.none_lost(&begin, until);
-        let mut in_tables = NextPartition::new(&self.store.tables, table);
+        let mut in_tables = NextActor::new(&self.store.tables, table);
         loop {
             let stored = in_tables.from(&from)?;
             while in_memory.next_if(|key| *key < from).is_some() {}
@@ -286,18 +286,18 @@ impl Engine for LsmEngine {
                 (None, Some(next)) => next.clone(),
                 (None, None) => return none_lost(&[table as u8 + 1]),
             };
-            let Some((_, partition, _)) = key::decode(&next) else {
+            let Some((_, actor, _)) = key::decode(&next) else {
                 return Err(DiskError::Corrupt("a key is none of a table".into()));
             };
-            let first = Asked { table, partition, from: b"", until: None, reverse: false, rows_max: 1, bytes_max: 1 };
+            let first = Asked { table, actor, from: b"", until: None, reverse: false, rows_max: 1, bytes_max: 1 };
             let found = match self.store.range(&first) {
                 Ok(found) => matches!(found, Found::Rows { rows, .. } if !rows.is_empty()),
                 // Some of it is there.
                 Err(DiskError::Unreadable(_)) => true,
                 Err(error) => return Err(error),
             };
-            from = partition_end(table, partition);
-            if found && visit(partition).is_break() {
+            from = actor_end(table, actor);
+            if found && visit(actor).is_break() {
                 return none_lost(&from);
             }
         }

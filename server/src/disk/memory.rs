@@ -17,33 +17,31 @@ pub struct MemoryEngine {
 }
 
 /// Flat key of a row.
-pub(crate) fn flat(table: Table, partition: &[u8], sort: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(partition.len() + sort.len() + 2);
-    key::encode(&mut out, table, partition, sort);
+pub(crate) fn flat(table: Table, actor: &[u8], sort: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(actor.len() + sort.len() + 2);
+    key::encode(&mut out, table, actor, sort);
     out
 }
 
-/// First flat key behind all rows of a partition.
-pub(crate) fn partition_end(table: Table, partition: &[u8]) -> Vec<u8> {
-    let mut out = flat(table, partition, b"");
-    // The NUL after the partition key becomes 1: behind each of its rows, before any longer name's.
+/// First flat key behind all rows of an actor.
+pub(crate) fn actor_end(table: Table, actor: &[u8]) -> Vec<u8> {
+    let mut out = flat(table, actor, b"");
+    // The NUL after the actor becomes 1: behind each of its rows, before any longer name's.
     *out.last_mut().expect("a flat key ends in NUL here") = 1;
     out
 }
 
-/// Flat bounds of a range inside a partition.
-pub(crate) fn range_bounds(table: Table, partition: &[u8], from: &[u8], until: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
-    let until = until.map_or_else(|| partition_end(table, partition), |until| flat(table, partition, until));
-    (flat(table, partition, from), until)
+/// Flat bounds of a range inside an actor.
+pub(crate) fn range_bounds(table: Table, actor: &[u8], from: &[u8], until: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
+    let until = until.map_or_else(|| actor_end(table, actor), |until| flat(table, actor, until));
+    (flat(table, actor, from), until)
 }
 
 /// Bounds of the rows that a delete removes; `None` for other operations.
 pub(crate) fn delete_bounds(op: &OpView<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     match *op {
-        OpView::DeleteRange { table, partition, from, until } => {
-            Some(range_bounds(table, partition, from, Some(until)))
-        }
-        OpView::DeletePartition { table, partition } => Some(range_bounds(table, partition, b"", None)),
+        OpView::DeleteRange { table, actor, from, until } => Some(range_bounds(table, actor, from, Some(until))),
+        OpView::DeleteActor { table, actor } => Some(range_bounds(table, actor, b"", None)),
         OpView::Put { .. } | OpView::Delete { .. } => None,
     }
 }
@@ -93,9 +91,9 @@ pub(crate) fn answer(
     rows: impl FnOnce(&[u8], &[u8], bool, &mut Collector) -> Result<(), DiskError>,
 ) -> Result<Found, DiskError> {
     match query {
-        Query::Get { table, partition, sort } => value(&flat(*table, partition, sort)).map(Found::Value),
-        Query::Range { table, partition, from, until, reverse, rows_max, bytes_max } => {
-            let (from, until) = range_bounds(*table, partition, from, until.as_deref());
+        Query::Get { table, actor, sort } => value(&flat(*table, actor, sort)).map(Found::Value),
+        Query::Range { table, actor, from, until, reverse, rows_max, bytes_max } => {
+            let (from, until) = range_bounds(*table, actor, from, until.as_deref());
             let mut found = Collector::new(*rows_max, *bytes_max);
             if from < until {
                 rows(&from, &until, *reverse, &mut found)?;
@@ -117,13 +115,13 @@ impl Engine for MemoryEngine {
         let mut rows = self.rows.lock().expect("no panic while held");
         for op in batches.iter().flat_map(Batch::iter) {
             match op {
-                OpView::Put { table, partition, sort, value } => {
-                    rows.insert(flat(table, partition, sort), value.to_vec());
+                OpView::Put { table, actor, sort, value } => {
+                    rows.insert(flat(table, actor, sort), value.to_vec());
                 }
-                OpView::Delete { table, partition, sort } => {
-                    rows.remove(&flat(table, partition, sort));
+                OpView::Delete { table, actor, sort } => {
+                    rows.remove(&flat(table, actor, sort));
                 }
-                OpView::DeleteRange { .. } | OpView::DeletePartition { .. } => {
+                OpView::DeleteRange { .. } | OpView::DeleteActor { .. } => {
                     let (from, until) = delete_bounds(&op).expect("a range");
                     if from < until {
                         let gone: Vec<_> = rows.range(from..until).map(|(key, _)| key.clone()).collect();
@@ -152,22 +150,22 @@ impl Engine for MemoryEngine {
         )
     }
 
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError> {
         let rows = self.rows.lock().expect("no panic while held");
-        let mut from = after.map_or_else(|| vec![table as u8], |after| partition_end(table, after));
+        let mut from = after.map_or_else(|| vec![table as u8], |after| actor_end(table, after));
         loop {
             let next = rows.range::<[u8], _>((Bound::Included(&from[..]), Bound::Unbounded)).next();
             match next.and_then(|(key, _)| key::decode(key)) {
-                Some((found, partition, _)) if found == table => {
-                    if visit(partition).is_break() {
+                Some((found, actor, _)) if found == table => {
+                    if visit(actor).is_break() {
                         return Ok(());
                     }
-                    from = partition_end(table, partition);
+                    from = actor_end(table, actor);
                 }
                 _ => return Ok(()),
             }

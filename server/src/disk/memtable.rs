@@ -1,8 +1,8 @@
 //! The memory table: what has been committed and does not stand in tables yet.
 //!
-//! It is the journal's segment kept in memory, as it was written, with an index: a hash from table and partition key to the
-//! partition, and in each partition its rows in the order of their sort keys, the last word on each key only. A put costs
-//! one look-up and, since most keys come in order, one comparison. Partitions are sorted among each other only when they
+//! It is the journal's segment kept in memory, as it was written, with an index: a hash from table and name to the
+//! actor, and of each actor its rows in the order of their sort keys, the last word on each key only. A put costs
+//! one look-up and, since most keys come in order, one comparison. Actors are sorted among each other only when they
 //! become a table. Memory is taken in few large pieces, and these are used again for the next memory table.
 
 use hashbrown::HashTable;
@@ -16,13 +16,13 @@ use super::memory::delete_bounds;
 use super::ranges::Ranges;
 use crate::waits::{Place, ReadGuard, RwLock};
 
-/// Bytes that a partition and its place in the index take beside its rows.
-const PARTITION_BYTES: usize = 80;
+/// Bytes that an actor and its place in the index take beside its rows.
+const ACTOR_BYTES: usize = 80;
 
 /// Bytes that a row's entry takes.
 const ROW_BYTES: usize = size_of::<Row>();
 
-/// Partitions whose rows are brought into the cache at once when they become a table.
+/// Actors whose rows are brought into the cache at once when they become a table.
 const FETCHED: usize = 16;
 
 /// Rows of each of them; those behind follow in the order in which the core expects them.
@@ -52,8 +52,8 @@ pub(super) struct Memtable {
 pub(super) struct Rows {
     /// Groups as they were written.
     bytes: Vec<u8>,
-    partitions: Vec<Partition>,
-    /// Numbers of partitions by table and key.
+    actors: Vec<Actor>,
+    /// Numbers of actors by table and name.
     index: HashTable<u32>,
     /// What else is gone: rows of older memory tables and of tables. Rows of this one are newer than its ranges.
     ranges: Ranges,
@@ -63,7 +63,7 @@ pub(super) struct Rows {
 }
 
 #[derive(Clone, Debug)]
-struct Partition {
+struct Actor {
     hash: u64,
     at: u32,
     length: u16,
@@ -121,7 +121,7 @@ impl Memtable {
     pub(super) fn into_spare(self) -> Rows {
         let mut rows = self.rows.into_inner();
         rows.bytes.clear();
-        rows.partitions.clear();
+        rows.actors.clear();
         rows.index.clear();
         rows.ranges.clear();
         rows.rows = 0;
@@ -147,12 +147,12 @@ impl Rows {
 
     /// Memory that is used, bytes.
     pub(super) fn size(&self) -> usize {
-        self.bytes.len() + self.partitions.len() * PARTITION_BYTES + self.rows * ROW_BYTES + self.ranges.bytes()
+        self.bytes.len() + self.actors.len() * ACTOR_BYTES + self.rows * ROW_BYTES + self.ranges.bytes()
     }
 
     /// Memory that one without rows keeps for the next, bytes.
     pub(super) fn kept_bytes(&self) -> usize {
-        let tables = self.partitions.capacity() * size_of::<Partition>() + self.index.allocation_size();
+        let tables = self.actors.capacity() * size_of::<Actor>() + self.index.allocation_size();
         self.bytes.capacity() + tables
     }
 
@@ -168,15 +168,15 @@ impl Rows {
             let Some(Placed { op, at }) = placed else { return false };
             let at = base + at.start;
             match op {
-                OpView::Put { table, partition, sort, value } => {
+                OpView::Put { table, actor, sort, value } => {
                     let value = u32::try_from(value.len()).expect("a value has a u32 as length");
-                    self.put(table, partition, at, sort, value);
+                    self.put(table, actor, at, sort, value);
                 }
-                OpView::Delete { table, partition, sort } => self.put(table, partition, at, sort, GONE),
-                OpView::DeleteRange { table, partition, from, until } => {
-                    self.remove(table, partition, from, Some(until));
+                OpView::Delete { table, actor, sort } => self.put(table, actor, at, sort, GONE),
+                OpView::DeleteRange { table, actor, from, until } => {
+                    self.remove(table, actor, from, Some(until));
                 }
-                OpView::DeletePartition { table, partition } => self.remove(table, partition, b"", None),
+                OpView::DeleteActor { table, actor } => self.remove(table, actor, b"", None),
             }
             if let Some((from, until)) = delete_bounds(&op) {
                 self.ranges.add(from, until);
@@ -185,11 +185,11 @@ impl Rows {
         true
     }
 
-    /// Puts a row, the partition key of which stands at `at` and the sort key behind it, in its place.
+    /// Puts a row, the actor of which stands at `at` and the sort key behind it, in its place.
     fn put(&mut self, table: Table, name: &[u8], at: usize, sort: &[u8], value: u32) {
-        let partition = self.partition(table, name, at);
+        let actor = self.actor(table, name, at);
         let row = Row { at: small(at + name.len()), value, sort: sort.len() as u16 };
-        let rows = &mut self.partitions[partition].rows;
+        let rows = &mut self.actors[actor].rows;
         let key = |row: &Row| &self.bytes[row.at as usize..][..usize::from(row.sort)];
         match rows.last().map(|last| key(last).cmp(sort)) {
             None | Some(std::cmp::Ordering::Less) => rows.push(row),
@@ -212,13 +212,13 @@ impl Rows {
     fn remove(&mut self, table: Table, name: &[u8], from: &[u8], until: Option<&[u8]>) {
         let Some(at) = self.find(table, name) else { return };
         let (first, last) = self.span(at, from, until);
-        self.partitions[at].rows.drain(first..last);
+        self.actors[at].rows.drain(first..last);
         self.rows -= last - first;
     }
 
-    /// The rows of a partition in `from..until`, as numbers.
-    fn span(&self, partition: usize, from: &[u8], until: Option<&[u8]>) -> (usize, usize) {
-        let rows = &self.partitions[partition].rows;
+    /// The rows of an actor in `from..until`, as numbers.
+    fn span(&self, actor: usize, from: &[u8], until: Option<&[u8]>) -> (usize, usize) {
+        let rows = &self.actors[actor].rows;
         let first = rows.partition_point(|row| self.sort(row) < from);
         let last = until.map_or(rows.len(), |until| rows.partition_point(|row| self.sort(row) < until));
         (first, last.max(first))
@@ -233,8 +233,8 @@ impl Rows {
         (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
     }
 
-    fn name(&self, partition: &Partition) -> &[u8] {
-        &self.bytes[partition.at as usize..][..usize::from(partition.length)]
+    fn name(&self, actor: &Actor) -> &[u8] {
+        &self.bytes[actor.at as usize..][..usize::from(actor.length)]
     }
 
     fn hash(&self, table: Table, name: &[u8]) -> u64 {
@@ -243,33 +243,27 @@ impl Rows {
 
     fn find(&self, table: Table, name: &[u8]) -> Option<usize> {
         let same = |at: &u32| {
-            let partition = &self.partitions[*at as usize];
-            partition.table == table && self.name(partition) == name
+            let actor = &self.actors[*at as usize];
+            actor.table == table && self.name(actor) == name
         };
         self.index.find(self.hash(table, name), same).map(|at| *at as usize)
     }
 
-    /// Number of a partition; a new one's name stands at `at`.
-    fn partition(&mut self, table: Table, name: &[u8], at: usize) -> usize {
+    /// Number of an actor; a new one's name stands at `at`.
+    fn actor(&mut self, table: Table, name: &[u8], at: usize) -> usize {
         if let Some(found) = self.find(table, name) {
             return found;
         }
-        let (hash, number) = (self.hash(table, name), self.partitions.len());
-        self.partitions.push(Partition {
-            hash,
-            at: small(at),
-            length: name.len() as u16,
-            table,
-            rows: SmallVec::new(),
-        });
-        self.index.insert_unique(hash, small(number), |at| self.partitions[*at as usize].hash);
+        let (hash, number) = (self.hash(table, name), self.actors.len());
+        self.actors.push(Actor { hash, at: small(at), length: name.len() as u16, table, rows: SmallVec::new() });
+        self.index.insert_unique(hash, small(number), |at| self.actors[*at as usize].hash);
         number
     }
 
     /// What is known of one row.
     pub(super) fn get(&self, table: Table, name: &[u8], sort: &[u8]) -> Known<&[u8]> {
         let found = self.find(table, name).and_then(|at| {
-            let rows = &self.partitions[at].rows;
+            let rows = &self.actors[at].rows;
             rows.binary_search_by(|row| self.sort(row).cmp(sort)).ok().map(|found| &rows[found])
         });
         match found {
@@ -281,7 +275,7 @@ impl Rows {
         }
     }
 
-    /// Sort keys and values of a partition in `from..until`, in order; no value for a row that is gone.
+    /// Sort keys and values of an actor in `from..until`, in order; no value for a row that is gone.
     pub(super) fn range<'a>(
         &'a self,
         table: Table,
@@ -290,23 +284,23 @@ impl Rows {
         until: Option<&[u8]>,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
         let found = self.find(table, name).map(|at| (at, self.span(at, from, until)));
-        let rows = found.map_or(&[][..], |(at, (first, last))| &self.partitions[at].rows[first..last]);
+        let rows = found.map_or(&[][..], |(at, (first, last))| &self.actors[at].rows[first..last]);
         rows.iter().map(|row| (self.sort(row), self.value(row)))
     }
 
-    /// Partition keys of a table that have a row, in no order.
+    /// Actors of a table that have a row, in no order.
     pub(super) fn names(&self, table: Table) -> impl Iterator<Item = &[u8]> {
-        let of_table = self.partitions.iter().filter(move |partition| partition.table == table);
-        of_table.filter(|partition| !partition.rows.is_empty()).map(|partition| self.name(partition))
+        let of_table = self.actors.iter().filter(move |actor| actor.table == table);
+        of_table.filter(|actor| !actor.rows.is_empty()).map(|actor| self.name(actor))
     }
 
-    /// Numbers of the partitions in the order of their flat keys, for [`Rows::flat`].
+    /// Numbers of the actors in the order of their flat keys, for [`Rows::flat`].
     pub(super) fn order(&self) -> Vec<u32> {
         let mut prefixes = Vec::new();
-        let mut order: Vec<([u8; 8], u32, u32)> = Vec::with_capacity(self.partitions.len());
-        for (number, partition) in self.partitions.iter().enumerate() {
+        let mut order: Vec<([u8; 8], u32, u32)> = Vec::with_capacity(self.actors.len());
+        for (number, actor) in self.actors.iter().enumerate() {
             let start = prefixes.len();
-            key::encode(&mut prefixes, partition.table, self.name(partition), b"");
+            key::encode(&mut prefixes, actor.table, self.name(actor), b"");
             // Most are told apart by table, partition and the name's first bytes.
             let mut first = [0; 8];
             let length = (prefixes.len() - start).min(8);
@@ -319,10 +313,10 @@ impl Rows {
         order.into_iter().map(|(_, _, number)| number).collect()
     }
 
-    /// Brings rows of some partitions into the core's cache. They lie where they were written, far from each other: one
+    /// Brings rows of some actors into the core's cache. They lie where they were written, far from each other: one
     /// after the other, each would be waited for; these reads need nothing of each other, so the core makes many at once.
     fn fetch(&self, few: &[u32]) {
-        let rows = few.iter().flat_map(|number| self.partitions[*number as usize].rows.iter().take(FETCHED_ROWS));
+        let rows = few.iter().flat_map(|number| self.actors[*number as usize].rows.iter().take(FETCHED_ROWS));
         let lines = rows.flat_map(|row| self.bytes[row.at as usize..].iter().take(FETCHED_BYTES).step_by(LINE_BYTES));
         std::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
     }
@@ -331,11 +325,11 @@ impl Rows {
     pub(super) fn flat<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = (Slice, Option<&'a [u8]>)> {
         let few = order.chunks(FETCHED).inspect(|few| self.fetch(few)).flatten();
         few.flat_map(move |number| {
-            let partition = &self.partitions[*number as usize];
+            let actor = &self.actors[*number as usize];
             let mut key = Vec::new();
-            key::encode(&mut key, partition.table, self.name(partition), b"");
+            key::encode(&mut key, actor.table, self.name(actor), b"");
             let prefix = key.len();
-            partition.rows.iter().map(move |row| {
+            actor.rows.iter().map(move |row| {
                 key.truncate(prefix);
                 key.extend_from_slice(self.sort(row));
                 (Slice::from(&key[..]), self.value(row))

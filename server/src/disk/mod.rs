@@ -14,6 +14,7 @@
 //!
 //! This room never knows what a row means, who is connected, or what a stanza is.
 
+mod actors;
 mod apart;
 pub mod backup;
 mod blocks;
@@ -40,7 +41,6 @@ mod memtable;
 mod mend;
 mod merge;
 mod pace;
-mod partitions;
 mod pieces;
 mod private;
 mod ranges;
@@ -73,7 +73,7 @@ pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
 pub use still::Still;
 pub use watch::{StorageState, Wake};
 
-/// What a visit of rows or partitions answers: go on, or that was enough.
+/// What a visit of rows or actors answers: go on, or that was enough.
 pub type Visit = ControlFlow<()>;
 
 /// A storage engine: rows in the order of their flat keys (`store::key`), batches applied all or none.
@@ -94,11 +94,11 @@ pub trait Engine: Send + Sync {
     /// The file system's or a checksum's.
     fn read(&self, query: &Query) -> Result<Found, DiskError>;
 
-    /// Visits the partition keys of a table in order, beginning with the first one after `after`.
+    /// Visits the actors of a table in order, beginning with the first one after `after`.
     ///
     /// # Errors
     /// As [`Engine::read`]. [`DiskError::Unreadable`] comes after the visits: there may be further ones between those.
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,

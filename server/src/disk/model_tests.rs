@@ -21,7 +21,7 @@ fn table() -> impl Strategy<Value = Table> {
     prop::sample::select(vec![Table::Archive, Table::Mailbox, Table::Roster])
 }
 
-fn partition() -> impl Strategy<Value = Vec<u8>> {
+fn actor() -> impl Strategy<Value = Vec<u8>> {
     // One name is a prefix of another; one is as long as a JID may be (RFC 7622 3.2, 3.3).
     prop::sample::select(vec![b"a@x".to_vec(), b"a@xy".to_vec(), b"b@x".to_vec(), vec![b'l'; 2047]])
 }
@@ -35,15 +35,15 @@ fn sort() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn batch() -> impl Strategy<Value = Batch> {
-    let op = (0..10_u8, table(), partition(), sort(), sort(), prop::collection::vec(any::<u8>(), 0..40));
+    let op = (0..10_u8, table(), actor(), sort(), sort(), prop::collection::vec(any::<u8>(), 0..40));
     prop::collection::vec(op, 1..12).prop_map(|ops| {
         let mut batch = Batch::new();
-        for (kind, table, partition, a, b, value) in ops {
+        for (kind, table, actor, a, b, value) in ops {
             match kind {
-                0..=5 => batch.put(table, &partition, &a, &[&value[..], b"!"]),
-                6 => batch.delete(table, &partition, &a),
-                7..=8 => batch.delete_range(table, &partition, &a, &b),
-                _ => batch.delete_partition(table, &partition),
+                0..=5 => batch.put(table, &actor, &a, &[&value[..], b"!"]),
+                6 => batch.delete(table, &actor, &a),
+                7..=8 => batch.delete_range(table, &actor, &a, &b),
+                _ => batch.delete_actor(table, &actor),
             }
         }
         batch
@@ -51,16 +51,16 @@ fn batch() -> impl Strategy<Value = Batch> {
 }
 
 fn query() -> impl Strategy<Value = Query> {
-    let range = (table(), partition(), sort(), prop::option::of(sort()), any::<bool>(), 0_u32..5, 0_u32..60);
+    let range = (table(), actor(), sort(), prop::option::of(sort()), any::<bool>(), 0_u32..5, 0_u32..60);
     prop_oneof![
-        (table(), partition(), sort()).prop_map(|(table, partition, sort)| Query::Get {
+        (table(), actor(), sort()).prop_map(|(table, actor, sort)| Query::Get {
             table,
-            partition: partition.into(),
+            actor: actor.into(),
             sort: sort.into()
         }),
-        range.prop_map(|(table, partition, from, until, reverse, rows_max, bytes_max)| Query::Range {
+        range.prop_map(|(table, actor, from, until, reverse, rows_max, bytes_max)| Query::Range {
             table,
-            partition: partition.into(),
+            actor: actor.into(),
             from: from.into(),
             until: until.map(Vec::into),
             reverse,
@@ -80,11 +80,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn partitions(engine: &dyn Engine, table: Table, after: Option<&[u8]>) -> Vec<Vec<u8>> {
+fn actors(engine: &dyn Engine, table: Table, after: Option<&[u8]>) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     engine
-        .for_each_partition(table, after, &mut |partition| {
-            found.push(partition.to_vec());
+        .for_each_actor(table, after, &mut |actor| {
+            found.push(actor.to_vec());
             Visit::Continue(())
         })
         .unwrap();
@@ -125,8 +125,8 @@ proptest! {
         }
         prop_assert_eq!(all(&engine), all(&model));
         for table in [Table::Archive, Table::Roster] {
-            prop_assert_eq!(partitions(&engine, table, None), partitions(&model, table, None));
-            prop_assert_eq!(partitions(&engine, table, Some(b"a@x")), partitions(&model, table, Some(b"a@x")));
+            prop_assert_eq!(actors(&engine, table, None), actors(&model, table, None));
+            prop_assert_eq!(actors(&engine, table, Some(b"a@x")), actors(&model, table, Some(b"a@x")));
         }
         drop(engine);
         let engine = opened();
@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-/// Both engines with `count` rows of one partition, and one row of its neighbours.
+/// Both engines with `count` rows of one actor, and one row of its neighbours.
 fn with_rows(dir: &std::path::Path, count: u64) -> (LsmEngine, MemoryEngine) {
     let engine = LsmEngine::open(&dir.join("store"), &small()).unwrap();
     let model = MemoryEngine::new();
@@ -173,7 +173,7 @@ fn a_large_range_is_gone_at_once_wherever_its_rows_stand() {
             assert_eq!(rows(engine, Table::Archive, "b@x"), rows(&model, Table::Archive, "b@x"));
             assert_eq!(get(engine, Table::Archive, "b@x", &(count - 2).to_be_bytes()), None);
             assert_eq!(get(engine, Table::Archive, "b@x", &77_u64.to_be_bytes()).unwrap(), b"new");
-            assert_eq!(partitions(engine, Table::Archive, None), partitions(&model, Table::Archive, None));
+            assert_eq!(actors(engine, Table::Archive, None), actors(&model, Table::Archive, None));
         };
         check(&engine);
         drop(engine);
@@ -193,7 +193,7 @@ fn the_order_of_writes_within_a_group_counts() {
     engine.compact().unwrap();
     let (first, last) = (put(Table::Archive, "b@x", b"early", b"gone"), put(Table::Archive, "b@x", b"\xffx", b"stays"));
     let mut delete = Batch::new();
-    delete.delete_partition(Table::Archive, b"b@x");
+    delete.delete_actor(Table::Archive, b"b@x");
     for engine in [&engine as &dyn Engine, &model] {
         engine.commit(&[first.clone(), delete.clone(), last.clone()]).unwrap();
     }
@@ -266,7 +266,7 @@ fn batches_of_every_operation_are_generated() {
                 OpView::Put { .. } => 0,
                 OpView::Delete { .. } => 1,
                 OpView::DeleteRange { .. } => 2,
-                OpView::DeletePartition { .. } => 3,
+                OpView::DeleteActor { .. } => 3,
             }] += 1;
         }
     }

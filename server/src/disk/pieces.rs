@@ -36,8 +36,8 @@ pub(super) struct Lost {
     pub(super) bytes: usize,
     /// In words.
     pub(super) what: String,
-    /// Whom it is about, as far as can be guessed from what is there: partition keys.
-    pub(super) partitions: Vec<Vec<u8>>,
+    /// Whom it is about, as far as can be guessed from what is there: actors.
+    pub(super) actors: Vec<Vec<u8>>,
     /// It may be a group that was being written when the power failed: nothing that was acknowledged is lost then.
     pub(super) may_be_torn: bool,
 }
@@ -123,16 +123,16 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
 
 impl Pieces {
     fn lose(&mut self, at: usize, bytes: usize, what: String) {
-        self.lost.push(Lost { at, bytes, what, partitions: Vec::new(), may_be_torn: false });
+        self.lost.push(Lost { at, bytes, what, actors: Vec::new(), may_be_torn: false });
     }
 
     /// Guesses whom damaged groups are about.
     fn name(&mut self, bytes: &[u8]) {
         let Some(lost) = self.lost.last_mut() else { return };
         for placed in group::operations(bytes.get(GROUP_HEAD_BYTES..).unwrap_or_default()).map_while(|placed| placed) {
-            let partition = placed.op.partition();
-            if std::str::from_utf8(partition).is_ok() && !lost.partitions.iter().any(|other| other == partition) {
-                lost.partitions.push(partition.to_vec());
+            let actor = placed.op.actor();
+            if std::str::from_utf8(actor).is_ok() && !lost.actors.iter().any(|other| other == actor) {
+                lost.actors.push(actor.to_vec());
             }
         }
     }

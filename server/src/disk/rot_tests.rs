@@ -159,14 +159,14 @@ fn rot(path: &Path, random: &mut u64) -> Option<Rot> {
 /// Every read of an open store gives what was written, or an error.
 fn reads_right(engine: &dyn Engine, rows: &RowMap, case: &str) {
     for user in (0..40).map(name) {
-        let get = Query::Get { table: Table::Accounts, partition: user.as_bytes().into(), sort: Box::default() };
+        let get = Query::Get { table: Table::Accounts, actor: user.as_bytes().into(), sort: Box::default() };
         if let Ok(Found::Value(found)) = engine.read(&get) {
             let expected = rows.get(&memory::flat(Table::Accounts, user.as_bytes(), b""));
             assert_eq!(found.as_deref(), expected.map(Vec::as_slice), "{case}: the account of {user}");
         }
         let range = Query::Range {
             table: Table::Archive,
-            partition: user.as_bytes().into(),
+            actor: user.as_bytes().into(),
             from: Box::default(),
             until: None,
             reverse: user.ends_with("1@x"),
@@ -471,7 +471,7 @@ fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
         let mut lost = 0;
         for (key, value) in &sound.rows {
             let (table, user, sort) = key::decode(key).unwrap();
-            let query = Query::Get { table, partition: user.into(), sort: sort.into() };
+            let query = Query::Get { table, actor: user.into(), sort: sort.into() };
             match store.engine().read(&query) {
                 Ok(found) => assert_eq!(found, Found::Value(Some(value[..].into())), "opening {opening}"),
                 Err(DiskError::Unreadable(_)) => lost += 1,

@@ -19,7 +19,7 @@ use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder, is_marked, refuse
 use super::journal::Before;
 use super::listing::{Listing, TABLES, table_files};
 use super::lost::{LOST_END, LOST_PREFIX, Lost, OWN};
-use super::memory::{answer, flat, partition_end};
+use super::memory::{actor_end, answer, flat};
 use super::memtable::{Memtable, Rows};
 use super::mend::apart_folder;
 use super::pieces::pieces;
@@ -401,21 +401,21 @@ impl Engine for Still {
         )
     }
 
-    fn for_each_partition(
+    fn for_each_actor(
         &self,
         table: Table,
         after: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError> {
-        let from = after.map_or_else(|| vec![table as u8], |after| partition_end(table, after));
+        let from = after.map_or_else(|| vec![table as u8], |after| actor_end(table, after));
         let mut last: Option<Vec<u8>> = None;
         self.visit(&from, &mut |row, _| match key::decode(row) {
-            Some((of, partition, _)) if of == table => {
-                if last.as_deref() == Some(partition) {
+            Some((of, actor, _)) if of == table => {
+                if last.as_deref() == Some(actor) {
                     return Visit::Continue(());
                 }
-                last = Some(partition.to_vec());
-                visit(partition)
+                last = Some(actor.to_vec());
+                visit(actor)
             }
             _ => Visit::Break(()),
         })

@@ -207,16 +207,16 @@ impl Stored {
         }
     }
 
-    pub(super) fn get(&self, table: Table, partition: &[u8], sort: &[u8]) -> Result<Found, DiskError> {
+    pub(super) fn get(&self, table: Table, actor: &[u8], sort: &[u8]) -> Result<Found, DiskError> {
         self.at_one_moment(|layers| {
             for layer in layers.newest_first() {
-                match layer.read().get(table, partition, sort) {
+                match layer.read().get(table, actor, sort) {
                     Known::Value(value) => return Ok(Found::Value(Some(value.into()))),
                     Known::Gone => return Ok(Found::Value(None)),
                     Known::Nothing => {}
                 }
             }
-            let value = self.tables.get(&flat(table, partition, sort))?;
+            let value = self.tables.get(&flat(table, actor, sort))?;
             Ok(Found::Value(value.map(|value| value[..].into())))
         })
     }

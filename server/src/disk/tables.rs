@@ -2,7 +2,7 @@
 //!
 //! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
 //! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
-//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one partition
+//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one actor
 //! passes by the tables of the first level that hold nothing of it (`filters`).
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ use lsm_tree::{
 
 use super::DiskError;
 use super::damage::Damages;
-use super::filters::{Filters, Partitions};
+use super::filters::{Actors, Filters};
 use super::leftovers::Leftovers;
 use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
 use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
@@ -230,9 +230,9 @@ impl Tables {
         opened.lost.past(from, until, rows)
     }
 
-    /// The same within the partition whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
+    /// The same within the actor whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
     /// not looked into.
-    pub(super) fn partition_range(
+    pub(super) fn actor_range(
         &self,
         prefix: &[u8],
         from: &[u8],
@@ -359,7 +359,7 @@ impl Tables {
         rows: impl Iterator<Item = Result<(K, Option<V>), DiskError>>,
     ) -> Result<(), DiskError> {
         self.writing(|tree| {
-            let (mut count, mut partitions) = (0, Partitions::default());
+            let (mut count, mut actors) = (0, Actors::default());
             let rows = rows.map(|row| {
                 give_way(&mut count);
                 let row = match row {
@@ -367,7 +367,7 @@ impl Tables {
                     Ok((key, None)) => InternalValue::new_tombstone(key, number),
                     Err(error) => return Err(lsm_tree::Error::Io(io::Error::other(error))),
                 };
-                partitions.add(&row.key.user_key);
+                actors.add(&row.key.user_key);
                 Ok(row)
             });
             let value = [number.to_le_bytes(), next_group.to_le_bytes()].concat();
@@ -375,7 +375,7 @@ impl Tables {
             let rows = rows.chain([Ok(next)]);
             let tables = tree.flush_to_tables(rows)?.map_or(Vec::new(), |(tables, _)| tables);
             if !tables.is_empty() {
-                self.filters.set(tables.iter().map(|table| table.id()), Some(&partitions));
+                self.filters.set(tables.iter().map(|table| table.id()), Some(&actors));
                 tree.register_tables(&tables, None, None, &[], ALL)?;
             }
             Ok(())
@@ -395,15 +395,15 @@ impl Tables {
             self.filters.keep(|table| kept.contains(&table) || Some(table) > newest);
             return false;
         };
-        let (mut count, mut partitions) = (0, Partitions::default());
+        let (mut count, mut actors) = (0, Actors::default());
         let read = table.scan().and_then(|mut rows| {
             rows.try_for_each(|row| {
                 give_way(&mut count);
-                row.map(|row| partitions.add(&row.key.user_key))
+                row.map(|row| actors.add(&row.key.user_key))
             })
         });
         // What is wrong with it is told where its rows are needed.
-        self.filters.set([table.id()], read.is_ok().then_some(&partitions));
+        self.filters.set([table.id()], read.is_ok().then_some(&actors));
         true
     }
 
@@ -684,7 +684,7 @@ mod tests {
         keys.into_iter().map(|key| Ok((key, Some(b"row".to_vec())))).collect()
     }
 
-    /// Tables of the first level that a range of the user's partition may be looked for in.
+    /// Tables of the first level that a range of the user may be looked for in.
     fn asked(tables: &Tables, user: u32) -> usize {
         let may_hold = tables.filters.looker(&flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b""));
         let version = tables.opened().tree.current_version();
@@ -701,9 +701,9 @@ mod tests {
         }
         let rows = |tables: &Tables, user: u32| {
             let (prefix, until) = range_bounds(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"", None);
-            tables.partition_range(&prefix, &prefix, &until).map(Result::unwrap).count()
+            tables.actor_range(&prefix, &prefix, &until).map(Result::unwrap).count()
         };
-        // Ten bits a partition: at most two of a hundred looks are in vain.
+        // Ten bits an actor: at most two of a hundred looks are in vain.
         let looks = |tables: &Tables| (0..4_000).map(|user| asked(tables, user)).sum::<usize>();
         assert!((4_000..4_000 + 240).contains(&looks(&tables)), "{}", looks(&tables));
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));

@@ -61,24 +61,24 @@ pub(super) fn panics() -> super::commit::Fatal {
     Arc::new(|error| panic!("{error}"))
 }
 
-pub(super) fn put(table: Table, partition: &str, sort: &[u8], value: &[u8]) -> Batch {
+pub(super) fn put(table: Table, actor: &str, sort: &[u8], value: &[u8]) -> Batch {
     let mut batch = Batch::new();
-    batch.put(table, partition.as_bytes(), sort, &[value]);
+    batch.put(table, actor.as_bytes(), sort, &[value]);
     batch
 }
 
-pub(super) fn get(engine: &dyn Engine, table: Table, partition: &str, sort: &[u8]) -> Option<Vec<u8>> {
-    let query = Query::Get { table, partition: partition.as_bytes().into(), sort: sort.into() };
+pub(super) fn get(engine: &dyn Engine, table: Table, actor: &str, sort: &[u8]) -> Option<Vec<u8>> {
+    let query = Query::Get { table, actor: actor.as_bytes().into(), sort: sort.into() };
     match engine.read(&query).unwrap() {
         Found::Value(value) => value.map(Vec::from),
         Found::Rows { .. } | Found::Damaged => panic!("a get finds a value"),
     }
 }
 
-pub(super) fn rows(engine: &dyn Engine, table: Table, partition: &str) -> Vec<Row> {
+pub(super) fn rows(engine: &dyn Engine, table: Table, actor: &str) -> Vec<Row> {
     let query = Query::Range {
         table,
-        partition: partition.as_bytes().into(),
+        actor: actor.as_bytes().into(),
         from: Box::default(),
         until: None,
         reverse: false,

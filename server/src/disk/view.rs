@@ -86,10 +86,10 @@ pub(super) fn all<'a>(
     seen.filter_map(present)
 }
 
-/// A range of one partition, as it is asked for.
+/// A range of one actor, as it is asked for.
 pub(super) struct Asked<'a> {
     pub(super) table: Table,
-    pub(super) partition: &'a [u8],
+    pub(super) actor: &'a [u8],
     pub(super) from: &'a [u8],
     pub(super) until: Option<&'a [u8]>,
     pub(super) reverse: bool,
@@ -109,15 +109,15 @@ impl Asked<'_> {
     /// Copies what the memory tables, newest first, know.
     pub(super) fn overlay(&self, layers: &[&Rows]) -> Overlay {
         let mut seen: Boxed<'_, &[u8], &[u8]> = Box::new(std::iter::empty());
-        let (from, until) = range_bounds(self.table, self.partition, self.from, self.until);
+        let (from, until) = range_bounds(self.table, self.actor, self.from, self.until);
         let mut hidden = Ranges::default();
         for rows in layers.iter().rev() {
-            let own = rows.range(self.table, self.partition, self.from, self.until).map(Ok);
+            let own = rows.range(self.table, self.actor, self.from, self.until).map(Ok);
             let own: Boxed<'_, &[u8], &[u8]> = if self.reverse { Box::new(own.rev()) } else { Box::new(own) };
             if !rows.ranges().is_empty() {
                 rows.ranges().within(&from, &until).for_each(|(from, until)| hidden.add(from.to_vec(), until.to_vec()));
                 let ranges = rows.ranges();
-                let hides = |sort: &[u8]| ranges.holds(&flat(self.table, self.partition, sort));
+                let hides = |sort: &[u8]| ranges.holds(&flat(self.table, self.actor, sort));
                 seen = Box::new(seen.filter(move |row| !row.as_ref().is_ok_and(|(sort, _)| hides(sort))));
             }
             seen = Box::new(merge(own, seen, self.reverse));
@@ -125,7 +125,7 @@ impl Asked<'_> {
         let mut limit = Collector::new(self.rows_max, self.bytes_max);
         let mut rows = Vec::new();
         for (sort, value) in seen.map_while(Result::ok) {
-            let key = flat(self.table, self.partition, sort);
+            let key = flat(self.table, self.actor, sort);
             let full = value.is_some_and(|value| limit.take(&key, value).is_break());
             rows.push((key.into(), value.map(Slice::from)));
             if full {
@@ -140,8 +140,8 @@ impl Overlay {
     /// Finds the rows, with those that `tables` has now. What is read of tables is read when the answer is run, and from
     /// the tables of this moment.
     pub(super) fn over(self, asked: &Asked<'_>, tables: &Tables) -> impl FnOnce() -> Result<Found, DiskError> + use<> {
-        let prefix = flat(asked.table, asked.partition, b"");
-        let part = |(from, until): &(Vec<u8>, Vec<u8>)| tables.partition_range(&prefix, from, until);
+        let prefix = flat(asked.table, asked.actor, b"");
+        let part = |(from, until): &(Vec<u8>, Vec<u8>)| tables.actor_range(&prefix, from, until);
         let mut parts: Vec<_> = self.parts.iter().map(part).collect();
         let (reverse, mut found) = (asked.reverse, Collector::new(asked.rows_max, asked.bytes_max));
         move || {

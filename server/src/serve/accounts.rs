@@ -73,17 +73,17 @@ pub(super) fn credentials(keys: &ScramKeys) -> Credentials {
 pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
     let mut rows = Vec::new();
     let mut next = None;
-    let mut visit = |partition: &[u8]| {
+    let mut visit = |actor: &[u8]| {
         if rows.len() >= limit {
             next = rows.last().map(|row: &AccountRow| row.user.clone());
             return ControlFlow::Break(());
         }
-        let bare = String::from_utf8_lossy(partition);
+        let bare = String::from_utf8_lossy(actor);
         rows.push(AccountRow { user: bare.into_owned() });
         ControlFlow::Continue(())
     };
     let after = after.map(str::as_bytes);
-    engine.for_each_partition(Table::Accounts, after, &mut visit).map_err(|error| fault(&error))?;
+    engine.for_each_actor(Table::Accounts, after, &mut visit).map_err(|error| fault(&error))?;
     Ok(Page { rows, next })
 }
 
@@ -135,7 +135,7 @@ impl Accounts for AtRest {
         }
         let mut writes = leave_contacts(&**engine, bare)?;
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
-            writes.delete_partition(table, bare.as_bytes());
+            writes.delete_actor(table, bare.as_bytes());
         }
         engine.commit(&[writes]).map_err(|error| fault(&error))
     }
@@ -180,7 +180,7 @@ fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
 
 /// Which account of this name there is, if there is one.
 fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> {
-    let query = Query::Get { table: Table::Accounts, partition: bare.as_bytes().into(), sort: Box::default() };
+    let query = Query::Get { table: Table::Accounts, actor: bare.as_bytes().into(), sort: Box::default() };
     match engine.read(&query).map_err(|error| fault(&error))? {
         Found::Value(record) => Ok(record.as_deref().map(Incarnation::of_record)),
         Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),

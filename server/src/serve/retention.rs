@@ -82,8 +82,8 @@ fn step(
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> Result<bool, DiskError> {
     let mut found: Vec<Box<[u8]>> = Vec::new();
-    let visited = engine.for_each_partition(Table::Archive, after.as_deref(), &mut |partition| {
-        found.push(partition.into());
+    let visited = engine.for_each_actor(Table::Archive, after.as_deref(), &mut |actor| {
+        found.push(actor.into());
         if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     // Archives of which all is lost are passed by.

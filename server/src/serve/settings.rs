@@ -35,7 +35,7 @@ pub(super) fn entropy() -> Result<[u8; 32], Failure> {
 }
 
 fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
-    let query = Query::Get { table: Table::Meta, partition: Box::default(), sort: sort.into() };
+    let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: sort.into() };
     match engine.read(&query).map_err(super::disk_failure)? {
         Found::Value(value) => Ok(value),
         Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),
@@ -96,7 +96,7 @@ pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
 fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     let query = Query::Range {
         table: Table::Meta,
-        partition: Box::default(),
+        actor: Box::default(),
         from: NUMBER_FLOOR_PREFIX.as_bytes().into(),
         until: None,
         reverse: false,
@@ -297,7 +297,7 @@ pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate
 }
 
 /// What each table's values must be, for `throng store check`.
-pub(super) fn check_value(table: Table, _partition: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
+pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
     let good = match table {
         Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
         Table::Archive => entries(sort, value).is_some(),

@@ -100,7 +100,7 @@ impl Run {
         let mut kept = [BTreeMap::new(), BTreeMap::new()];
         for (index, user) in self.users.iter().enumerate() {
             let mut void = std::collections::BTreeSet::new();
-            for (sort, row) in self.world.disk.partition(Table::Archive, user) {
+            for (sort, row) in self.world.disk.rows_of(Table::Archive, user) {
                 if is_void(row) {
                     void.extend(number_of(sort));
                 }
@@ -141,7 +141,7 @@ impl Run {
         }
         for (index, client) in self.clients.iter().enumerate() {
             let Some(since) = self.follows[index].since.filter(|_| !self.follows[index].barred) else { continue };
-            for (sort, row) in self.world.disk.partition(Table::Archive, &client.bare) {
+            for (sort, row) in self.world.disk.rows_of(Table::Archive, &client.bare) {
                 let entries = entries(sort, row).ok_or("an archive row cannot be read")?;
                 let waits = entries.into_iter().filter(|(number, entry)| *number >= since && entry.waits);
                 for (number, entry) in waits {
@@ -162,7 +162,7 @@ impl Run {
         let mut states = BTreeMap::new();
         for (index, user) in self.users.iter().enumerate() {
             let bare = user;
-            for (contact, row) in self.world.disk.partition(Table::Roster, bare).filter(|(sort, _)| !sort.is_empty()) {
+            for (contact, row) in self.world.disk.rows_of(Table::Roster, bare).filter(|(sort, _)| !sort.is_empty()) {
                 let item = ItemView::decode(row).ok_or("a roster row cannot be read")?;
                 let state = throng_engine::extension::subscription::State::from_number(item.state)
                     .ok_or("a roster row has no state")?;
@@ -211,7 +211,7 @@ impl Run {
         for user in &self.users {
             let bare = user;
             let mut row = Cursor::default();
-            for (sort, value) in self.world.disk.partition(Table::Mailbox, bare) {
+            for (sort, value) in self.world.disk.rows_of(Table::Mailbox, bare) {
                 if let Some(number) = waiting::number_of(sort) {
                     return Err(format!("{bare} has all messages, but {number} still waits"));
                 }
@@ -223,7 +223,7 @@ impl Run {
                     row.count, row.bytes
                 ));
             }
-            let rows = self.world.disk.partition(Table::Archive, bare);
+            let rows = self.world.disk.rows_of(Table::Archive, bare);
             let incoming: Vec<_> = rows
                 .filter_map(|(sort, value)| entries(sort, value))
                 .flatten()

@@ -25,7 +25,7 @@ fn value(number: u64) -> Vec<u8> {
 
 fn read(engine: &dyn Engine, number: u64) -> Result<Option<Vec<u8>>, DiskError> {
     let (table, sort) = (Table::Archive, number.to_be_bytes());
-    let found = engine.read(&Query::Get { table, partition: user(number).as_bytes().into(), sort: sort[..].into() })?;
+    let found = engine.read(&Query::Get { table, actor: user(number).as_bytes().into(), sort: sort[..].into() })?;
     let Found::Value(found) = found else { panic!("a get finds a value") };
     Ok(found.map(Vec::from))
 }

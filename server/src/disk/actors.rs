@@ -1,4 +1,4 @@
-//! The partitions of a table that stand in tables, one after the other, past those of which all rows are lost.
+//! The actors of a table that stand in tables, one after the other, past those of which all rows are lost.
 
 use throng_engine::store::{Table, key};
 
@@ -7,22 +7,22 @@ use super::memory::flat;
 use super::tables::Tables;
 use super::view::Row;
 
-/// Rows of one partition passed one by one before the iterator seeks to the next partition.
+/// Rows of one actor passed one by one before the iterator seeks to the next actor.
 const ROWS_BEFORE_SEEK: u32 = 16;
 
-/// Goes over the partitions of a table that stand in tables.
-pub(super) struct NextPartition<'a> {
+/// Goes over the actors of a table that stand in tables.
+pub(super) struct NextActor<'a> {
     tables: &'a Tables,
     until: Vec<u8>,
     rows: Option<(Vec<u8>, Box<dyn Iterator<Item = Row> + 'a>)>,
 }
 
-impl<'a> NextPartition<'a> {
-    pub(super) fn new(tables: &'a Tables, table: Table) -> NextPartition<'a> {
-        NextPartition { tables, until: vec![table as u8 + 1], rows: None }
+impl<'a> NextActor<'a> {
+    pub(super) fn new(tables: &'a Tables, table: Table) -> NextActor<'a> {
+        NextActor { tables, until: vec![table as u8 + 1], rows: None }
     }
 
-    /// The beginning of the first partition at or behind a key.
+    /// The beginning of the first actor at or behind a key.
     pub(super) fn from(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>, DiskError> {
         let mut passed = 0;
         while let Some((row, rows)) = self.rows.as_mut().filter(|(row, _)| row.as_slice() < from) {
@@ -39,7 +39,7 @@ impl<'a> NextPartition<'a> {
             self.rows = Some((first?.0.to_vec(), Box::new(rows)));
         }
         let (row, _) = self.rows.as_ref().expect("just seen");
-        let begins = |(table, partition, _): (Table, &[u8], &[u8])| flat(table, partition, b"");
+        let begins = |(table, actor, _): (Table, &[u8], &[u8])| flat(table, actor, b"");
         key::decode(row).map(begins).map(Some).ok_or_else(|| DiskError::Corrupt("a key is none of a table".into()))
     }
 }
