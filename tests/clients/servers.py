@@ -16,7 +16,7 @@ from pathlib import Path
 
 DOMAIN = "localhost"
 #: Accounts made before the start; each test takes fresh ones.
-ACCOUNTS = 1500
+ACCOUNTS = 3000
 #: Seconds until a server must accept connections, or have ended.
 START = 30.0
 
@@ -85,6 +85,8 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.stop()
+        for port in (self.c2s, self.c2s_tls):
+            self._wait_port_closed(port)
         self._launch()
 
     def _launch(self):
@@ -110,6 +112,19 @@ class Server:
                         f"{self.name} does not listen on {port} (exit {code}):\n{self.log()}"
                     ) from None
                 time.sleep(0.05)
+
+    def _wait_port_closed(self, port):
+        """The kernel takes a ring of a killed process down after its end, and the listeners with it."""
+        deadline = time.monotonic() + START
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+            except ConnectionRefusedError:
+                return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise RuntimeError(f"{port} is still open {START:.0f} s after the end of {self.name}")
 
     def stop(self):
         """Stop the process by its id, hard if it does not end in ten seconds."""
