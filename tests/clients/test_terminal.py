@@ -119,6 +119,8 @@ async def test_negative_priority(world):
     """RFC 6121 8.5.2.1.1: the terminal steps back behind another resource."""
     juliet = await world.online("slixmpp")
     romeo = await world.terminal()
+    # Copies (XEP-0280) go to resources of any priority.
+    romeo.type("/carbons off")
     await romeo.connect()
     other = await world.online("slixmpp", account=romeo.account, resource="other", priority=1)
     romeo.type("/priority -1")
