@@ -137,6 +137,13 @@ pub fn lock_failure(config: &Config, error: LockError) -> Failure {
     }
 }
 
+/// The same, and what to do if a server has it.
+pub fn in_use(config: &Config, error: LockError, hint: &str) -> Failure {
+    let held = matches!(error, LockError::Held(_));
+    let failure = lock_failure(config, error);
+    if held { Failure::new(failure.exit, format!("{}: {hint}", failure.text)) } else { failure }
+}
+
 /// What a data folder that is not there means, where none is made.
 pub fn no_folder(config: &Config) -> Failure {
     Failure::failed(format!("there is no data folder {}", config.data.display()))

@@ -113,7 +113,12 @@ Examples:
   throng store salvage --into ./whole      all that can be read of a damaged store
   throng store backup /backups/today       also while the server runs
   throng store backup verify /backups/today
-  throng store restore /backups/today --data ./new";
+  throng store restore /backups/today --data ./new
+  throng store migrate                     a folder of an earlier version";
+
+const MIGRATE: &str = "\
+The start of a server does the same. What is interrupted goes on where it was. There is no way back to the earlier format but a backup that \
+was made with the program that wrote it.";
 
 /// The whole command line.
 pub fn root() -> Command {
@@ -226,7 +231,7 @@ fn store() -> Command {
         Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
     };
     Command::new("store")
-        .about("Check, salvage, back up and restore the data folder")
+        .about("Check, salvage, back up, restore and migrate the data folder")
         .after_help(STORE)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -262,6 +267,11 @@ fn store() -> Command {
             rows(Command::new("restore"))
                 .about("Make the data folder from a backup; its store must not be there")
                 .arg(folder("Folder of the backup")),
+        )
+        .subcommand(
+            rows(Command::new("migrate"))
+                .about("Change a store of an earlier format to this program's, in place; the server must be stopped")
+                .after_help(MIGRATE),
         )
 }
 

@@ -183,6 +183,12 @@ pub trait Program: Sync {
     /// There is a store already, or the backup is none, or is damaged.
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
+    /// Changes a store at rest of an earlier format to this program's, in place.
+    ///
+    /// # Errors
+    /// There is none, or its format is none that is known; what stopped it, and then the next call goes on from there.
+    fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
+
     /// How the TLS certificate of the configuration stands; none if it is made at the first start. Changes nothing.
     ///
     /// # Errors

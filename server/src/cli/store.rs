@@ -1,4 +1,4 @@
-//! `throng store`: check, salvage, backup and its verification, restore.
+//! `throng store`: check, salvage, backup and its verification, restore, migrate.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::json;
 
-use super::accounts::{ask_failure, lock_failure, no_folder, tell_tightened};
+use super::accounts::{ask_failure, in_use, lock_failure, no_folder, tell_tightened};
 use super::{Exit, Failure, Io, Program, StoreReport};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done};
@@ -32,9 +32,9 @@ pub fn run(
     if name != "restore" && !config.data.exists() {
         return Err(no_folder(config));
     }
-    // Only a restore makes anything in the data folder.
+    // The others change nothing in the data folder.
     let lock = match name {
-        "restore" => FolderLock::take(&config.data, name),
+        "restore" | "migrate" => FolderLock::take(&config.data, name),
         _ => FolderLock::take_there(&config.data),
     };
     if let Ok(lock) = &lock {
@@ -42,6 +42,7 @@ pub fn run(
     }
     let report = match (name, lock) {
         ("backup", Err(LockError::Held(who))) => return running_backup(loaded, &who, folder(), io),
+        ("migrate", Err(error)) => return Err(in_use(config, error, "stop it first")),
         (_, Err(error)) => return Err(lock_failure(config, error)),
         ("check", Ok(lock)) => program.check(config, &lock, &mut |line| io.tell(line))?,
         ("salvage", Ok(lock)) => {
@@ -49,6 +50,7 @@ pub fn run(
             program.salvage(config, &lock, into, &mut |line| io.tell(line))?
         }
         ("backup", Ok(lock)) => program.backup(config, &lock, folder(), &mut |line| io.tell(line))?,
+        ("migrate", Ok(lock)) => program.migrate(config, &lock, &mut |line| io.tell(line))?,
         (_, Ok(lock)) => program.restore(&lock, folder(), &mut |line| io.tell(line))?,
     };
     tell(name, &report, io);
@@ -88,6 +90,8 @@ fn tell(name: &str, report: &StoreReport, io: &mut Io) {
         let mut told = json!({ "done": name, "counts": counts, "wrong": report.wrong });
         if matches!(name, "check" | "salvage" | "backup verify") {
             told["damage"] = json!(report.damage);
+        }
+        if matches!(name, "check" | "salvage" | "backup verify" | "migrate") {
             told["notes"] = json!(report.notes);
         }
         io.say_json(&told);

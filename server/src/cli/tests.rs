@@ -234,6 +234,11 @@ impl Program for Memory {
         Ok(StoreReport::default())
     }
 
+    fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
+        say("changing the store");
+        Ok(StoreReport { notes: vec!["the store has format 5".into()], ..StoreReport::default() })
+    }
+
     fn certificate(&self, _: &Config) -> Result<Option<crate::tls::Standing>, Failure> {
         Ok(None)
     }
@@ -461,6 +466,19 @@ fn users(bench: &mut Bench) {
     let went = bench.run("user import - --keep-going");
     assert_eq!(went.exit, Exit::Partly);
     assert!(went.err.contains("line 1: 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn a_store_is_migrated() {
+    let bench = Bench::new();
+    let went = bench.run("store migrate");
+    assert_eq!(
+        (went.out.as_str(), went.err.as_str()),
+        ("the store has format 5\nmigrate: good\n", "changing the store\n")
+    );
+    let _lock = FolderLock::take(bench.folder.path(), "serve").expect("free");
+    let went = bench.run("store migrate");
+    assert!(went.exit == Exit::InUse && went.err.contains("stop it first"), "{}", went.err);
 }
 
 #[test]

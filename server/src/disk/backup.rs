@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::folder::{engine_folder, mark};
+use super::folder::engine_folder;
+use super::format::{FORMAT_VERSION, mark};
 use super::merge::MergeSpace;
 use super::space::{sync_dir, sync_name};
 use super::tables::Tables;
@@ -31,7 +32,7 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     if found != rows {
         return Err(DiskError::NoBackup(format!("the copy holds {found} rows instead of {rows}")));
     }
-    mark(&store)?;
+    mark(&store, FORMAT_VERSION)?;
     sync_tree(to)?;
     write_synced(&to.join(COMPLETE), complete(rows).as_bytes())?;
     sync_dir(to)?;

@@ -27,6 +27,15 @@ pub enum DiskError {
         /// The format version known here.
         known: u32,
     },
+    /// The rows are of an earlier format, from which there is a way to this program's.
+    NotMigrated {
+        /// The store's folder.
+        folder: PathBuf,
+        /// Format version found.
+        found: u32,
+        /// The format version known here.
+        known: u32,
+    },
     /// A folder that has to be empty holds this.
     NotEmpty(PathBuf),
     /// What was to be restored or verified is no finished backup.
@@ -89,6 +98,12 @@ impl fmt::Display for DiskError {
                 f,
                 "the store in {} has format {found}, which was never released, and this program reads format {known}; nothing \
                  was changed. Start with an empty data folder (--data DIR), or use the program that wrote it",
+                folder.display()
+            ),
+            DiskError::NotMigrated { folder, found, known } => write!(
+                f,
+                "the store in {} has format {found}, and this program works with format {known}. `throng store migrate` changes \
+                 it in place, and so does the start of the server; a backup made before that is the way back",
                 folder.display()
             ),
             DiskError::NotEmpty(path) => {

@@ -56,8 +56,8 @@ impl Engine for Breaking {
     ) -> Result<(), DiskError> {
         self.inner.for_each_actor(table, after, visit)
     }
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
-        self.inner.scan(visit)
+    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        self.inner.scan_within(ranges, visit)
     }
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
         self.inner.copy_to(dir, progress)

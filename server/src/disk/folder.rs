@@ -9,30 +9,18 @@
 //! DIR/store/unfinished  only while the store is being made
 //! ```
 //!
-//! The mark stands before anything else is made and is read before anything else is looked at, so that no program takes
-//! a folder of another format for an empty one. Up to format 2 the engine of those days kept a mark of its own in this very
-//! file and refuses any other, which keeps programs of that time out. **Whoever makes a new format** writes its number here,
-//! wherever its rows are, and in the row of [`FORMAT_KEY`] as long as this engine can read it.
+//! Which format a store has is said by `format`, and how it gets to this program's by `migrate`.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use throng_engine::store::{Batch, Found, Query, Table};
-
+use super::format::{self, FORMAT_VERSION, FORMATS, Formats};
 use super::lsm::LsmEngine;
+use super::migrate::{self, Progress};
 use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
-
-/// Version of what the rows mean; written when the folder is made, and raised by whoever changes the meaning.
-pub const FORMAT_VERSION: u32 = 5;
-
-/// Sort key of the row in [`Table::Meta`] that holds the version, u32 big endian.
-pub const FORMAT_KEY: &[u8] = b"format";
-
-/// Name of the mark in the engine's folder.
-const MARK: &str = "version";
 
 /// Name of the file that stands in the engine's folder while a store is being made.
 const UNFINISHED: &str = "unfinished";
@@ -52,17 +40,64 @@ impl Store {
     /// there is none, and recovers what was acknowledged.
     ///
     /// # Errors
-    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::Corrupt`], or the file system's.
+    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::NotMigrated`], [`DiskError::Corrupt`], or the
+    /// file system's.
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+        let (store, found) = Store::of_any_format(lock, options, &FORMATS)?;
+        match found {
+            FORMAT_VERSION => Ok(store),
+            found => Err(DiskError::NotMigrated { folder: engine_folder(lock.folder()), found, known: FORMAT_VERSION }),
+        }
+    }
+
+    /// The same for a store that has to be there: none is made.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and [`DiskError::NoStore`].
+    pub fn open_there(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+        Store::must_be_there(lock)?;
+        Store::open(lock, options)
+    }
+
+    /// The same as [`Store::open`], and changes a store of an earlier format that was released to this one's, in place. `tell`
+    /// hears how far it is. What was interrupted goes on where it was.
+    ///
+    /// # Errors
+    /// As [`Store::open`], without [`DiskError::NotMigrated`]; [`DiskError::OutOfSpace`].
+    pub fn migrate(lock: &FolderLock, options: &Options, tell: &mut dyn FnMut(&Progress)) -> Result<Store, DiskError> {
+        Store::migrate_to(lock, options, &FORMATS, tell)
+    }
+
+    /// The same to the format that these end with.
+    pub(super) fn migrate_to(
+        lock: &FolderLock,
+        options: &Options,
+        formats: &Formats,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<Store, DiskError> {
+        let (store, found) = Store::of_any_format(lock, options, formats)?;
+        if found < formats.known {
+            migrate::run(&*store.engine, &engine_folder(lock.folder()), found, formats, tell)?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a store of any format that these name, or makes one of the last; also says which one its rows have.
+    pub(super) fn of_any_format(
+        lock: &FolderLock,
+        options: &Options,
+        formats: &Formats,
+    ) -> Result<(Store, u32), DiskError> {
         let folder = lock.folder();
         refuse_unfinished(folder)?;
         let dir = engine_folder(folder);
-        let marked = is_marked(&dir)?;
+        let mut marked = format::marked(&dir, formats)?;
         // Of a store that has rows and no mark, the rows say which format it is.
         let fresh = !dir.join("tree").exists() && !dir.join("journal").exists();
-        if !marked && fresh {
+        if marked.is_none() && fresh {
             begin(&dir)?;
-            mark(&dir)?;
+            format::mark(&dir, formats.known)?;
+            marked = Some(formats.known);
         }
         let begun = dir.join(UNFINISHED).exists();
         if !begun {
@@ -72,23 +107,24 @@ impl Store {
         // Not of a fresh store only: whoever made the folders may have been killed before this.
         sync_dir(folder)?;
         sync_name(folder)?;
-        check_format(&engine, &dir)?;
-        if !marked && !fresh {
-            mark(&dir)?;
+        let found = format::of_rows(&engine, &dir, formats)?;
+        // While its rows are of an earlier format, whoever changes them sees to the mark.
+        if found == formats.known && marked != Some(found) {
+            format::mark(&dir, found)?;
         }
         if begun {
             finish(&dir)?;
         }
-        Ok(Store { folder: folder.to_owned(), engine: Arc::new(engine) })
+        Ok((Store { folder: folder.to_owned(), engine: Arc::new(engine) }, found))
     }
 
-    /// The same for a store that has to be there: none is made.
+    /// Makes sure that there is a store in a folder that is held.
     ///
     /// # Errors
-    /// As [`Store::open`], and [`DiskError::NoStore`].
-    pub fn open_there(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+    /// [`DiskError::NoStore`]; the file system's.
+    pub fn must_be_there(lock: &FolderLock) -> Result<(), DiskError> {
         match engine_folder(lock.folder()).try_exists().map_err(DiskError::at(lock.folder()))? {
-            true => Store::open(lock, options),
+            true => Ok(()),
             false => Err(DiskError::NoStore(lock.folder().to_owned())),
         }
     }
@@ -165,78 +201,4 @@ pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
         )));
     }
     Ok(())
-}
-
-/// Whether the engine's folder bears the mark of this format; refuses that of another.
-pub(super) fn is_marked(dir: &Path) -> Result<bool, DiskError> {
-    let path = dir.join(MARK);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(DiskError::at(&path)(error)),
-    };
-    let number = str::from_utf8(&text).ok().and_then(|text| text.strip_prefix("throng ")?.trim_end().parse().ok());
-    match number {
-        Some(FORMAT_VERSION) => Ok(true),
-        Some(found) => Err(other_format(dir, found)),
-        None if text.starts_with(b"FJL") => Err(other_format(dir, 2)),
-        None => Err(DiskError::Corrupt(format!("the format version in {} cannot be read", path.display()))),
-    }
-}
-
-/// Writes the mark of this format into the engine's folder, which is made if it is missing; durable on return.
-///
-/// # Errors
-/// The file system's.
-pub(super) fn mark(dir: &Path) -> Result<(), DiskError> {
-    let write = || -> io::Result<()> {
-        fs::create_dir_all(dir)?;
-        // Under another name first: half a mark would be taken for damage.
-        let unfinished = dir.join("version.unfinished");
-        let mut file = File::create(&unfinished)?;
-        writeln!(file, "throng {FORMAT_VERSION}")?;
-        file.sync_all()?;
-        fs::rename(&unfinished, dir.join(MARK))?;
-        File::open(dir)?.sync_all()
-    };
-    write().map_err(DiskError::at(dir))
-}
-
-/// Why a store of another format than this program's is not opened.
-fn other_format(dir: &Path, found: u32) -> DiskError {
-    let (folder, known) = (dir.to_owned(), FORMAT_VERSION);
-    if found > known { DiskError::Newer { folder, found, known } } else { DiskError::Older { folder, found, known } }
-}
-
-/// Where the row with the version stood up to format 4, when keys began with table and name.
-const FORMAT_FLAT_KEY_4: &[u8] = b"\0\0format";
-
-/// Reads the format version, writes it into a new store, refuses what is of another.
-fn check_format(engine: &dyn Engine, dir: &Path) -> Result<(), DiskError> {
-    let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: FORMAT_KEY.into() };
-    let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
-    let Some(row) = row else {
-        let (mut empty, mut earlier) = (true, None);
-        engine.scan(&mut |key, value| {
-            empty = false;
-            if key == FORMAT_FLAT_KEY_4 {
-                earlier = value.try_into().ok().map(u32::from_be_bytes);
-            }
-            if key < FORMAT_FLAT_KEY_4 { super::Visit::Continue(()) } else { super::Visit::Break(()) }
-        })?;
-        match earlier {
-            Some(found) => return Err(other_format(dir, found)),
-            None if !empty => return Err(DiskError::Corrupt("rows without a format version".into())),
-            None => {}
-        }
-        let mut batch = Batch::new();
-        batch.put(Table::Meta, b"", FORMAT_KEY, &[&FORMAT_VERSION.to_be_bytes()]);
-        return engine.commit(&[batch]);
-    };
-    let found = <[u8; 4]>::try_from(&row[..]).map(u32::from_be_bytes);
-    match found {
-        Ok(FORMAT_VERSION) => Ok(()),
-        Ok(found) => Err(other_format(dir, found)),
-        Err(_) => Err(DiskError::Corrupt("the format version cannot be read".into())),
-    }
 }

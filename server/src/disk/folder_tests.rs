@@ -13,14 +13,14 @@ fn another_format_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path(), &small()).unwrap();
         let mut batch = Batch::new();
-        batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&version.to_be_bytes()]);
+        batch.put(Table::Meta, b"", format::FORMAT_KEY, &[&version.to_be_bytes()]);
         store.engine().commit(&[batch]).unwrap();
         drop(store);
         open(dir.path(), &small()).unwrap_err()
     };
-    let refused = with_version(folder::FORMAT_VERSION + 1);
+    let refused = with_version(format::FORMAT_VERSION + 1);
     assert!(matches!(refused, DiskError::Newer { found: 6, known: 5, .. }), "{refused}");
-    let refused = with_version(folder::FORMAT_VERSION - 1);
+    let refused = with_version(format::FORMAT_VERSION - 1);
     assert!(matches!(refused, DiskError::Older { found: 4, known: 5, .. }), "{refused}");
 }
 
@@ -79,7 +79,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
     let mark = |folder: &std::path::Path| std::fs::read_to_string(folder.join("store/version")).ok();
     // Not the three letters that the engine of format 2 looks for in this file: it refuses any others.
-    let ours = Some(format!("throng {}\n", folder::FORMAT_VERSION));
+    let ours = Some(format!("throng {}\n", format::FORMAT_VERSION));
     let store = open(&data, &small()).unwrap();
     assert_eq!(mark(&data), ours);
     store.engine().commit(&[pair(1)]).unwrap();
@@ -93,7 +93,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     assert_eq!(mark(&data), ours);
     assert_eq!(get(&*store.engine(), Table::Mailbox, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
     let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", folder::FORMAT_KEY, &[&6_u32.to_be_bytes()]);
+    batch.put(Table::Meta, b"", format::FORMAT_KEY, &[&6_u32.to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
     drop(store);
     std::fs::remove_file(data.join("store/version")).unwrap();

@@ -34,7 +34,7 @@ use super::stored::{Flushing, Layers, Stored};
 use super::tables::{self, Tables};
 use super::view::Asked;
 use super::worker::{NICE, NOT_NICE, Worker};
-use super::{DiskError, Engine, Figures, Memory, Options, Seen, StoreCounters, Tuning, Visit};
+use super::{DiskError, Engine, Figures, KeyRange, Memory, Options, Seen, StoreCounters, Tuning, Visit, all_keys};
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
 /// A part of the buffer from which on rows become a table when nothing is committed for a while.
@@ -303,8 +303,8 @@ impl Engine for LsmEngine {
         }
     }
 
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
-        self.store.all(|rows| {
+    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        self.store.within(ranges, |rows| {
             for row in rows {
                 let (key, value) = row?;
                 if visit(&key, &value).is_break() {
@@ -333,7 +333,7 @@ impl Engine for LsmEngine {
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-        self.store.all(|rows| copy::write_store(dir, rows, progress))
+        self.store.within(&[all_keys()], |rows| copy::write_store(dir, rows, progress))
     }
 
     fn bytes_s(&self) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
 
-use super::{DiskError, Engine, Figures, Memory, Seen, StoreCounters, Visit};
+use super::{DiskError, Engine, Figures, KeyRange, Memory, Seen, StoreCounters, Visit};
 
 /// Rows in a sorted map.
 #[derive(Debug, Default)]
@@ -172,9 +172,10 @@ impl Engine for MemoryEngine {
         }
     }
 
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         let rows = self.rows.lock().expect("no panic while held");
-        let _: Visit = rows.iter().try_for_each(|(key, value)| visit(key, value));
+        let mut within = ranges.iter().flat_map(|range| rows.range(range.clone()));
+        let _: Visit = within.try_for_each(|(key, value)| visit(key, value));
         Ok(())
     }
 

@@ -296,11 +296,28 @@ impl Rows {
 
     /// Numbers of the actors in the order of their flat keys, for [`Rows::flat`].
     pub(super) fn order(&self) -> Vec<u32> {
+        self.order_of(|_| true)
+    }
+
+    /// The same, of those actors only of whom rows may stand in these ranges.
+    pub(super) fn order_within(&self, wanted: &Ranges) -> Vec<u32> {
+        self.order_of(|prefix| {
+            let end = [&prefix[..prefix.len() - 1], &[1]].concat();
+            wanted.holds(prefix) || wanted.within(prefix, &end).next().is_some()
+        })
+    }
+
+    /// The same, of those actors only whose prefix of flat keys is wanted.
+    fn order_of(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
         let mut prefixes = Vec::new();
         let mut order: Vec<([u8; 8], u32, u32)> = Vec::with_capacity(self.actors.len());
         for (number, actor) in self.actors.iter().enumerate() {
             let start = prefixes.len();
             key::encode(&mut prefixes, actor.table, self.name(actor), b"");
+            if !wanted(&prefixes[start..]) {
+                prefixes.truncate(start);
+                continue;
+            }
             // Most are told apart by table, partition and the name's first bytes.
             let mut first = [0; 8];
             let length = (prefixes.len() - start).min(8);

@@ -28,6 +28,7 @@ mod error;
 mod filters;
 mod finding;
 pub mod folder;
+pub mod format;
 mod gather;
 pub mod group;
 mod journal;
@@ -40,6 +41,7 @@ pub mod memory;
 mod memtable;
 mod mend;
 mod merge;
+pub mod migrate;
 mod pace;
 mod pieces;
 mod private;
@@ -56,7 +58,7 @@ mod view;
 pub mod watch;
 mod worker;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,6 +74,14 @@ pub use memory::MemoryEngine;
 pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
 pub use still::Still;
 pub use watch::{StorageState, Wake};
+
+/// Flat keys from one on, up to another that is not among them.
+pub type KeyRange = Range<Vec<u8>>;
+
+/// The keys of all rows.
+pub fn all_keys() -> KeyRange {
+    Vec::new()..vec![lost::OWN]
+}
 
 /// What a visit of rows or actors answers: go on, or that was enough.
 pub type Visit = ControlFlow<()>;
@@ -105,11 +115,20 @@ pub trait Engine: Send + Sync {
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError>;
 
-    /// Visits every row, flat key and value, in key order, from one consistent view; checksums are verified.
+    /// Visits every row of these ranges, flat key and value, in key order, from one consistent view; checksums are verified.
+    /// The ranges are in order and do not overlap.
     ///
     /// # Errors
     /// As [`Engine::read`].
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError>;
+    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError>;
+
+    /// The same of all rows.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        self.scan_within(&[all_keys()], visit)
+    }
 
     /// Nothing has been committed for a while: the engine may write what it keeps in memory to tables. Called by the
     /// committer's thread only; what fails shows itself at the next commit.
@@ -258,6 +277,8 @@ mod folder_tests;
 mod full_tests;
 #[cfg(test)]
 mod gap_tests;
+#[cfg(test)]
+mod migrate_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

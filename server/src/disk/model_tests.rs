@@ -2,16 +2,20 @@
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use throng_engine::id::partition;
+use throng_engine::store::key::{ACTOR_BYTES_MAX, SORT_KEY_BYTES_MAX, partition_range};
 use throng_engine::store::{Batch, OpView, Query, Table};
 
 use super::lsm::LsmEngine;
+use super::memory::flat;
 use super::testing::{all, get, put, rows, small, wait_until};
-use super::{Engine, MemoryEngine, Options, Visit};
+use super::{Engine, KeyRange, MemoryEngine, Options, Visit};
 
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<Batch>),
     Read(Query),
+    Scan(Vec<KeyRange>),
     Rest,
     Reopen,
     Compact,
@@ -70,10 +74,35 @@ fn query() -> impl Strategy<Value = Query> {
     ]
 }
 
+/// Ranges of keys in order: of whole partitions, or from some row on up to another.
+fn ranges() -> impl Strategy<Value = Vec<KeyRange>> {
+    let bounds = prop::collection::vec((table(), actor(), sort()), 0..6).prop_map(|rows| {
+        let mut keys: Vec<Vec<u8>> = rows.iter().map(|(table, actor, sort)| flat(*table, actor, sort)).collect();
+        keys.sort();
+        keys.chunks_exact(2).map(|pair| pair[0].clone()..pair[1].clone()).collect()
+    });
+    prop_oneof![
+        bounds,
+        actor().prop_map(|actor| Table::ALL.map(|table| partition_range(table, partition(&actor))).to_vec())
+    ]
+}
+
+fn scanned(engine: &dyn Engine, ranges: &[KeyRange]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    engine
+        .scan_within(ranges, &mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            Visit::Continue(())
+        })
+        .unwrap();
+    found
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => prop::collection::vec(batch(), 1..5).prop_map(Step::Commit),
         10 => query().prop_map(Step::Read),
+        3 => ranges().prop_map(Step::Scan),
         1 => Just(Step::Rest),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
@@ -115,6 +144,7 @@ proptest! {
                     model.commit(&batches).unwrap();
                 }
                 Step::Read(query) => prop_assert_eq!(engine.read(&query).unwrap(), model.read(&query).unwrap()),
+                Step::Scan(ranges) => prop_assert_eq!(scanned(&engine, &ranges), scanned(&model, &ranges)),
                 Step::Rest => engine.rest(),
                 Step::Reopen => {
                     drop(engine);
@@ -271,4 +301,35 @@ fn batches_of_every_operation_are_generated() {
         }
     }
     assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
+}
+
+/// Bare JIDs as long as RFC 7622 3.2 and 3.3 allow, one the beginning of the other, with the longest sort key, in every table.
+#[test]
+fn the_longest_keys_are_stored_and_read_again() {
+    let longest = format!("{}@{}", "l".repeat(1023), "d.".repeat(511) + "d");
+    assert_eq!(longest.len(), ACTOR_BYTES_MAX);
+    let names = [longest.as_str(), &longest[..1023], "l@d.d@d"];
+    let sorts = [vec![], vec![0; SORT_KEY_BYTES_MAX], vec![0xff; SORT_KEY_BYTES_MAX]];
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = LsmEngine::open(&dir.path().join("store"), &small()).unwrap();
+    let model = MemoryEngine::new();
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::Meta) {
+        let mut batch = Batch::new();
+        for (name, sort) in names.iter().flat_map(|name| sorts.iter().map(move |sort| (name, sort))) {
+            batch.put(table, name.as_bytes(), sort, &[name.as_bytes()]);
+        }
+        engine.commit(std::slice::from_ref(&batch)).unwrap();
+        model.commit(&[batch]).unwrap();
+    }
+    for _ in 0..2 {
+        for name in names {
+            assert_eq!(rows(&engine, Table::Roster, name), rows(&model, Table::Roster, name));
+            let of_partition = Table::ALL.map(|table| partition_range(table, partition(name)));
+            assert_eq!(scanned(&engine, &of_partition), scanned(&model, &of_partition));
+        }
+        assert!(all(&engine) == all(&model));
+        drop(engine);
+        engine = LsmEngine::open(&dir.path().join("store"), &small()).unwrap();
+        engine.compact().unwrap();
+    }
 }

@@ -14,8 +14,10 @@ use throng_engine::store::Table;
 use super::blocks::Holes;
 use super::check::name_users;
 use super::finding::of_hole;
-use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder};
+use super::folder::engine_folder;
+use super::format::{self, FORMAT_KEY, FORMAT_VERSION, FORMATS};
 use super::memory::flat;
+use super::migrate::{MIGRATION_KEY, State};
 use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, Still, Store, copy, folder};
 
 /// What a salvage brought out, and what it did not.
@@ -55,29 +57,35 @@ pub fn salvage(
     let store = engine_folder(into);
     fs::DirBuilder::new().mode(0o700).create(&store).map_err(DiskError::at(&store))?;
     folder::begin(&store)?;
-    let (holes, mut doubtful, mut lost, mut formatted) = (Holes::default(), 0, Vec::new(), false);
-    let format = flat(Table::Meta, b"", FORMAT_KEY);
+    let (holes, mut doubtful, mut lost) = (Holes::default(), 0, Vec::new());
+    let [of_format, of_migration] = [FORMAT_KEY, MIGRATION_KEY].map(|sort| flat(Table::Meta, b"", sort));
+    // Without the row, its rows are of this format, unless they were being changed to it.
+    let (mut formatted, mut found) = (false, FORMAT_VERSION);
     let rows = still.rows(&[], &holes).inspect(|row| {
         lost.extend(holes.take().iter().map(of_hole));
-        if let Ok((key, _)) = row {
+        if let Ok((key, value)) = row {
             doubtful += u64::from(lost.iter().any(|hole: &Finding| hole.may_hold(key)));
-            formatted |= **key == *format;
+            formatted |= **key == *of_format;
+            if **key == *of_migration {
+                found = State::decode(value).map_or(found, |state| state.from);
+            }
         }
     });
     salvaged.rows = copy::write_store(&store, rows, progress)?;
     lost.extend(holes.take().iter().map(of_hole));
     (salvaged.doubtful, salvaged.lost) = (doubtful, [salvaged.lost, lost].concat());
     name_users(&still, &mut salvaged.lost)?;
-    folder::mark(&store)?;
+    format::mark(&store, FORMAT_VERSION)?;
     let engine = super::lsm::LsmEngine::open(&store, options)?;
     if !formatted {
         let mut batch = Batch::new();
-        batch.put(Table::Meta, b"", FORMAT_KEY, &[&FORMAT_VERSION.to_be_bytes()]);
+        format::put(&mut batch, found);
         engine.commit(&[batch])?;
         salvaged.rows += 1;
     }
     drop(engine);
     folder::finish(&store)?;
-    Store::open(&lock, options)?.close();
+    // Also one that was being migrated, or imported into, when it was damaged: that goes on in the new one.
+    Store::of_any_format(&lock, options, &FORMATS)?.0.close();
     Ok(salvaged)
 }

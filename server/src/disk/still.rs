@@ -15,7 +15,8 @@ use throng_engine::store::{Batch, Found, Query, Table, key};
 
 use super::blocks::{Hole, Holes, TableFile};
 use super::finding::{Finding, of_hole};
-use super::folder::{FORMAT_KEY, FORMAT_VERSION, engine_folder, is_marked, refuse_unfinished};
+use super::folder::{engine_folder, refuse_unfinished};
+use super::format::{self, FORMAT_KEY, FORMAT_VERSION, FORMATS};
 use super::journal::Before;
 use super::listing::{Listing, TABLES, table_files};
 use super::lost::{LOST_END, LOST_PREFIX, Lost, OWN};
@@ -24,7 +25,9 @@ use super::memtable::{Memtable, Rows};
 use super::mend::apart_folder;
 use super::pieces::pieces;
 use super::tables::{NEXT_GROUP_KEY, next_group_of};
-use super::{DiskError, Engine, Figures, FolderLock, Memory, Seen, StoreCounters, Visit, copy, journal, view};
+use super::{
+    DiskError, Engine, Figures, FolderLock, KeyRange, Memory, Seen, StoreCounters, Visit, copy, journal, view,
+};
 
 /// A store that nobody changes.
 #[derive(Debug)]
@@ -49,9 +52,15 @@ impl Still {
     pub fn open(lock: &FolderLock) -> Result<Still, DiskError> {
         let still = Still::open_damaged(lock)?;
         match still.findings.iter().find(|finding| !finding.may_be_torn) {
-            Some(Finding { missing: true, file, .. }) => Err(DiskError::Lacks(file.clone())),
-            Some(finding) => Err(DiskError::Corrupt(finding.to_string())),
-            None => Ok(still),
+            Some(Finding { missing: true, file, .. }) => return Err(DiskError::Lacks(file.clone())),
+            Some(finding) => return Err(DiskError::Corrupt(finding.to_string())),
+            None => {}
+        }
+        match still.format() {
+            Some(found) if found < FORMAT_VERSION => {
+                Err(DiskError::NotMigrated { folder: still.dir, found, known: FORMAT_VERSION })
+            }
+            _ => Ok(still),
         }
     }
 
@@ -68,10 +77,10 @@ impl Still {
         let (runs, layers, seen) = (Vec::new(), Vec::new(), Seen::default());
         let mut still = Still { dir, listing: None, runs, layers, findings: Vec::new(), lost: Vec::new(), seen };
         let mut other_format = None;
-        match is_marked(&still.dir) {
-            Ok(true) => {}
+        match format::marked(&still.dir, &FORMATS) {
+            Ok(Some(_)) => {}
             Err(error @ (DiskError::Newer { .. } | DiskError::Older { .. })) => other_format = Some(error),
-            Ok(false) => still.findings.push(Finding::missing(still.dir.join("version"))),
+            Ok(None) => still.findings.push(Finding::missing(still.dir.join("version"))),
             Err(DiskError::Corrupt(_)) => {
                 still.findings.push(Finding::new(still.dir.join("version"), "the format version cannot be read"));
             }
@@ -82,7 +91,7 @@ impl Still {
         match other_format {
             None => found?,
             // The mark may be what is damaged.
-            Some(error) if found.is_err() || !still.says_this_format() => return Err(error),
+            Some(error) if found.is_err() || !still.has_known_format() => return Err(error),
             Some(error) => still
                 .findings
                 .push(Finding::new(still.dir.join("version"), &format!("{error}; its rows are of this one"))),
@@ -125,11 +134,16 @@ impl Still {
         self.runs.iter().flatten()
     }
 
-    /// Whether the row with the format's version says that this program knows it.
-    fn says_this_format(&self) -> bool {
+    /// The format that the row of it says, if it can be read.
+    fn format(&self) -> Option<u32> {
         let wanted = flat(Table::Meta, b"", FORMAT_KEY);
-        let row = self.rows(&wanted, &Holes::default()).next();
-        row.is_some_and(|row| row.is_ok_and(|(key, value)| *key == *wanted && *value == FORMAT_VERSION.to_be_bytes()))
+        let (key, value) = self.rows(&wanted, &Holes::default()).next()?.ok()?;
+        if *key == *wanted { value[..].try_into().ok().map(u32::from_be_bytes) } else { None }
+    }
+
+    /// Whether the row says a format that this program knows.
+    fn has_known_format(&self) -> bool {
+        self.format().is_some_and(|found| FORMATS.refuse(&self.dir, found).is_ok())
     }
 
     fn find_tables(&mut self) -> Result<(), DiskError> {
@@ -421,8 +435,22 @@ impl Engine for Still {
         })
     }
 
-    fn scan(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
-        self.visit(&[], visit)
+    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
+        let mut enough = false;
+        for range in ranges {
+            self.visit(&range.start, &mut |key, value| {
+                if key >= range.end.as_slice() {
+                    return Visit::Break(());
+                }
+                let visited = visit(key, value);
+                enough = visited.is_break();
+                visited
+            })?;
+            if enough {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {

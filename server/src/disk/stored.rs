@@ -15,11 +15,12 @@ use super::memory::flat;
 use super::memtable::{Known, Memtable, Rows};
 use super::merge::MergeSpace;
 use super::pace::{Limits, NARROW, WIDE};
+use super::ranges::Ranges;
 use super::space::FreeBytes;
 use super::tables::Tables;
 use super::view::{self, Asked};
 use super::worker::Worker;
-use super::{DiskError, Seen, StoreCounters, journal};
+use super::{DiskError, KeyRange, Seen, StoreCounters, journal};
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
 /// What the threads share.
@@ -232,21 +233,27 @@ impl Stored {
         answer()
     }
 
-    /// Hands all rows of one moment to `take`, in order of their flat keys.
-    pub(super) fn all<T>(
+    /// Hands the rows of these ranges, as of one moment, to `take`, in order of their flat keys.
+    pub(super) fn within<T>(
         &self,
+        ranges: &[KeyRange],
         take: impl FnOnce(&mut dyn Iterator<Item = view::Row>) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
         let _scanning = self.tables.scanning.read();
         // What is being written is copied, so that writing goes on.
         let (active, sealed, tables) = self.at_one_moment(|layers| {
             let active = layers.active.read().clone();
-            Ok((active, layers.sealed.clone(), self.tables.range(&[], &[u8::MAX])))
+            // No table is put apart while all of them are read, so all these see one list.
+            let tables: Vec<_> = ranges.iter().map(|range| self.tables.range(&range.start, &range.end)).collect();
+            Ok((active, layers.sealed.clone(), tables))
         })?;
+        let mut wanted = Ranges::default();
+        ranges.iter().for_each(|range| wanted.add(range.start.clone(), range.end.clone()));
         let sealed: Vec<_> = sealed.iter().map(|layer| layer.read()).collect();
         let layers: Vec<&Rows> = std::iter::once(&active).chain(sealed.iter().map(|rows| &**rows)).collect();
-        let orders: Vec<Vec<u32>> = layers.iter().map(|rows| rows.order()).collect();
+        let orders: Vec<Vec<u32>> = layers.iter().map(|rows| rows.order_within(&wanted)).collect();
         let layers = layers.iter().copied().zip(orders.iter().map(Vec::as_slice));
-        take(&mut view::all(layers.collect::<Vec<_>>().into_iter(), tables))
+        let rows = view::all(layers.collect::<Vec<_>>().into_iter(), tables.into_iter().flatten());
+        take(&mut rows.filter(|row| row.as_ref().map_or(true, |(key, _)| wanted.holds(key))))
     }
 }

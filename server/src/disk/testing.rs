@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use throng_engine::store::{Batch, Found, Query, Row, Table};
 
+use super::format::{FORMAT_VERSION, Formats, Step, StoredRow};
 use super::{DiskError, Engine, FolderLock, LockError, Options, Store, Wake};
 
 /// Small buffers, so that tables are written and merged in a short test.
@@ -114,3 +115,26 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// Archived rows get a new beginning; each roster item also a row of its own in another table. Not so if it is done twice.
+pub(super) fn change(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
+    if row.value.starts_with(b"six") {
+        return Err("it has been changed already".into());
+    }
+    batch.put(row.table, row.actor, row.sort, &[b"six", row.value]);
+    if row.table == Table::Roster {
+        batch.put(Table::Private, row.actor, row.sort, &[row.value]);
+    }
+    Ok(())
+}
+
+/// The format after this program's.
+pub(super) const SIX: u32 = FORMAT_VERSION + 1;
+
+/// The step to it.
+pub(super) const TO_SIX: Step =
+    Step { from: FORMAT_VERSION, to: SIX, what: "a beginning", tables: &[Table::Roster, Table::Archive], change };
+
+/// As of a program that knows it.
+pub(super) const FORMATS: Formats =
+    Formats { oldest: FORMAT_VERSION, known: SIX, steps: &[TO_SIX], chunk_bytes: 1_000 };

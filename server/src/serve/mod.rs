@@ -39,6 +39,7 @@ use crate::bench;
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Access, Failure, Program, Say, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
+use crate::disk::migrate::Progress;
 use crate::disk::{
     self, Committer, DiskError, Engine, Finding, FolderLock, ReadPort, Readers, Still, Store, Submitter, Wake,
 };
@@ -139,6 +140,13 @@ impl Program for Throng {
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
     }
 
+    fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
+        Store::must_be_there(lock).map_err(disk_failure)?;
+        migrate(config, lock, say)?.close();
+        let notes = vec![format!("the store has format {}", disk::format::FORMAT_VERSION)];
+        Ok(StoreReport { notes, ..StoreReport::default() })
+    }
+
     fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure> {
         certificate::look(config)
     }
@@ -150,6 +158,26 @@ impl Program for Throng {
 
 fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
     Store::open(lock, &settings::disk_options(config)).map_err(disk_failure)
+}
+
+/// Opens the store; one of an earlier format is changed first, and how far that is is told once a second.
+fn migrate(config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Store, Failure> {
+    let mut last: Option<(Instant, u32)> = None;
+    let store = Store::migrate(lock, &settings::disk_options(config), &mut |progress| {
+        let Progress { from, to, what, permille, rows } = *progress;
+        if last.is_none_or(|(told, of)| of != from || told.elapsed() > Duration::from_secs(1)) {
+            last = Some((Instant::now(), from));
+            let (percent, tenth) = (permille / 10, permille % 10);
+            say(&format!(
+                "changing the store from format {from} to {to} ({what}): {percent}.{tenth} % done, {rows} rows"
+            ));
+        }
+    });
+    let store = store.map_err(disk_failure)?;
+    if last.is_some() {
+        say(&format!("the store has format {} now", disk::format::FORMAT_VERSION));
+    }
+    Ok(store)
 }
 
 /// Tells once a second to how much something was done.
@@ -309,7 +337,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     if let Some(certificates) = &certificates {
         certificate::warn(certificates, settings::domains(config));
     }
-    let store = open(config, lock)?;
+    let store = migrate(config, lock, &mut |line| tracing::info!("{line}"))?;
     let engine = store.engine();
     let (server, running) = start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config))?;
     let running = Arc::new(running);

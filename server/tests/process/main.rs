@@ -6,6 +6,7 @@ mod certificates;
 mod counted;
 mod doctor;
 mod faults;
+mod formats;
 mod life;
 mod limits;
 mod load;

@@ -4,6 +4,7 @@
 //! folder's states are made that a cut before each call may leave (`states`), and each is opened: exactly what was
 //! acknowledged is there, and at most what was under way besides. `THRONG_POWERCUT_CASES` sets the number of states.
 
+mod migrate;
 mod rot;
 mod states;
 mod trace;
