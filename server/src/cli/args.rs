@@ -114,7 +114,10 @@ Examples:
   throng store backup /backups/today       also while the server runs
   throng store backup verify /backups/today
   throng store restore /backups/today --data ./new
-  throng store migrate                     a folder of an earlier version";
+  throng store migrate                     a folder of an earlier version
+  throng store partitions                  what each of the 4,096 partitions has
+  throng store export --partition 17 part17.export
+  throng store import part17.export --data ./other";
 
 const MIGRATE: &str = "\
 The start of a server does the same. What is interrupted goes on where it was. There is no way back to the earlier format but a backup that \
@@ -231,7 +234,7 @@ fn store() -> Command {
         Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(std::path::PathBuf)).help(help)
     };
     Command::new("store")
-        .about("Check, salvage, back up, restore and migrate the data folder")
+        .about("Check, salvage, back up, restore, migrate, export and import the data folder")
         .after_help(STORE)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -273,6 +276,7 @@ fn store() -> Command {
                 .about("Change a store of an earlier format to this program's, in place; the server must be stopped")
                 .after_help(MIGRATE),
         )
+        .subcommands(super::partitions::commands(&rows))
 }
 
 fn ctl() -> Command {

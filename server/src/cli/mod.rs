@@ -16,6 +16,7 @@ pub mod ctl;
 pub mod import;
 pub mod knob;
 pub mod limits;
+pub mod partitions;
 pub mod profile;
 pub mod reference;
 pub mod sar;
@@ -117,6 +118,46 @@ pub struct StoreReport {
     pub notes: Vec<String>,
 }
 
+/// What a partition has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct PartitionCount {
+    /// Its number.
+    pub partition: u16,
+    /// The shard that owned it when the store was last served.
+    pub shard: Option<u16>,
+    /// Accounts.
+    pub users: u64,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+/// What the partitions of a store have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Partitions {
+    /// Epoch of the partition map, if the store has been served.
+    pub epoch: Option<u64>,
+    /// Number of shards that the partitions were spread over.
+    pub shards: Option<u16>,
+    /// Each of them, in order.
+    pub counts: Vec<PartitionCount>,
+}
+
+/// What is to be imported into a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Import<'a> {
+    /// The partitions of an export.
+    File {
+        /// The export.
+        from: &'a Path,
+        /// Whether rows that these partitions have already are removed.
+        replace: bool,
+    },
+    /// Nothing: what an interrupted import has left is removed.
+    Abandon,
+}
+
 /// What accounts are opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -182,6 +223,37 @@ pub trait Program: Sync {
     /// # Errors
     /// There is a store already, or the backup is none, or is damaged.
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
+
+    /// Counts what the partitions of a store at rest, or of a backup, have.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn partitions(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Partitions, Failure>;
+
+    /// Writes the rows of partitions of a store at rest, or of a backup, to a file that is not there.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the file not be written: then there is none.
+    fn export(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        which: &[u16],
+        to: &Path,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure>;
+
+    /// Takes the partitions of an export into a store at rest; one is made if there is none.
+    ///
+    /// # Errors
+    /// The file is no whole export, the store is of another domain, or has rows of these partitions.
+    fn import(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        import: Import<'_>,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure>;
 
     /// Changes a store at rest of an earlier format to this program's, in place.
     ///

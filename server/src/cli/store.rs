@@ -1,4 +1,4 @@
-//! `throng store`: check, salvage, backup and its verification, restore, migrate.
+//! `throng store`: check, salvage, backup and its verification, restore, migrate. What is done with partitions has a file of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +26,9 @@ pub fn run(
 ) -> Result<(), Failure> {
     if let Some((_, matches)) = matches.subcommand() {
         return verify(matches, io, program);
+    }
+    if matches!(name, "partitions" | "export" | "import") {
+        return super::partitions::run(name, matches, loaded, io, program);
     }
     let config = &loaded.config;
     let folder = || matches.get_one::<PathBuf>("folder").expect("clap requires it");

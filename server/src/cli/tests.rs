@@ -234,6 +234,23 @@ impl Program for Memory {
         Ok(StoreReport::default())
     }
 
+    fn partitions(&self, _: &Config, _: &FolderLock, _: Say<'_>) -> Result<Partitions, Failure> {
+        let count =
+            |partition, rows| PartitionCount { partition, rows, bytes: rows * 100, ..PartitionCount::default() };
+        let owned = PartitionCount { shard: Some(1), users: 1, ..count(17, 3) };
+        Ok(Partitions { epoch: Some(2), shards: Some(2), counts: vec![count(0, 0), owned, count(4095, 4)] })
+    }
+
+    fn export(&self, _: &Config, _: &FolderLock, which: &[u16], to: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
+        self.note(format!("export {which:?} {}", to.display()));
+        Ok(StoreReport { counts: vec![("rows".into(), 7)], ..StoreReport::default() })
+    }
+
+    fn import(&self, _: &Config, _: &FolderLock, import: Import<'_>, _: Say<'_>) -> Result<StoreReport, Failure> {
+        self.note(format!("{import:?}"));
+        Ok(StoreReport::default())
+    }
+
     fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         say("changing the store");
         Ok(StoreReport { notes: vec!["the store has format 5".into()], ..StoreReport::default() })
@@ -466,6 +483,53 @@ fn users(bench: &mut Bench) {
     let went = bench.run("user import - --keep-going");
     assert_eq!(went.exit, Exit::Partly);
     assert!(went.err.contains("line 1: 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn partitions_are_counted_exported_and_imported() {
+    let bench = Bench::new();
+    let went = bench.run("store partitions");
+    let lines: Vec<Vec<&str>> = went.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        lines[1..4],
+        [vec!["17", "1", "1", "3", "300"], vec!["4095", "-", "0", "4", "400"], vec!["together", "1", "7", "700"]]
+    );
+    assert!(went.out.ends_with("4096 partitions over 2 shards, by the map of epoch 2\n"), "{}", went.out);
+    let value: serde_json::Value = serde_json::from_str(&bench.run("store partitions --json").out).expect("JSON");
+    assert_eq!((&value["epoch"], &value["rows"], &value["partitions"][0]["users"]), (&2.into(), &7.into(), &1.into()));
+    assert_eq!(value["partitions"].as_array().map(Vec::len), Some(2), "those without rows are left out");
+    let value: serde_json::Value =
+        serde_json::from_str(&bench.run("store partitions --json --partition 0-16").out).expect("JSON");
+    assert_eq!((&value["partitions"][0]["rows"], &value["rows"]), (&0.into(), &0.into()), "unless they are asked for");
+
+    assert_eq!(bench.run("store export x.export").exit, Exit::Usage, "which?");
+    let went = bench.run("store export --partition 9000 x.export");
+    assert!(went.exit == Exit::Usage && went.err.contains("from 0 to 4095"), "{}", went.err);
+    let went = bench.run("store export --partition 16-18 --partition 2 --partition 17 x.export");
+    assert_eq!(went.out, "rows                         7\nexport: good\n");
+    assert_eq!(bench.run("store import").exit, Exit::Usage);
+    assert_eq!(bench.run("store import x.export --abandon").exit, Exit::Usage);
+    for arguments in ["x.export", "x.export --replace", "--abandon"] {
+        assert_eq!(bench.run(&format!("store import {arguments}")).out, "import: good\n");
+    }
+    assert_eq!(
+        bench.calls(),
+        [
+            "export [2, 16, 17, 18] x.export",
+            "File { from: \"x.export\", replace: false }",
+            "File { from: \"x.export\", replace: true }",
+            "Abandon",
+        ]
+    );
+    let _lock = FolderLock::take(bench.folder.path(), "serve").expect("free");
+    for (command, help) in [
+        ("partitions", "throng store backup DIR"),
+        ("export --partition 1 x", "--data DIR"),
+        ("import x", "stop it first"),
+    ] {
+        let went = bench.run(&format!("store {command}"));
+        assert!(went.exit == Exit::InUse && went.err.contains(help), "{command}: {}", went.err);
+    }
 }
 
 #[test]

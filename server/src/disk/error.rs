@@ -36,6 +36,17 @@ pub enum DiskError {
         /// The format version known here.
         known: u32,
     },
+    /// An import of these partitions was interrupted: rows of them may be missing.
+    Importing(Vec<u16>),
+    /// A partition that is to be imported has rows already.
+    Occupied {
+        /// The partition.
+        partition: u16,
+        /// One who has rows in it.
+        actor: String,
+    },
+    /// What was to be imported is no whole export.
+    BadExport(String),
     /// A folder that has to be empty holds this.
     NotEmpty(PathBuf),
     /// What was to be restored or verified is no finished backup.
@@ -106,6 +117,18 @@ impl fmt::Display for DiskError {
                  it in place, and so does the start of the server; a backup made before that is the way back",
                 folder.display()
             ),
+            DiskError::Importing(partitions) => write!(
+                f,
+                "an import into the store was interrupted, and rows of {} may be missing: make the same import again \
+                 (`throng store import FILE`), or drop what it has left (`throng store import --abandon`)",
+                named(partitions)
+            ),
+            DiskError::Occupied { partition, actor } => write!(
+                f,
+                "partition {partition} of the store has rows already, of {actor} for one, and nothing was changed: \
+                 --replace removes all rows of the partitions that are imported"
+            ),
+            DiskError::BadExport(what) => f.write_str(what),
             DiskError::NotEmpty(path) => {
                 write!(f, "the folder is not empty: {} is there; take an empty folder, or move it away", path.display())
             }
@@ -122,6 +145,15 @@ impl fmt::Display for DiskError {
             DiskError::Io { what, source } => write!(f, "the file system failed: {what}: {source}"),
         }
     }
+}
+
+/// The first partitions of some, and how many more there are.
+fn named(partitions: &[u16]) -> String {
+    let first: Vec<String> = partitions.iter().take(5).map(u16::to_string).collect();
+    let more = partitions.len() - first.len();
+    let word = if partitions.len() == 1 { "partition" } else { "partitions" };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{word} {}{more}", first.join(", "))
 }
 
 impl std::error::Error for DiskError {

@@ -16,11 +16,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use throng_engine::store::{Found, Query, Table};
+
 use super::format::{self, FORMAT_VERSION, FORMATS, Formats};
 use super::lsm::LsmEngine;
 use super::migrate::{self, Progress};
 use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
+
+/// Sort key of the row in [`Table::Meta`] that names the partitions of an import that is under way, u16 little endian each.
+pub(super) const IMPORT_KEY: &[u8] = b"import";
 
 /// Name of the file that stands in the engine's folder while a store is being made.
 const UNFINISHED: &str = "unfinished";
@@ -40,14 +45,10 @@ impl Store {
     /// there is none, and recovers what was acknowledged.
     ///
     /// # Errors
-    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::NotMigrated`], [`DiskError::Corrupt`], or the
-    /// file system's.
+    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::NotMigrated`], [`DiskError::Importing`], [`DiskError::Corrupt`], or
+    /// the file system's.
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
-        let (store, found) = Store::of_any_format(lock, options, &FORMATS)?;
-        match found {
-            FORMAT_VERSION => Ok(store),
-            found => Err(DiskError::NotMigrated { folder: engine_folder(lock.folder()), found, known: FORMAT_VERSION }),
-        }
+        Store::open_to_import(lock, options)?.without_import()
     }
 
     /// The same for a store that has to be there: none is made.
@@ -57,6 +58,18 @@ impl Store {
     pub fn open_there(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
         Store::must_be_there(lock)?;
         Store::open(lock, options)
+    }
+
+    /// The same as [`Store::open`] for one who imports partitions: an import before may have been interrupted.
+    ///
+    /// # Errors
+    /// As [`Store::open`], without [`DiskError::Importing`].
+    pub fn open_to_import(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
+        let (store, found) = Store::of_any_format(lock, options, &FORMATS)?;
+        match found {
+            FORMAT_VERSION => Ok(store),
+            found => Err(DiskError::NotMigrated { folder: engine_folder(lock.folder()), found, known: FORMAT_VERSION }),
+        }
     }
 
     /// The same as [`Store::open`], and changes a store of an earlier format that was released to this one's, in place. `tell`
@@ -79,7 +92,7 @@ impl Store {
         if found < formats.known {
             migrate::run(&*store.engine, &engine_folder(lock.folder()), found, formats, tell)?;
         }
-        Ok(store)
+        store.without_import()
     }
 
     /// Opens a store of any format that these name, or makes one of the last; also says which one its rows have.
@@ -116,6 +129,14 @@ impl Store {
             finish(&dir)?;
         }
         Ok((Store { folder: folder.to_owned(), engine: Arc::new(engine) }, found))
+    }
+
+    /// Itself, if no import into it was interrupted.
+    fn without_import(self) -> Result<Store, DiskError> {
+        match unfinished_import(&*self.engine)? {
+            none if none.is_empty() => Ok(self),
+            partitions => Err(DiskError::Importing(partitions)),
+        }
     }
 
     /// Makes sure that there is a store in a folder that is held.
@@ -201,4 +222,15 @@ pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
         )));
     }
     Ok(())
+}
+
+/// The partitions of an import that was begun and has not come to its end.
+///
+/// # Errors
+/// Those of the engine.
+pub(super) fn unfinished_import(engine: &dyn Engine) -> Result<Vec<u16>, DiskError> {
+    let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: IMPORT_KEY.into() };
+    let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };
+    let numbers = row.iter().flat_map(|row| row.chunks_exact(2));
+    Ok(numbers.map(|number| u16::from_le_bytes([number[0], number[1]])).collect())
 }

@@ -25,12 +25,14 @@ mod copy;
 pub mod counters;
 mod damage;
 mod error;
+pub mod export;
 mod filters;
 mod finding;
 pub mod folder;
 pub mod format;
 mod gather;
 pub mod group;
+pub mod import;
 mod journal;
 mod leftovers;
 mod listing;
@@ -269,6 +271,8 @@ mod commit_tests;
 mod crash_tests;
 #[cfg(test)]
 mod damage_tests;
+#[cfg(test)]
+mod export_tests;
 #[cfg(test)]
 mod fatal_tests;
 #[cfg(test)]

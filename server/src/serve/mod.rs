@@ -10,6 +10,7 @@ mod inside;
 mod known;
 mod limits;
 mod owners;
+mod partitions;
 mod retention;
 mod settings;
 mod shown;
@@ -37,7 +38,7 @@ use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Access, Failure, Program, Say, StoreReport};
+use crate::cli::{Access, Failure, Import, Partitions, Program, Say, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
 use crate::disk::{
@@ -138,6 +139,46 @@ impl Program for Throng {
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
         let bytes = disk::restore::restore(from, lock, &mut told(say, "bytes copied")).map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
+    }
+
+    fn partitions(&self, _: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Partitions, Failure> {
+        let still = Still::open(lock).map_err(disk_failure)?;
+        partitions::count(&still, &mut told(say, "rows read"))
+    }
+
+    fn export(
+        &self,
+        _: &Config,
+        lock: &FolderLock,
+        which: &[u16],
+        to: &Path,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure> {
+        let still = Still::open(lock).map_err(disk_failure)?;
+        partitions::export_to(&still, which, to, &mut told(say, "rows written"))
+    }
+
+    fn import(
+        &self,
+        config: &Config,
+        lock: &FolderLock,
+        import: Import<'_>,
+        say: Say<'_>,
+    ) -> Result<StoreReport, Failure> {
+        if let Import::Abandon = import {
+            Store::must_be_there(lock).map_err(disk_failure)?;
+        }
+        let store = Store::open_to_import(lock, &settings::disk_options(config)).map_err(disk_failure)?;
+        match import {
+            Import::File { from, replace } => {
+                partitions::import_from(&store, from, replace, &mut told(say, "rows written"))
+            }
+            Import::Abandon => {
+                let dropped = disk::import::abandon(&store).map_err(disk_failure)?;
+                let counts = vec![("partitions".into(), dropped.len() as u64)];
+                Ok(StoreReport { counts, ..StoreReport::default() })
+            }
+        }
     }
 
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {

@@ -93,7 +93,7 @@ pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
 }
 
 /// The highest number of an entry that may have been given out before.
-fn number_floor(engine: &Rows) -> Result<u64, Failure> {
+pub(super) fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     let query = Query::Range {
         table: Table::Meta,
         actor: Box::default(),
@@ -106,6 +106,12 @@ fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     let Found::Rows { rows, .. } = engine.read(&query).map_err(super::disk_failure)? else { return Ok(0) };
     let floors = rows.iter().filter(|row| row.sort.starts_with(NUMBER_FLOOR_PREFIX.as_bytes()));
     Ok(floors.filter_map(|row| Some(u64::from_be_bytes((*row.value).try_into().ok()?))).max().unwrap_or(0))
+}
+
+/// Asks that no entry gets a number at or below this from now on.
+pub(super) fn put_number_floor(batch: &mut Batch, floor: u64) {
+    let sort = format!("{NUMBER_FLOOR_PREFIX}import");
+    batch.put(Table::Meta, b"", sort.as_bytes(), &[&floor.to_be_bytes()]);
 }
 
 /// The partition map of the store, if one was written.

@@ -1,7 +1,11 @@
-//! Partitions on the program itself: their homes when the number of shards changes.
+//! Partitions on the program itself: their homes when the number of shards changes, and their way from one store to another.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use throng_engine::id::partition;
 
 use crate::support::{Client, PASSWORD, THRONG, good, read, until};
 
@@ -114,4 +118,105 @@ fn the_number_of_shards_may_change_between_starts() {
         host.stop();
     }
     good(&host.run(&["store", "check"]));
+}
+
+impl Host {
+    /// What a command says that must succeed.
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// The exit code of a command that must not succeed, and what it says.
+    fn refused(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.run(arguments);
+        (output.status.code().expect("an exit code"), String::from_utf8(output.stderr).expect("text"))
+    }
+
+    fn partitions(&self) -> Value {
+        serde_json::from_str(&self.said(&["store", "partitions", "--json"])).expect("JSON")
+    }
+}
+
+/// A user moves with the partition: account, what waits, and the order of what comes afterwards.
+#[test]
+fn a_partition_is_counted_exported_and_imported_into_another_store() {
+    let users: Vec<String> = (0..20).map(|n| format!("user{n}")).collect();
+    let mut from = Host::new(&users.iter().map(String::as_str).collect::<Vec<_>>());
+    from.start("2");
+    let mut sender = from.client("user0");
+    for number in 0..50 {
+        sender.send(&format!("<message to='user7@localhost'><body>early{number}</body></message>"));
+    }
+    sender.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    let (exit, text) = from.refused(&["store", "partitions"]);
+    assert!(exit == 4 && text.contains("throng store backup DIR") && text.contains("--data DIR"), "{text}");
+    // Of a server that runs, by its backup.
+    let backup = from.data().join("backup");
+    let backup = backup.to_str().expect("a plain path");
+    from.said(&["store", "backup", backup]);
+    let of_backup =
+        Command::new(THRONG).args(["store", "partitions", "--json", "--data", backup]).output().expect("throng");
+    good(&of_backup);
+    from.stop();
+    let counted = from.partitions();
+    assert_eq!(serde_json::from_slice::<Value>(&of_backup.stdout).expect("JSON")["users"], 20);
+    assert_eq!((&counted["users"], &counted["epoch"], &counted["shards"]), (&20.into(), &1.into(), &2.into()));
+    let own = partition("user7@localhost");
+    let row =
+        counted["partitions"].as_array().expect("rows").iter().find(|row| row["partition"] == own).expect("its own");
+    assert_eq!((&row["users"], &row["shard"]), (&1.into(), &(own % 2).into()));
+    assert!(row["rows"].as_u64() >= Some(3) && row["bytes"].as_u64() > Some(5_000), "{row}");
+
+    let file = from.data().join("part.export");
+    let file = file.to_str().expect("a plain path");
+    let number = own.to_string();
+    let said = from.said(&["store", "export", "--partition", &number, file, "--json"]);
+    let done: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&done["done"], &done["counts"]["rows"]), (&"export".into(), &row["rows"]), "{said}");
+    let mode = std::fs::metadata(file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "keys and messages are nobody else's");
+    let (exit, text) = from.refused(&["store", "export", "--partition", &number, file]);
+    assert!(exit == 1 && text.contains("is there already"), "{text}");
+    let (exit, text) = from.refused(&["store", "import", file]);
+    assert!(exit == 1 && text.contains("of user7@localhost for one") && text.contains("--replace"), "{text}");
+
+    // Into a folder without a store: it gets one, of the same domain.
+    let mut to = Host::new(&[]);
+    to.said(&["store", "import", file]);
+    assert_eq!(to.said(&["user", "list"]), "user7@localhost\n");
+    good(&to.run(&["user", "add", "nurse", "--password", PASSWORD]));
+    to.start("3");
+    let mut nurse = to.client("nurse");
+    nurse.ask("<message to='user7@localhost'><body>late</body></message><iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+    let mut receiver = to.client("user7");
+    receiver.send("<presence/>");
+    for number in 0..50 {
+        receiver.hear(&format!("<body>early{number}</body>"));
+    }
+    receiver.hear("<body>late</body>");
+    let (exit, text) = to.refused(&["store", "import", file]);
+    assert!(exit == 4 && text.contains("stop it first"), "{text}");
+    drop((receiver, nurse));
+    to.stop();
+    to.said(&["store", "import", file, "--replace"]);
+    assert_eq!(to.said(&["user", "list"]), "nurse@localhost\nuser7@localhost\n");
+    good(&to.run(&["store", "check"]));
+
+    // A damaged one, and one of another domain, change nothing.
+    let whole = std::fs::read(file).expect("a file");
+    let mut broken = whole.clone();
+    broken[whole.len() / 2] ^= 1;
+    std::fs::write(file, broken).expect("written");
+    let (exit, text) = to.refused(&["store", "import", file, "--replace"]);
+    assert!(exit == 1 && text.contains("is no whole export of partitions"), "{text}");
+    std::fs::write(file, whole).expect("written");
+    let other = Host::new(&[]);
+    good(&other.run(&["user", "add", "romeo@example.org", "--password", PASSWORD]));
+    let (exit, text) = other.refused(&["store", "import", file]);
+    assert!(exit == 2 && text.contains("of the domain localhost, and the store is of example.org"), "{text}");
+    assert_eq!(other.said(&["user", "list"]), "romeo@example.org\n");
+    assert_eq!(to.said(&["store", "import", "--abandon"]), "partitions                   0\nimport: good\n");
+    assert_eq!(to.said(&["store", "migrate"]), "the store has format 5\nmigrate: good\n");
 }

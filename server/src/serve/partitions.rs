@@ -1,0 +1,141 @@
+//! Partitions of a store at rest: what each has, out of it into a file, and from a file into it.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use throng_engine::id::{PARTITIONS, partition};
+use throng_engine::store::waiting::{self, Cursor};
+use throng_engine::store::{Table, archive, key};
+
+use super::{Rows, disk_failure, settings};
+use crate::cli::{Exit, Failure, PartitionCount, Partitions, StoreReport};
+use crate::disk::{self, DiskError, Store, Visit, export, import};
+
+/// What each partition has.
+///
+/// # Errors
+/// Those of reading the store.
+pub(super) fn count(engine: &Rows, progress: &mut dyn FnMut(u64)) -> Result<Partitions, Failure> {
+    let map = settings::stored_partition_map(engine)?;
+    let mut counts: Vec<PartitionCount> = (0..PARTITIONS)
+        .map(|partition| PartitionCount {
+            partition,
+            shard: map.as_ref().map(|map| map.owner(partition).0),
+            ..PartitionCount::default()
+        })
+        .collect();
+    let mut seen = 0_u64;
+    let mut last: (Vec<u8>, u16) = (Vec::new(), 0);
+    engine
+        .scan(&mut |row, value| {
+            // Facts of the store itself are of no partition.
+            let Some((table, actor, _)) = key::decode(row).filter(|(table, ..)| *table != Table::Meta) else {
+                return Visit::Continue(());
+            };
+            if last.0 != actor {
+                last = (actor.to_vec(), partition(actor));
+            }
+            let count = &mut counts[usize::from(last.1)];
+            count.users += u64::from(table == Table::Accounts);
+            count.rows += 1;
+            count.bytes += (row.len() + value.len()) as u64;
+            seen += 1;
+            if seen.is_multiple_of(8192) {
+                progress(seen);
+            }
+            Visit::Continue(())
+        })
+        .map_err(disk_failure)?;
+    let (epoch, shards) = map.map(|map| (map.epoch(), map.shards())).unzip();
+    Ok(Partitions { epoch, shards, counts })
+}
+
+/// Writes the rows of these partitions to a file that is not there yet.
+///
+/// # Errors
+/// Those of reading the store, and of writing the file: then there is none.
+pub(super) fn export_to(
+    engine: &Rows,
+    partitions: &[u16],
+    to: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<StoreReport, Failure> {
+    if to.exists() {
+        let text = format!("{} is there already: move it away, or name another file", to.display());
+        return Err(Failure::failed(text));
+    }
+    let domain = settings::domain(engine)?.unwrap_or_default();
+    // Half an export never has its name.
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    let at = |error| disk_failure(DiskError::at(&unfinished)(error));
+    let written = File::create(&unfinished).map_err(at).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        let found =
+            export::export(engine, &domain, partitions, (&unfinished, &mut out), progress).map_err(disk_failure)?;
+        out.flush().and_then(|()| out.get_ref().sync_all()).map_err(at)?;
+        std::fs::rename(&unfinished, to).map_err(at)?;
+        disk::space::sync_name(to).map_err(disk_failure)?;
+        Ok(found)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written.map(reported)
+}
+
+/// Takes the partitions of a file into a store that was opened for it.
+///
+/// # Errors
+/// The file is no whole export or of another domain, a partition has rows already: nothing has changed then. Those of the store.
+pub(super) fn import_from(
+    store: &Store,
+    from: &Path,
+    replace: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<StoreReport, Failure> {
+    let engine = &*store.engine();
+    let opened = File::open(from).map_err(|error| disk_failure(DiskError::at(from)(error)))?;
+    let highest = Cell::new(0);
+    let check = |table: Table, actor: &[u8], sort: &[u8], value: &[u8]| {
+        highest.set(highest.get().max(number(table, sort, value).unwrap_or(0)));
+        settings::check_value(table, actor, sort, value)
+    };
+    let contents = export::verify(from, &mut BufReader::new(opened), &check, &mut |_| {}).map_err(disk_failure)?;
+    match settings::domain(engine)? {
+        Some(own) if own != contents.label => {
+            let text = format!(
+                "{} has partitions of the domain {}, and the store is of {own}: a store is of one main domain; use \
+                 another --data",
+                from.display(),
+                contents.label
+            );
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        None if !contents.label.is_empty() => settings::claim_domain(engine, &contents.label)?,
+        _ => {}
+    }
+    // No entry gets a number below those that come: an order is kept by numbers.
+    let floor = settings::number_floor(engine)?.max(highest.get());
+    let mut finish = |batch: &mut throng_engine::store::Batch| settings::put_number_floor(batch, floor);
+    import::import(store, from, &contents, replace, &mut finish, progress).map_err(disk_failure)?;
+    Ok(reported(contents))
+}
+
+/// The highest number of an entry that a row speaks of.
+fn number(table: Table, sort: &[u8], value: &[u8]) -> Option<u64> {
+    match table {
+        Table::Archive => archive::number_of(sort),
+        Table::Mailbox if sort.is_empty() => Cursor::decode(value).map(|cursor| cursor.number),
+        Table::Mailbox => waiting::number_of(sort),
+        _ => None,
+    }
+}
+
+fn reported(found: export::Contents) -> StoreReport {
+    let counts = [("partitions", found.partitions.len() as u64), ("rows", found.rows), ("bytes", found.bytes)];
+    StoreReport { counts: counts.map(|(name, count)| (name.to_owned(), count)).to_vec(), ..StoreReport::default() }
+}
