@@ -25,7 +25,10 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("gate", &["id", "io"]),
     ("floor", &["accounts", "actors", "contacts", "logs", "shard", "streams", "turn"]),
     ("turn", &["counters", "extension", "id", "io", "mail", "ns", "router", "session", "settings", "store", "wire"]),
-    ("streams", &["floor", "id", "io", "limits", "mail", "outbound", "session", "store", "turn", "wire"]),
+    (
+        "streams",
+        &["floor", "id", "io", "limits", "mail", "ns", "outbound", "session", "slots", "store", "turn", "wire"],
+    ),
     (
         "actors",
         &[
@@ -485,6 +488,23 @@ fn files_of_the_shard_call_only_files_below_them() {
     }
     let wrong: Vec<_> = above.iter().map(|(file, called)| format!("engine/src/{file} calls {called:?}")).collect();
     assert!(wrong.is_empty(), "a circle of method calls:\n{}", wrong.join("\n"));
+}
+
+/// A user half knows its stream half by letters: no connection is touched above the streams' floor but by the shard itself.
+#[test]
+fn user_halves_touch_no_connection() {
+    let mut wrong = Vec::new();
+    for (file, text) in
+        sources("engine").iter().filter(|(file, _)| ["actors", "logs", "contacts"].contains(&room(file)))
+    {
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if [".conns", ".halves", "ConnState", "Outbound"].iter().any(|form| code.contains(form)) {
+                wrong.push(format!("engine/src/{file}:{}: {}", number + 1, code.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

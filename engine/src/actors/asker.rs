@@ -16,7 +16,7 @@ impl Actors {
 
     /// A user has changed the own account.
     pub(crate) fn note_change(&mut self, what: Happened, account: &str, asker: &Asker) {
-        let conn = asker.session.and_then(|(session, _)| self.sessions.get(session)?.conn);
+        let conn = asker.session.and_then(|(session, _)| self.conn_of(session));
         let account = account.into();
         self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }

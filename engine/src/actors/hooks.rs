@@ -4,6 +4,9 @@ use crate::actors::Actors;
 use crate::extension;
 use crate::extension::{Going, Note, SessionChange, TABLE, Way};
 use crate::id::SessionId;
+use crate::streams::half::Down;
+use crate::streams::half::Takes;
+use crate::watch::trace::News;
 use crate::wire::Element;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
@@ -61,7 +64,12 @@ impl Actors {
     }
 
     /// A session has another connection (XEP-0198 5).
-    pub(crate) fn resumed(&mut self, session: SessionId) {
+    pub(crate) fn resumed(&mut self, session: SessionId, takes: Takes, again: u32) {
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        state.takes(takes.privacy, takes.lang);
+        if self.watch.is_some() {
+            self.watch_news(session, News::Resumed(again));
+        }
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
         for place in extension::places(marks) {
             if let Some(gate) = &TABLE[place].gate
@@ -101,26 +109,8 @@ impl Actors {
         if self.watch.is_some() {
             self.watch_goes(session, xml);
         }
-        let Some(state) = self.sessions.get(session) else { return };
         let c = &self.counters;
         Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
-        match (state.conn, state.managed.is_some()) {
-            (_, true) => self.send_managed(session, 0, xml),
-            (Some(conn), false) => self.send_bytes(conn, xml),
-            (None, false) => {}
-        }
-    }
-
-    /// Sends to a managed session and keeps a copy until it is acknowledged. `mark` is what the user's log knows it by, or 0.
-    pub(crate) fn send_managed(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        let conn = state.conn;
-        let Some(managed) = state.managed.as_mut() else { return };
-        managed.send(xml, mark);
-        self.unacked_bytes += xml.len();
-        if let Some(conn) = conn {
-            self.send_bytes(conn, xml);
-            self.count_stanza(conn);
-        }
+        self.tell(session, Down::Stanza(xml));
     }
 }

@@ -1,12 +1,11 @@
-//! Stanzas of a session until they are in safe hands (XEP-0198 4), and how much of them may be under way.
+//! Where a stanza of a session goes, and when it is in safe hands (XEP-0198 4).
 
 use std::borrow::Cow;
 
 use crate::actors::Actors;
 use crate::id::{ActorKind, SessionId};
-use crate::io::Effect;
 use crate::mail::Origin;
-use crate::session::conn::Pause;
+use crate::streams::half::Down;
 use crate::wire::jid;
 use crate::wire::jid::JidRef;
 
@@ -56,68 +55,19 @@ impl Actors {
         if self.watch.is_some() {
             self.watch_safe(session, seq);
         }
-        if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
-            managed.done(seq);
-            if managed.under_way() == 0 && managed.waiting.is_some() {
-                return self.resume_goes_on(session);
-            }
-            self.answer_management(session);
-        }
+        self.tell(session, Down::Safe(seq));
     }
 
-    /// A stanza leaves for another home: it counts as under way until it is confirmed, and a session with too many, or
-    /// with too many bytes of them not yet durable, is not read from meanwhile.
+    /// A stanza leaves for another home: where its confirmation goes.
     pub(crate) fn sent_off(&mut self, session: SessionId, seq: u32, bytes: usize) -> Option<Origin> {
-        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
-        let state = self.sessions.get_mut(session)?;
-        state.in_flight = state.in_flight.saturating_add(1);
-        state.unsettle(bytes);
-        if (state.in_flight >= most || state.is_unsettled(most_bytes))
-            && let Some(id) = state.conn
-            && self.conns.pause(id, Pause::InFlight)
-        {
-            self.effects.push(Effect::Pause { conn: id });
-        }
+        self.sessions.get(session)?;
+        self.tell(session, Down::UnderWay(bytes));
         Some(Origin { shard: self.id, session, seq, entry: 0 })
     }
 
-    /// A stanza has led to writes at the session's own home: who has made many of them is not read from until they are durable, as
-    /// [`Actors::sent_off`] does for those elsewhere.
-    pub(crate) fn wrote(&mut self, session: SessionId, bytes: usize) {
-        let most_bytes = self.settings.in_flight_bytes_max;
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        state.unsettle(bytes);
-        let Some(id) = state.conn.filter(|_| state.is_unsettled(most_bytes)) else { return };
-        // With stanzas under way, the last of them that is confirmed lets it go on.
-        let goes_on = state.in_flight == 0;
-        if goes_on {
-            state.settle();
-        }
-        if self.conns.pause(id, Pause::InFlight) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        if goes_on && self.conns.resume(id, Pause::InFlight) {
-            self.effects.push(Effect::Resume { conn: id, durable: true });
-        }
-    }
-
-    /// A stanza that was under way is confirmed. One who has sent much is read from again only when all of it is
-    /// confirmed and durable: so what waits for the disk is bounded a session, and who floods waits for it alone.
+    /// A stanza that was under way is confirmed.
     pub(crate) fn confirmed(&mut self, session: SessionId, seq: u32) {
-        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        state.in_flight = state.in_flight.saturating_sub(1);
-        let durable = state.is_unsettled(most_bytes);
-        if state.in_flight <= if durable { 0 } else { most / 2 } {
-            if durable {
-                state.settle();
-            }
-            if let Some(id) = state.conn
-                && self.conns.resume(id, Pause::InFlight)
-            {
-                self.effects.push(Effect::Resume { conn: id, durable });
-            }
-        }
+        self.tell(session, Down::Arrived);
         self.stanza_done(session, seq);
     }
 }

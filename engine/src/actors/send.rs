@@ -6,6 +6,7 @@ use crate::id::SessionId;
 use crate::mail::{Kind, MessageClass};
 use crate::router::users::Incoming;
 use crate::streams::ended::Ended;
+use crate::streams::half::Down;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
@@ -35,21 +36,11 @@ impl Actors {
         !full
     }
 
-    /// Whether a session has so much unread or unacknowledged that it gets nothing more from others.
-    fn is_full(&self, session: SessionId) -> bool {
-        let most = self.settings.outbound_bytes_max;
-        let Some(state) = self.sessions.get(session) else { return true };
-        let unacked = state.managed.as_ref().map_or(0, |managed| managed.unacked_bytes());
-        unacked > most || state.conn.is_some_and(|conn| self.conns.outbound_bytes(conn) > most)
-    }
-
     /// Sends the answer to a session's own request. One that asks on and on and acknowledges nothing ends: as much as others may
     /// fill is there for answers alone.
     pub(crate) fn reply(&mut self, session: SessionId, xml: &[u8]) {
         self.send_stanza(session, xml);
-        let most = 2 * self.settings.outbound_bytes_max;
-        let managed = self.sessions.get(session).and_then(|session| session.managed.as_ref());
-        if managed.is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1) {
+        if self.acknowledges_nothing(session) {
             self.end_unread(session, "nothing is acknowledged");
         }
     }
@@ -70,15 +61,10 @@ impl Actors {
     /// Sends a message of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
     /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
     pub(crate) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
-        let Some(conn) = self.sessions.get(session).and_then(|s| s.conn) else { return };
+        let Some(overtaken) = self.write_urgent(session, xml) else { return };
         self.counters.messages_out.one();
-        let overtaken = self.send_first(conn, xml);
         if self.watch.is_some() {
             self.watch_goes_ahead(session, xml, overtaken);
-        }
-        if let Some(managed) = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut()) {
-            managed.send_ahead(xml, 0, overtaken);
-            self.unacked_bytes += xml.len();
         }
     }
 
@@ -169,14 +155,9 @@ impl Actors {
         if self.watch.is_some() {
             self.watch_goes(session, xml);
         }
-        let Some(state) = self.sessions.get(session) else { return };
         self.counters.messages_out.one();
         self.counters.messages_live.one();
-        match (state.managed.is_some(), state.conn) {
-            (true, _) => self.send_managed(session, mark, xml),
-            (false, Some(conn)) => self.send_message(conn, mark, xml),
-            (false, None) => {}
-        }
+        self.tell(session, Down::Message(mark, xml));
     }
 
     /// Gives a session a message that waits nowhere; who has too much to take already does without.
@@ -210,8 +191,7 @@ impl Actors {
         out.extend_from_slice(payload);
         out.extend_from_slice(b"</iq>");
         self.reply(session, &out);
-        let unread = self.sessions.get(session).and_then(|s| s.conn).map_or(0, |conn| self.conns.outbound_bytes(conn));
-        if unread > 2 * self.settings.outbound_bytes_max {
+        if self.unread_bytes(session) > 2 * self.settings.outbound_bytes_max {
             self.end_unread(session, "nothing is read");
         }
     }

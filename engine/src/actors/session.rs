@@ -1,17 +1,19 @@
 //! Sessions come and go. That one is to end is recorded, as it is for streams.
 
 use crate::actors::Actors;
-use crate::id::SessionId;
+use crate::id::{ConnId, SessionId};
 use crate::session::table::Session;
 use crate::streams::ended::Ended;
 use crate::streams::ending::Due;
+use crate::streams::half::Down;
 use crate::watch::trace::News;
 use crate::wire::error::StreamCondition;
 
 impl Actors {
     /// A session is there: its user's first one from now on.
-    pub(crate) fn insert_session(&mut self, session: Session) -> SessionId {
+    pub(crate) fn insert_session(&mut self, session: Session, conn: ConnId) -> SessionId {
         let id = self.sessions.insert(session);
+        self.attach(id, conn);
         self.users.link(&mut self.sessions, id);
         id
     }
@@ -32,24 +34,40 @@ impl Actors {
 
     /// A session is to end, with its connection if it has one: with this error.
     pub(crate) fn end_session_with(&mut self, id: SessionId, why: Ended, condition: StreamCondition, text: &str) {
-        match self.sessions.get(id).map(|session| session.conn) {
-            Some(Some(conn)) => self.fail_stream_with(conn, why, condition, Some(text), None),
-            Some(None) => self.endings.due.push_back(Due::Session(id)),
-            None => {}
-        }
+        self.tell(id, Down::End(why, condition, text));
     }
 
     /// The sessions of a user whose account is gone are to end; with `erase` all rows of the account go then.
     pub(crate) fn end_removed(&mut self, user: u32, erase: bool) {
-        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, s)| (id, s.conn)).collect();
-        for (id, conn) in sessions {
-            match conn {
-                Some(conn) => self.fail_removed(conn),
-                None => self.endings.due.push_back(Due::Session(id)),
-            }
+        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
+        for id in sessions {
+            self.tell(id, Down::Removed);
         }
         if erase {
             self.endings.due.push_back(Due::Account(user));
         }
+    }
+
+    /// A session has set off what was done since.
+    pub(crate) fn charge_since(&mut self, session: SessionId, before: u64) {
+        let work = self.done_so_far().saturating_sub(before);
+        self.tell(session, Down::Charge(work));
+    }
+
+    /// Makes a send of what waits for a connection, unless one is under way.
+    pub(crate) fn flush_one(&mut self, id: ConnId) {
+        if self.flush(id) && self.watch.is_some() {
+            self.watch_sending(id);
+        }
+    }
+
+    /// The end of a turn: one send for each connection that has something to take.
+    pub(crate) fn flush_outbound(&mut self) {
+        if self.watch.is_none() {
+            return self.flush_all(|_| {});
+        }
+        let mut named = Vec::new();
+        self.flush_all(|conn| named.push(conn));
+        named.into_iter().for_each(|conn| self.watch_sending(conn));
     }
 }

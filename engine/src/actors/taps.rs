@@ -7,7 +7,6 @@ use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
 use crate::io::{BusyRow, Reply};
 use crate::router::users::Incoming;
-use crate::session::conn::ConnState;
 use crate::watch::TRACES_MAX;
 use crate::watch::busiest::Busiest;
 use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
@@ -49,16 +48,13 @@ impl Actors {
         let (window_ms, counted) = watch.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
         let counted = counted.to_vec();
         let there = counted.into_iter().filter(|counted| self.sessions.get(counted.session).is_some());
-        let row = |counted: crate::watch::busiest::Counted| {
-            let conn = self.sessions.slot(counted.session.slot).conn;
-            BusyRow {
-                jid: self.full_jid(counted.session),
-                stanzas_in: counted.stanzas_in,
-                stanzas_out: counted.stanzas_out,
-                bytes_in: counted.bytes_in,
-                bytes_out: counted.bytes_out,
-                outbound_bytes: conn.map_or(0, |conn| self.conns.outbound_bytes(conn)),
-            }
+        let row = |counted: crate::watch::busiest::Counted| BusyRow {
+            jid: self.full_jid(counted.session),
+            stanzas_in: counted.stanzas_in,
+            stanzas_out: counted.stanzas_out,
+            bytes_in: counted.bytes_in,
+            bytes_out: counted.bytes_out,
+            outbound_bytes: self.unread_bytes(counted.session),
         };
         Reply::Busiest { window_ms, rows: there.take(most as usize).map(row).collect() }
     }
@@ -108,7 +104,7 @@ impl Actors {
     /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
     #[cold]
     pub(crate) fn watch_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
-        let under_way = self.sessions.get(session).is_some_and(|state| state.in_flight > in_flight).then_some(seq);
+        let under_way = self.standing(session).is_some_and(|standing| standing.in_flight > in_flight).then_some(seq);
         self.with_traces(session, |trace| trace.taken(session, under_way));
     }
 
@@ -132,9 +128,9 @@ impl Actors {
         if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, false, xml.len());
         }
-        let Some(state) = self.sessions.get(session).filter(|_| self.traced(session)) else { return };
-        let fate = state.conn.map_or(Fate::Held, |conn| Fate::Queued(self.conns.outbound_bytes(conn)));
-        let next = state.managed.as_ref().map(|managed| managed.sent().wrapping_add(1));
+        let Some(standing) = self.standing(session).filter(|_| self.traced(session)) else { return };
+        let fate = standing.conn.map_or(Fate::Held, |_| Fate::Queued(standing.outbound_bytes));
+        let next = standing.sent.map(|sent| sent.wrapping_add(1));
         let counted = next.map(|next| next.wrapping_sub(overtaken as u32));
         let full = self.full_jid(session);
         read_back(xml, |element| {
@@ -160,8 +156,7 @@ impl Actors {
     #[cold]
     pub(crate) fn watch_sent(&mut self, conn: ConnId) {
         let now = self.now;
-        if let Some(ConnState::Bound(session)) = self.conns.get(conn).map(|conn| conn.state()) {
-            let session = *session;
+        if let Some(session) = self.session_of(conn) {
             self.with_traces(session, |trace| trace.sent(now, session));
         }
     }

@@ -25,6 +25,13 @@ pub struct Domains {
     others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
 }
 
+impl DomainId {
+    /// A hash of what there is one of at each domain.
+    pub fn mix(self, hash: u64) -> u64 {
+        hash ^ u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
 impl Domains {
     /// A domain with accounts, normalised, which is meant where none is named.
     pub fn of_users(main: &str) -> Domains {
@@ -54,6 +61,17 @@ impl Domains {
             return Some(DomainId(0));
         }
         self.others.get(domain).copied()
+    }
+
+    /// The domain that this begins with: a domain, or what is behind the `@` of a JID, bare or full.
+    #[inline]
+    pub fn find_in(&self, text: &str) -> Option<DomainId> {
+        if let Some(rest) = text.strip_prefix(self.main())
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            return Some(DomainId(0));
+        }
+        self.find(text.split_once('/').map_or(text, |(domain, _)| domain))
     }
 
     /// Its name.

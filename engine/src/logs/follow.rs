@@ -7,12 +7,13 @@ use crate::actors::Actors;
 use crate::id::{ConnId, SessionId, mark};
 use crate::logs::{Logs, Takers};
 use crate::outbound::Unsent;
-use crate::session::conn::{ConnState, NONE, Pause};
+use crate::session::conn::NONE;
 use crate::session::sm::Unacked;
 use crate::store::Found;
 use crate::store::archive::Entry;
 use crate::store::log::Log;
 use crate::store::waiting::{Apart, Cursor, Transient};
+use crate::streams::output::Carries;
 use crate::turn::pending::one_value;
 use crate::wire::written::from_of_stanza;
 
@@ -189,7 +190,6 @@ impl Logs {
 
     /// A managed session acknowledged these.
     pub(crate) fn messages_received(&mut self, user: u32, session: SessionId, acked: &[Unacked]) {
-        self.unacked_bytes -= acked.iter().map(|unacked| unacked.xml.len()).sum::<usize>();
         self.have_arrived(user, Some(session), acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0));
         self.bring_up(user);
     }
@@ -242,10 +242,10 @@ impl Logs {
         let was_behind = before > self.settings.outbound_bytes_soft;
         // Most sends carry no message and hold nothing up: then nobody's log is looked for.
         let carried = !ids.is_empty() || was_behind;
-        let (user, session) = match self.conns.get(id).filter(|_| carried).map(|conn| conn.state()) {
-            Some(&ConnState::Bound(session)) => (self.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),
-            Some(&ConnState::Closing { user }) => (user, None),
-            _ => (NONE, None),
+        let (user, session) = match carried.then(|| self.carries_for(id)) {
+            Some(Carries::Session(session)) => (self.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),
+            Some(Carries::Left(user)) => (user, None),
+            Some(Carries::Nobody) | None => (NONE, None),
         };
         if more {
             self.flush_one(id);
@@ -257,13 +257,6 @@ impl Logs {
         self.sent_ids = ids;
         if was_behind {
             self.drained(id);
-        }
-    }
-
-    /// Goes on with what was kept while a connection did not take what it had asked for.
-    pub(crate) fn drained(&mut self, id: ConnId) {
-        if !self.is_heavy(id) {
-            self.go_on(id, Pause::Output, true);
         }
     }
 }

@@ -147,15 +147,6 @@ impl Logs {
         behind.map(|follower| follower.seen).or_else(head).unwrap_or(0)
     }
 
-    /// The number of the first message that a session holds and the cursor waits for.
-    pub(crate) fn first_held(&mut self, session: SessionId) -> Option<u64> {
-        let state = self.sessions.get(session)?;
-        let managed = state.managed.as_ref().and_then(|managed| managed.first_held());
-        let conn = state.conn.and_then(|conn| self.conns.get(conn));
-        let sent = conn.and_then(|conn| conn.outbound.as_ref()).and_then(|outbound| outbound.first_held());
-        managed.into_iter().chain(sent).min()
-    }
-
     /// Whether a session of a user with several holds messages that the cursor waits for, or has waited for.
     pub(crate) fn holds_messages(&mut self, user: u32) -> bool {
         let several = self.users.sessions(&self.sessions, user).nth(1).is_some();

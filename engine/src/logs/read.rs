@@ -9,6 +9,7 @@ use crate::store::archive::Entry;
 use crate::store::log::{Follower, Gathering};
 use crate::store::waiting::{Apart, Transient};
 use crate::store::{Found, Query, Row, Table, archive, waiting};
+use crate::streams::half::Down;
 use crate::turn::pending::{Pending, get};
 use crate::wire::error::StreamCondition;
 
@@ -192,10 +193,8 @@ impl Logs {
     }
 
     fn fail_unread(&mut self, session: SessionId) {
-        if let Some(conn) = self.sessions.get(session).and_then(|session| session.conn) {
-            let text = "stored messages of this account cannot be read, the server's operator has to mend the store";
-            self.fail_stream(conn, StreamCondition::InternalServerError, Some(text));
-        }
+        let text = "stored messages of this account cannot be read, the server's operator has to mend the store";
+        self.tell(session, Down::Fail(StreamCondition::InternalServerError, text));
     }
 
     /// Looks for messages that stood apart for sessions that are not there any more; `ended` says that there may be new ones.

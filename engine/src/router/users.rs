@@ -1,7 +1,7 @@
 //! The users of a shard that are online, or whose stored state is at hand.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -330,9 +330,8 @@ pub struct Users {
 /// all of them, and any stranger can have names looked up.
 fn hash(keyed: &DefaultHasher, (local, domain): (&str, DomainId)) -> u64 {
     let mut hasher = keyed.clone();
-    domain.hash(&mut hasher);
     hasher.write(local.as_bytes());
-    hasher.finish()
+    domain.mix(hasher.finish())
 }
 
 impl Users {
@@ -345,8 +344,8 @@ impl Users {
 
     /// Localpart and domain of a JID, bare or full, of a domain served.
     fn name<'a>(&self, jid: &'a str) -> Option<(&'a str, DomainId)> {
-        let (local, domain) = jid.split('/').next()?.split_once('@')?;
-        Some((local, self.domains.find(domain)?))
+        let at = jid.bytes().position(|byte| byte == b'@')?;
+        Some((&jid[..at], self.domains.find_in(&jid[at + 1..])?))
     }
 
     fn find_name(&self, name: (&str, DomainId)) -> Option<u32> {
@@ -506,7 +505,7 @@ impl<'a> Iterator for SessionsOf<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{ActorKind, ConnId};
+    use crate::id::ActorKind;
     use crate::session::table::Privacy;
 
     fn domains() -> Arc<Domains> {
@@ -532,11 +531,10 @@ mod tests {
     fn sessions_are_linked_and_unlinked() {
         let (mut users, mut sessions) = (Users::new(domains(), [7; 16]), Sessions::default());
         let user = users.find_or_insert("romeo@localhost");
-        let conn = ConnId { slot: 0, generation: 0 };
         let ids: Vec<_> = ["a", "b", "c"]
             .iter()
             .map(|r| {
-                let id = sessions.insert(Session::new(user, (*r).into(), conn, Privacy::Open));
+                let id = sessions.insert(Session::new(user, (*r).into(), Privacy::Open));
                 users.link(&mut sessions, id);
                 id
             })

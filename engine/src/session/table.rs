@@ -1,13 +1,12 @@
-//! A shard's sessions: bound resources (RFC 6120 7), connected or waiting to be resumed (XEP-0198 5).
+//! A shard's sessions: the user halves of bound resources (RFC 6120 7). Of their streams nothing is known here.
 
 use super::conn::NONE;
-use super::sm::Managed;
 use crate::extension::Notes;
 use crate::extension::presence::PresenceId;
-use crate::id::{ConnId, SessionId};
+use crate::id::SessionId;
 use crate::slots::Slots;
 
-/// One session. What only some have is boxed.
+/// The user half of a session. What only some have is boxed.
 #[derive(Debug)]
 pub struct Session {
     generation: u32,
@@ -15,8 +14,6 @@ pub struct Session {
     pub user: u32,
     /// The user's next session, or [`NONE`].
     pub next: u32,
-    /// The connection, or none while it waits to be resumed. Changed by [`Sessions::set_conn`], which counts.
-    pub conn: Option<ConnId>,
     /// Resourcepart, normalised.
     pub resource: Box<str>,
     /// Interned payload of the last available presence; `None` when not available. Changed by
@@ -30,17 +27,6 @@ pub struct Session {
     pub follows: bool,
     /// Who else can read what it says.
     pub privacy: Privacy,
-    /// Stanzas under way to other homes.
-    pub in_flight: u16,
-    /// Bytes of stanzas sent to other homes since all of them were last known to be durable, in pieces of
-    /// [`UNSETTLED_PIECE`], rounded up.
-    unsettled: u16,
-    /// Second (monotonic) since which it has its connection, or since which it has none.
-    pub since_s: u32,
-    /// Stream management.
-    pub managed: Option<Box<Managed>>,
-    /// When the work that it has set off is paid off, milliseconds of the monotonic clock, of which the lower bits stand here.
-    pub pays_until_ms: u32,
     /// Extensions with a mark on it, a bit for each place in their table.
     pub marks: u32,
     /// What few sessions have.
@@ -87,51 +73,32 @@ pub enum Privacy {
     Encrypted,
 }
 
-/// Unit in which a session's bytes that are not yet durable are counted: it has two bytes for them.
-const UNSETTLED_PIECE: usize = 64;
-
-/// Bytes that a session may have under way at the most: what the count can tell.
-pub const UNSETTLED_BYTES_MAX: usize = u16::MAX as usize * UNSETTLED_PIECE;
-
-const _: () = assert!(size_of::<Session>() <= 80, "an idle session costs this much");
+const _: () = assert!(size_of::<Session>() <= 48, "an idle session costs this much, beside its stream half");
 
 impl Session {
-    /// A stanza of so many bytes goes to another home.
-    pub fn unsettle(&mut self, bytes: usize) {
-        let pieces = u16::try_from(bytes.div_ceil(UNSETTLED_PIECE)).unwrap_or(u16::MAX);
-        self.unsettled = self.unsettled.saturating_add(pieces);
-    }
-
-    /// Whether it has sent `bytes_max`, at most [`UNSETTLED_BYTES_MAX`], or more since all was durable.
-    pub fn is_unsettled(&self, bytes_max: usize) -> bool {
-        usize::from(self.unsettled) * UNSETTLED_PIECE >= bytes_max.min(UNSETTLED_BYTES_MAX)
-    }
-
-    /// All that it has sent is durable, or will be before it is read from again.
-    pub fn settle(&mut self) {
-        self.unsettled = 0;
-    }
-
     /// A session that has just been bound.
-    pub fn new(user: u32, resource: Box<str>, conn: ConnId, privacy: Privacy) -> Session {
+    pub fn new(user: u32, resource: Box<str>, privacy: Privacy) -> Session {
         Session {
             generation: 0,
             user,
             next: NONE,
-            conn: Some(conn),
             resource,
             presence: None,
             priority: 0,
             interested: false,
             privacy,
             follows: false,
-            in_flight: 0,
-            unsettled: 0,
-            since_s: 0,
-            managed: None,
-            pays_until_ms: 0,
             marks: 0,
             extra: None,
+        }
+    }
+
+    /// The stream that is now its own says so much of itself.
+    pub fn takes(&mut self, privacy: Privacy, lang: Option<Box<str>>) {
+        self.privacy = privacy;
+        if lang.is_some() || self.extra.is_some() {
+            self.extra.get_or_insert_default().lang = lang;
+            self.trim();
         }
     }
 
@@ -168,7 +135,6 @@ impl Session {
 pub struct Sessions {
     slots: Slots<Session>,
     free: Vec<u32>,
-    detached: usize,
     available: usize,
 }
 
@@ -223,22 +189,11 @@ impl Sessions {
     /// Takes a session out; its slot is free.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
         self.set_presence(id, None);
-        self.set_conn(id, None);
         self.get(id)?;
-        self.detached -= 1;
-        let mut free = Session::new(NONE, "".into(), ConnId { slot: NONE, generation: 0 }, Privacy::Open);
+        let mut free = Session::new(NONE, "".into(), Privacy::Open);
         free.generation = id.generation;
-        free.conn = None;
         self.free.push(id.slot);
         Some(std::mem::replace(&mut self.slots[id.slot as usize], free))
-    }
-
-    /// Changes the connection of a session and returns the one before.
-    pub fn set_conn(&mut self, id: SessionId, conn: Option<ConnId>) -> Option<ConnId> {
-        let now = usize::from(conn.is_none());
-        let before = std::mem::replace(&mut self.get_mut(id)?.conn, conn);
-        self.detached = self.detached + now - usize::from(before.is_none());
-        before
     }
 
     /// Changes the presence of a session and returns the one before, a reference that the caller gives back.
@@ -247,11 +202,6 @@ impl Sessions {
         let before = std::mem::replace(&mut self.get_mut(id)?.presence, presence);
         self.available = self.available + now - usize::from(before.is_some());
         before
-    }
-
-    /// Sessions without a connection.
-    pub fn detached(&self) -> usize {
-        self.detached
     }
 
     /// Available sessions.
@@ -288,21 +238,17 @@ mod tests {
     #[test]
     fn sessions_are_counted_by_what_they_do() {
         let (mut sessions, mut table) = (Sessions::default(), PresenceTable::new([0; 2]));
-        let conn = ConnId { slot: 0, generation: 0 };
-        let ids: Vec<_> = (0..3).map(|n| sessions.insert(Session::new(n, "r".into(), conn, Privacy::Open))).collect();
+        let ids: Vec<_> = (0..3).map(|n| sessions.insert(Session::new(n, "r".into(), Privacy::Open))).collect();
         let presence = table.intern(b"<presence/>").unwrap();
         assert_eq!(sessions.set_presence(ids[0], Some(presence)), None);
         assert_eq!(sessions.set_presence(ids[1], Some(table.retain(presence))), None);
         assert_eq!(sessions.set_presence(ids[1], Some(table.retain(presence))), Some(presence), "counted once");
-        assert_eq!(sessions.set_conn(ids[1], None), Some(conn));
-        assert_eq!(sessions.set_conn(ids[1], None), None);
-        assert_eq!((sessions.available(), sessions.detached()), (2, 1));
-        sessions.set_conn(ids[1], Some(conn));
+        assert_eq!(sessions.available(), 2);
         sessions.set_presence(ids[0], None);
-        assert_eq!((sessions.available(), sessions.detached()), (1, 0));
+        assert_eq!(sessions.available(), 1);
         for id in ids {
             sessions.remove(id);
         }
-        assert_eq!((sessions.available(), sessions.detached(), sessions.len()), (0, 0, 0));
+        assert_eq!((sessions.available(), sessions.len()), (0, 0));
     }
 }

@@ -1,6 +1,5 @@
 //! Resources: binding, stream management's enable and resume, and the end of a session, however it comes.
 
-use crate::actors::management::{SM_ITEM_NOT_FOUND, parse_previd, privacy, take_over};
 use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
 use crate::limits::BIND_RETRIES_MAX;
@@ -11,6 +10,8 @@ use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
+use crate::streams::half::Takes;
+use crate::streams::management::{SM_ITEM_NOT_FOUND, parse_previd};
 use crate::streams::opening::SM_UNEXPECTED;
 use crate::watch::trace::News;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -77,11 +78,10 @@ impl Shard {
             self.limited(Limit::Sessions.into(), || account.to_owned());
             return self.refuse_bind(conn, iq, Limit::Sessions);
         }
-        let now_s = self.now.mono_s();
-        let opening = self.heard(conn);
-        let mut session = Session::new(user, resource, conn, privacy(opening));
-        take_over(&mut session, opening, now_s);
-        let id = self.insert_session(session);
+        let Takes { privacy, lang } = Takes::of(self.heard(conn));
+        let mut session = Session::new(user, resource, privacy);
+        session.takes(privacy, lang);
+        let id = self.insert_session(session, conn);
         self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
         if self.watch.is_some() {
@@ -124,16 +124,14 @@ impl Shard {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
         let found = parse_previd(&previd).and_then(|(id, token)| {
-            let session = self.sessions.get(id)?;
-            let managed = session.managed.as_ref()?;
-            let own = self.users.is(session.user, account);
-            (own && managed.resume_s > 0 && managed.token == token).then_some(id)
+            let own = self.users.is(self.sessions.get(id)?.user, account);
+            (own && self.may_resume(id, &token)).then_some(id)
         });
         let (Some(id), Some(h)) = (found, h) else {
             return self.send_bytes(conn, SM_ITEM_NOT_FOUND);
         };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
-        if let Some(old) = self.sessions.set_conn(id, None) {
+        if let Some(old) = self.take_conn(id) {
             let unsent = self.abandon(old);
             // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
             if unsent.iter().any(|unsent| unsent.id != 0) {
@@ -141,26 +139,17 @@ impl Shard {
                 return self.not_resumed(conn);
             }
         }
-        let now_s = self.now.mono_s();
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.since_s = now_s;
-        let user = session.user;
-        let Some(managed) = session.managed.as_mut() else { return };
-        let acked = match managed.acknowledge(h) {
+        let acked = match self.acknowledged(id, h) {
             Ok(acked) => acked,
             Err(fault) => return self.handled_too_high(conn, fault),
         };
-        let under_way = managed.under_way() > 0;
-        if let Some(earlier) = managed.waiting.replace(conn) {
-            self.fail_stream(earlier, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
-        }
+        let waits = self.wait_to_resume(id, conn);
         if self.watch.is_some() {
             self.watch_acknowledged(id, h);
         }
+        let user = self.sessions.slot(id.slot).user;
         self.messages_received(user, id, &acked);
-        if under_way {
-            // The client sends again what <resumed/> does not count. What is under way has to be counted first, or it
-            // would be sent a second time and both counts would part.
+        if waits {
             return self.block(conn);
         }
         self.resume_goes_on(id);
@@ -168,20 +157,15 @@ impl Shard {
 
     /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
     pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
-        let session = self.sessions.heard(id);
-        let user = session.user;
-        let managed = session.managed.as_mut();
-        match (element.name(), managed) {
-            ("enable", _) => self.enable_management(conn, id, element),
-            ("r", Some(managed)) => {
-                managed.peer_asks();
-                self.answer_management(id);
-            }
-            ("a", Some(managed)) => {
+        let user = self.sessions.heard(id).user;
+        match element.name() {
+            "enable" => self.enable_management(conn, id, element),
+            "r" if self.peer_asks(id) => {}
+            "a" if self.is_managed(id) => {
                 let Some(h) = element.attribute("h").and_then(|h| h.parse().ok()) else {
                     return self.fail_stream(conn, StreamCondition::BadFormat, Some("<a/> without a number"));
                 };
-                match managed.acknowledge(h) {
+                match self.acknowledged(id, h) {
                     Ok(acked) => {
                         if self.watch.is_some() {
                             self.watch_acknowledged(id, h);

@@ -51,8 +51,16 @@ impl Shard {
 
     /// Other settings: what is read where it is needed changes with them, the rest is told.
     fn turn(&mut self, settings: Arc<Settings>) -> Reply {
-        let kept =
-            |s: &Settings| (s.facts.clone(), s.partitions.clone(), s.archive, s.stanza_bytes_max, s.scram_iterations);
+        let kept = |s: &Settings| {
+            (
+                s.domains.clone(),
+                s.facts.clone(),
+                s.partitions.clone(),
+                s.archive,
+                s.stanza_bytes_max,
+                s.scram_iterations,
+            )
+        };
         assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
         let now_ms = self.now.mono_ms;
         self.failed_logins.turn(now_ms, &settings.throttle);
@@ -80,16 +88,16 @@ impl Shard {
                 continue;
             }
             let session = self.sessions.slot(slot);
-            let last_s = session.conn.map_or(session.since_s, |c| self.conns.last_s(c));
+            let Some(stream) = self.standing(id) else { continue };
             rows.push(SessionRow {
                 jid,
-                conn: session.conn,
-                since_s: now_s.saturating_sub(session.since_s),
+                conn: stream.conn,
+                since_s: now_s.saturating_sub(stream.since_s),
                 priority: session.is_available().then_some(session.priority),
-                idle_s: now_s.saturating_sub(last_s),
-                managed: session.managed.is_some(),
+                idle_s: now_s.saturating_sub(stream.last_s),
+                managed: stream.sent.is_some(),
                 tls: session.privacy == Privacy::Encrypted,
-                outbound_bytes: session.conn.map_or(0, |c| self.conns.outbound_bytes(c)),
+                outbound_bytes: stream.outbound_bytes,
             });
         }
         Reply::Sessions { rows, next: None }
@@ -97,14 +105,14 @@ impl Shard {
 
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
     fn detach(&mut self, jid: &str) -> Reply {
-        let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|(_, conn)| conn).collect();
+        let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|id| self.conn_of(id)).collect();
         conns.iter().for_each(|conn| self.cut(*conn, Ended::Operator));
         if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
     }
 
     fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
         let sessions = self.sessions_of(jid);
-        for (id, _) in &sessions {
+        for id in &sessions {
             let text = reason.unwrap_or("ended by the operator");
             self.end_session_with(*id, Ended::Operator, StreamCondition::PolicyViolation, text);
         }
@@ -122,7 +130,7 @@ impl Shard {
         };
         let mut said = 0;
         for id in targets {
-            if self.sessions.get(id).is_none_or(|s| s.conn.is_none()) {
+            if self.conn_of(id).is_none() {
                 continue;
             }
             let full = self.full_jid(id);
@@ -179,9 +187,7 @@ impl Shard {
             }
         }
         for slot in 0..self.sessions.slots() {
-            if let Some(id) =
-                self.sessions.id(slot).filter(|&id| self.sessions.get(id).is_some_and(|s| s.conn.is_none()))
-            {
+            if let Some(id) = self.sessions.id(slot).filter(|&id| self.is_detached(id)) {
                 self.end_session(id, Vec::new(), None);
             }
         }

@@ -10,6 +10,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
+use crate::streams::half::Up;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -18,7 +19,7 @@ impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
     pub(super) fn settle(&mut self) {
-        while !(self.endings.is_empty() && self.decided.is_empty() && self.ready.is_empty()) {
+        while !(self.endings.is_empty() && self.decided.is_empty() && self.up.is_empty()) {
             self.carry_out_endings();
             if !self.decided.is_empty() {
                 for decided in std::mem::take(&mut self.decided) {
@@ -27,8 +28,12 @@ impl Shard {
                         Decided::Left(user) => self.remove_account(user),
                     }
                 }
-            } else if let Some(conn) = self.ready.pop() {
-                self.received(conn, b"");
+            } else {
+                match self.up.pop_front() {
+                    Some(Up::GoesOn(conn)) => self.received(conn, b""),
+                    Some(Up::Resumed { session, takes, again }) => self.resumed(session, takes, again),
+                    None => {}
+                }
             }
         }
     }

@@ -114,11 +114,8 @@ impl Shard {
 
     /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
     fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>, resumable: bool) {
-        let now_s = self.now.mono_s();
-        self.sessions.set_conn(id, None);
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        session.since_s = now_s;
-        let waits = session.managed.as_ref().is_some_and(|m| m.resume_s > 0);
+        self.take_conn(id);
+        let waits = self.may_wait(id);
         // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
         let whole = unsent.iter().all(|unsent| unsent.id == 0);
         if !(waits && whole && resumable && !self.shutting_down) {
@@ -135,12 +132,9 @@ impl Shard {
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
-        let (mut lost, mut waiting) = (unsent, None);
-        if let Some(mut managed) = session.managed.take() {
-            self.unacked_bytes -= managed.unacked_bytes();
-            lost.extend(managed.take_unacked().into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
-            waiting = managed.waiting.take();
-        }
+        let mut lost = unsent;
+        let (unacked, waiting) = self.close_half(id);
+        lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);

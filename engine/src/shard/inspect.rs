@@ -55,10 +55,10 @@ impl Shard {
             seen.outbound_bytes = seen.outbound_bytes.max(waits(conn));
         }
         for id in (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)) {
-            let Some(managed) = self.sessions.get(id).and_then(|s| s.managed.as_ref()) else { continue };
-            seen.unacked_bytes = seen.unacked_bytes.max(managed.unacked_bytes());
-            seen.unacked = seen.unacked.max(managed.unacked_len());
-            seen.under_way = seen.under_way.max(managed.under_way());
+            let Some((bytes, stanzas, under_way)) = self.unacknowledged(id) else { continue };
+            seen.unacked_bytes = seen.unacked_bytes.max(bytes);
+            seen.unacked = seen.unacked.max(stanzas);
+            seen.under_way = seen.under_way.max(under_way);
         }
         for state in (0..self.users.slots()).filter_map(|user| self.users.get(user).state.as_ref()) {
             seen.parked = seen.parked.max(state.parked.len());

@@ -2,7 +2,6 @@
 //! answers itself the features answer; here is who asked, and the way back.
 
 use crate::actors::safe::Address;
-use crate::actors::work::{most_work, work};
 use crate::extension;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target, last};
 use crate::id::SessionId;
@@ -12,6 +11,8 @@ use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
 use crate::shard::Shard;
 use crate::store::Found;
+use crate::streams::half::Down;
+use crate::streams::work::{most_work, work};
 use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -149,7 +150,7 @@ impl Shard {
                 // It pays for what may come, and gets back what did not.
                 let charged = most_work(&queries);
                 if let Some((session, _)) = asker.session {
-                    self.charge(session, charged);
+                    self.tell(session, Down::Charge(charged));
                 }
                 self.read(Pending::Feature(FeatureRead { asker, place, resume, charged }), queries);
             }
@@ -158,7 +159,7 @@ impl Shard {
             }
             Step::Write(batch, payload) => {
                 if let Some((session, _)) = asker.session {
-                    self.charge(session, work(batch.len(), batch.bytes()));
+                    self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
                 }
                 self.writes.append(&batch);
                 self.answer(asker, Ok(&payload));
@@ -222,7 +223,7 @@ impl Shard {
         }
         if let Some((session, _)) = read.asker.session {
             let came = found.iter().map(|found| work(1, found.bytes())).sum();
-            self.give_back(session, read.charged.saturating_sub(came));
+            self.tell(session, Down::GiveBack(read.charged.saturating_sub(came)));
         }
         let account = read.asker.to.as_deref().map_or("", bare_of).to_owned();
         let step = read.resume.go_on(&found);

@@ -10,6 +10,7 @@ use crate::io::StorageState;
 use crate::mail::{Kind, Letter, MessageClass, Origin};
 use crate::shard::Shard;
 use crate::store::archive::Entry;
+use crate::streams::half::Down;
 use crate::turn::Turn;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::{JidRef, bare_of};
@@ -42,9 +43,7 @@ impl Shard {
         {
             return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
         }
-        let state = self.sessions.heard(session);
-        let seq = state.managed.as_mut().map_or(0, |m| m.receive());
-        let in_flight = state.in_flight;
+        let (seq, in_flight) = self.came(session);
         if self.watch.is_some() {
             self.watch_came(session, element);
         }
@@ -58,7 +57,7 @@ impl Shard {
         // What a message writes counts where it is sent off.
         if stanza != Stanza::Message && self.writes.bytes() > written {
             let bytes = element.bytes().len().max(self.writes.bytes() - written);
-            self.wrote(session, bytes);
+            self.tell(session, Down::Wrote(bytes));
         }
         if self.watch.is_some() {
             self.watch_taken(session, seq, in_flight);
@@ -68,8 +67,10 @@ impl Shard {
     /// Why a stanza of a session is refused by what extensions have noted of its user, if it is.
     fn outward(&self, session: SessionId, element: &Element<'_>) -> Option<Refusal> {
         let user = self.sessions.slot(session.slot).user;
-        let to = element.to().filter(|_| self.has_notes(user))?;
-        self.guards(user, Way::Out, &jid::normalise(&to).ok()?)
+        if !self.has_notes(user) {
+            return None;
+        }
+        self.guards(user, Way::Out, &jid::normalise(&element.to()?).ok()?)
     }
 
     /// An element that is no stanza belongs to an extension, or to nobody (RFC 6120 4.9.3.24).
@@ -85,11 +86,12 @@ impl Shard {
     }
 
     fn from_session_message(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
-        let class = match element.kind().as_deref() {
-            Some("chat") => MessageClass::Chat,
-            Some("groupchat") => MessageClass::Groupchat,
-            Some("headline") => MessageClass::Headline,
-            Some("error") => MessageClass::Error,
+        let kind = element.kind().unwrap_or_default();
+        let class = match &*kind {
+            "chat" => MessageClass::Chat,
+            "groupchat" => MessageClass::Groupchat,
+            "headline" => MessageClass::Headline,
+            "error" => MessageClass::Error,
             _ => MessageClass::Normal,
         };
         let own_bare = bare_of(full);
@@ -104,7 +106,7 @@ impl Shard {
         let kept = match class {
             MessageClass::Normal | MessageClass::Chat => {
                 let children = element.children().map(|c| (c.namespace(), c.name()));
-                keep(element.kind().as_deref().unwrap_or_default(), children)
+                keep(&kind, children)
             }
             MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
         };

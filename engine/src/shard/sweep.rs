@@ -140,7 +140,7 @@ impl Shard {
 
     /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by a ping (XEP-0199 4.1).
     fn ping(&mut self, conn: ConnId, session: SessionId) {
-        if self.sessions.get(session).is_some_and(|s| s.managed.is_some()) {
+        if self.is_managed(session) {
             return self.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
         }
         let (full, id) = (self.full_jid(session), self.random_name());
@@ -155,12 +155,10 @@ impl Shard {
     }
 
     fn sweep_session(&mut self, id: SessionId) {
-        let now_s = self.now.mono_s();
         let Some(session) = self.accounts.sessions.get(id) else { return };
-        let resume_s = session.managed.as_ref().map_or(0, |m| m.resume_s);
         let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
-        self.sweeper.sessions.found += (session.managed.as_ref().map_or(0, |m| m.memory_bytes()) + extra) as u64;
-        if session.conn.is_none() && now_s.saturating_sub(session.since_s) > resume_s {
+        self.sweeper.sessions.found += (self.managed_bytes(id) + extra) as u64;
+        if self.is_expired(id) {
             self.counters.expired.one();
             return self.end_session(id, Vec::new(), None);
         }
@@ -202,7 +200,8 @@ impl Shard {
         let (c, sweeper) = (&self.counters, &self.sweeper);
         c.outbound_oldest_s.set(sweeper.conns.told.max(sweeper.conns.found));
         c.mem_connections_bytes.set(self.conns.memory_bytes() as u64);
-        c.mem_sessions_bytes.set(self.sessions.memory_bytes() as u64 + sweeper.sessions.told);
+        let halves = self.sessions.memory_bytes() + self.halves_bytes();
+        c.mem_sessions_bytes.set(halves as u64 + sweeper.sessions.told);
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

@@ -1,20 +1,29 @@
-//! The streams' floor: connections, their output, and their end. It knows a session by its name only, and no user.
+//! The streams' floor: connections, their output, and their end; and the stream halves of sessions. It knows a session by its name
+//! only, and no user.
 //!
 //! Nothing here ends while somebody else speaks: that a stream is to end is *recorded* ([`ending`]), and that one may go on with
-//! what it has sent is noted (`ready`). Higher floors take both out when the input is handled.
+//! what it has sent is a letter upwards ([`half::Up`]). Higher floors take both out when the input is handled.
 
+pub(crate) mod credit;
 pub(crate) mod ended;
 pub(crate) mod ending;
+pub(crate) mod half;
 pub(crate) mod jobs;
+pub(crate) mod management;
 pub(crate) mod opening;
 pub(crate) mod output;
+pub(crate) mod standing;
+pub(crate) mod work;
+
+use std::collections::VecDeque;
 
 use crate::floor::stands_on;
-use crate::id::ConnId;
+use crate::id::SessionId;
 use crate::io::Job;
 use crate::outbound::Outbound;
 use crate::session::conn::{Conns, Phase};
 use crate::streams::ending::Endings;
+use crate::streams::half::{Halves, Up};
 use crate::turn::Turn;
 use crate::turn::pending::Pending;
 
@@ -32,8 +41,14 @@ pub struct Streams {
     pub(crate) outbound_bytes: usize,
     /// What is to end when the input is handled.
     pub(crate) endings: Endings,
-    /// Connections that may go on with what they have sent already.
-    pub(crate) ready: Vec<ConnId>,
+    /// The stream halves of sessions.
+    pub(in crate::streams) halves: Halves,
+    /// Letters upwards, taken out when the input is handled; bounded by what one input sets off.
+    pub(crate) up: VecDeque<Up>,
+    /// Sessions that are not read from until work is paid off; each once.
+    pub(crate) paying: Vec<SessionId>,
+    /// What sessions have not acknowledged (XEP-0198), bytes.
+    pub(crate) unacked_bytes: usize,
     /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX): those of connections that have gone are dropped
     /// before there are twice as many as connections, but for
     /// [`JOBS_WAITING_SPARE`](crate::limits::JOBS_WAITING_SPARE).
@@ -56,7 +71,10 @@ impl Streams {
             outbound_pool: Vec::new(),
             outbound_bytes: 0,
             endings: Endings::default(),
-            ready: Vec::new(),
+            halves: Halves::default(),
+            up: VecDeque::new(),
+            paying: Vec::new(),
+            unacked_bytes: 0,
             jobs_waiting: Vec::new(),
             jobs_under_way: 0,
             held_s: u32::MAX,
@@ -80,6 +98,7 @@ impl Streams {
             ];
             phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
         }
+        c.sessions_detached.set(self.halves.detached() as u64);
         c.paused.set(self.conns.paused() as u64);
         c.outbound_bytes.set(self.outbound_bytes as u64);
         c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);

@@ -1,10 +1,11 @@
 //! Output of connections: one buffer for each that has some, one send at a time, and when nothing of a peer is looked at.
 
-use crate::id::ConnId;
+use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
 use crate::outbound::Unsent;
-use crate::session::conn::{ConnState, Pause};
+use crate::session::conn::{ConnState, NONE, Pause};
 use crate::streams::Streams;
+use crate::streams::half::Up;
 use crate::streams::opening::replaced;
 use crate::wire::error::StreamCondition;
 
@@ -34,7 +35,7 @@ impl Streams {
             self.effects.push(Effect::Resume { conn: id, durable: false });
         }
         if left {
-            self.ready.push(id);
+            self.up.push_back(Up::GoesOn(id));
         }
     }
 
@@ -46,7 +47,7 @@ impl Streams {
             self.effects.push(Effect::Resume { conn: id, durable });
         }
         if left {
-            self.ready.push(id);
+            self.up.push_back(Up::GoesOn(id));
         }
     }
 
@@ -164,4 +165,31 @@ impl Streams {
         self.fail_stream(old, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
         unsent
     }
+
+    /// For whom a connection carries messages.
+    pub(crate) fn carries_for(&mut self, id: ConnId) -> Carries {
+        match self.conns.get(id).map(|conn| conn.state()) {
+            Some(&ConnState::Bound(session)) => Carries::Session(session),
+            Some(&ConnState::Closing { user }) if user != NONE => Carries::Left(user),
+            _ => Carries::Nobody,
+        }
+    }
+
+    /// Goes on with what was kept while a connection did not take what it had asked for.
+    pub(crate) fn drained(&mut self, id: ConnId) {
+        if !self.is_heavy(id) {
+            self.go_on(id, Pause::Output, true);
+        }
+    }
+}
+
+/// For whom a connection carries messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Carries {
+    /// A session.
+    Session(SessionId),
+    /// A user whose session has ended, by the number that it left.
+    Left(u32),
+    /// Nobody.
+    Nobody,
 }

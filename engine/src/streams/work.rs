@@ -3,12 +3,12 @@
 //!
 //! A session pays with time. What it owes is one stamp: when all is paid off.
 
-use crate::actors::Actors;
 use crate::id::SessionId;
 use crate::io::Effect;
 use crate::limits::{WORK_AHEAD_MS, WORK_BYTES_PER_S, WORK_EACH};
 use crate::session::conn::Pause;
 use crate::store::Query;
+use crate::streams::Streams;
 
 /// What rows, letters and bytes of a session's cost together, in the unit of [`WORK_BYTES_PER_S`].
 pub(crate) fn work(each: usize, bytes: usize) -> u64 {
@@ -24,29 +24,23 @@ pub(crate) fn most_work(queries: &[Query]) -> u64 {
     work(queries.len(), bytes.sum())
 }
 
-impl Actors {
-    /// What has been done so far in this turn, for [`Actors::charge_since`].
+impl Streams {
+    /// What has been done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
     pub(crate) fn done_so_far(&self) -> u64 {
         let letters: usize = self.mail.iter().map(|batch| batch.len()).sum();
         work(letters + self.writes.len(), self.writes.bytes())
     }
 
-    /// A session has set off what was done since.
-    pub(crate) fn charge_since(&mut self, session: SessionId, before: u64) {
-        let after = self.done_so_far();
-        self.charge(session, after.saturating_sub(before));
-    }
-
     /// A session has set off work.
-    pub(crate) fn charge(&mut self, session: SessionId, work: u64) {
+    pub(crate) fn charged(&mut self, session: SessionId, work: u64) {
         let now_ms = self.now.mono_ms as u32;
-        let Some(state) = self.sessions.get_mut(session) else { return };
-        let owes_ms = owes_ms(state.pays_until_ms, now_ms);
+        let Some(half) = self.halves.get_mut(session) else { return };
+        let owes_ms = owes_ms(half.pays_until_ms, now_ms);
         // No single request costs so much that it would not fit.
         let more_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
         let owes_ms = (owes_ms + more_ms).min(u32::MAX / 4);
-        state.pays_until_ms = now_ms.wrapping_add(owes_ms);
-        let Some(conn) = state.conn.filter(|_| owes_ms > WORK_AHEAD_MS) else { return };
+        half.pays_until_ms = now_ms.wrapping_add(owes_ms);
+        let Some(conn) = half.conn().filter(|_| owes_ms > WORK_AHEAD_MS) else { return };
         if !self.paying.contains(&session) {
             self.paying.push(session);
             self.counters.work_paused.one();
@@ -57,12 +51,12 @@ impl Actors {
     }
 
     /// A session was charged for more than it has set off.
-    pub(crate) fn give_back(&mut self, session: SessionId, work: u64) {
+    pub(crate) fn given_back(&mut self, session: SessionId, work: u64) {
         let now_ms = self.now.mono_ms as u32;
-        let Some(state) = self.sessions.get_mut(session) else { return };
+        let Some(half) = self.halves.get_mut(session) else { return };
         let less_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
-        let owes_ms = owes_ms(state.pays_until_ms, now_ms).saturating_sub(less_ms);
-        state.pays_until_ms = now_ms.wrapping_add(owes_ms);
+        let owes_ms = owes_ms(half.pays_until_ms, now_ms).saturating_sub(less_ms);
+        half.pays_until_ms = now_ms.wrapping_add(owes_ms);
     }
 
     /// Reads from those again who have paid off half of what they may owe. A turn's part of the sweep.
@@ -73,11 +67,11 @@ impl Actors {
         let now_ms = self.now.mono_ms as u32;
         let mut paying = std::mem::take(&mut self.paying);
         paying.retain(|&id| {
-            let Some(session) = self.sessions.get(id) else { return false };
-            if owes_ms(session.pays_until_ms, now_ms) > WORK_AHEAD_MS / 2 {
+            let Some(half) = self.halves.get(id) else { return false };
+            if owes_ms(half.pays_until_ms, now_ms) > WORK_AHEAD_MS / 2 {
                 return true;
             }
-            if let Some(conn) = session.conn {
+            if let Some(conn) = half.conn() {
                 self.go_on(conn, Pause::Work, false);
             }
             false

@@ -1,19 +1,21 @@
 //! Stream management of a session (XEP-0198): enable, resume, and acknowledgements; and the turn's output.
+//!
+//! A stanza that has come counts as handled when it is in safe hands, and not before (XEP-0198 4).
 
 use std::fmt::Write as _;
 
 use rand_core::RngCore;
 
-use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
 use crate::ns;
-use crate::session::conn::{Conn, ConnState, Opening};
+use crate::session::conn::ConnState;
 use crate::session::sm::{Managed, TOKEN_BYTES};
-use crate::session::table::{Privacy, Session};
-use crate::streams::opening::{SM_UNEXPECTED, is_private};
-use crate::watch::trace::News;
+use crate::streams::Streams;
+use crate::streams::half::{Takes, Up};
+use crate::streams::opening::SM_UNEXPECTED;
 use crate::wire::Element;
+use crate::wire::error::StreamCondition;
 use crate::wire::text::Writer;
 
 pub(crate) const SM_ITEM_NOT_FOUND: &[u8] =
@@ -40,7 +42,7 @@ pub(crate) fn parse_previd(text: &str) -> Option<(SessionId, [u8; TOKEN_BYTES])>
     parts.next().is_none().then_some((SessionId { slot, generation }, token))
 }
 
-impl Actors {
+impl Streams {
     /// `<enable/>` (XEP-0198 3).
     pub(crate) fn enable_management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
         let resume = matches!(element.attribute("resume").as_deref(), Some("true" | "1"));
@@ -49,11 +51,10 @@ impl Actors {
         let resume_s = if resume { wanted.filter(|&w| w > 0).unwrap_or(longest).min(longest) } else { 0 };
         let mut token = [0u8; TOKEN_BYTES];
         self.entropy.fill_bytes(&mut token);
-        let session = self.sessions.heard(id);
-        if session.managed.is_some() {
+        let Some(half) = self.halves.get_mut(id).filter(|half| half.managed.is_none()) else {
             return self.send_bytes(conn, SM_UNEXPECTED);
-        }
-        session.managed = Some(Box::new(Managed::new(token, resume_s)));
+        };
+        half.managed = Some(Box::new(Managed::new(token, resume_s)));
         let previd = write_previd(id, &token);
         self.send_with(conn, |out| {
             let mut w = Writer::new(out);
@@ -66,26 +67,34 @@ impl Actors {
         self.hold_beginning(conn);
     }
 
+    /// A connection waits to resume a session. Whether it has to wait: what the client sent before is still under way. The client
+    /// sends again what `<resumed/>` does not count, so that has to be counted first, or it would be sent a second time and both
+    /// counts would part.
+    pub(crate) fn wait_to_resume(&mut self, id: SessionId, conn: ConnId) -> bool {
+        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return false };
+        let under_way = managed.under_way() > 0;
+        if let Some(earlier) = managed.waiting.replace(conn) {
+            self.fail_stream(earlier, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+        }
+        under_way
+    }
+
     /// All that had come from the session is in safe hands: the connection that waits for it takes over.
     pub(crate) fn resume_goes_on(&mut self, id: SessionId) {
-        let Some(managed) = self.sessions.get_mut(id).and_then(|s| s.managed.as_mut()) else { return };
+        let now_s = self.now.mono_s();
+        let Some(half) = self.halves.get_mut(id) else { return };
+        let Some(managed) = half.managed.as_mut() else { return };
         let Some(conn) = managed.waiting.take() else { return };
         // It may have gone while it waited; then the session waits on.
-        if !matches!(self.conns.get(conn).map(|c| c.state()), Some(ConnState::Opening(_))) {
-            return;
-        }
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        let Some(managed) = session.managed.as_mut() else { return };
+        let Some(takes) = self.conns.get(conn).and_then(|conn| conn.opening()).map(Takes::of) else { return };
         managed.resumed();
+        half.since_s = now_s;
         let handled = managed.handled();
         let previd = write_previd(id, &managed.token);
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
         let again = managed.unacked_len() as u32;
-        self.sessions.set_conn(id, Some(conn));
+        self.halves.set_conn(id, Some(conn));
         self.counters.resumed.one();
-        if self.watch.is_some() {
-            self.watch_news(id, News::Resumed(again));
-        }
         self.send_with(conn, |out| {
             let mut w = Writer::new(out);
             w.open("resumed").attribute("xmlns", ns::SM).attribute("h", &handled.to_string());
@@ -93,24 +102,36 @@ impl Actors {
             out.extend_from_slice(&resend);
         });
         self.hold_beginning(conn);
-        let now_s = self.now.mono_s();
-        let Actors { streams, sessions, .. } = self;
-        if let (Some(opening), Some(session)) = (streams.conns.get(conn).and_then(Conn::opening), sessions.get_mut(id))
-        {
-            take_over(session, opening, now_s);
-        }
         if self.conns.set_state(conn, ConnState::Bound(id)).is_some() {
             self.effects.push(Effect::Favour { conn });
         }
-        self.resumed(id);
+        self.up.push_back(Up::Resumed { session: id, takes, again });
         self.unblock(conn);
     }
 
+    /// The stanza with this number is in safe hands.
+    pub(crate) fn safe(&mut self, id: SessionId, seq: u32) {
+        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return };
+        managed.done(seq);
+        if managed.under_way() == 0 && managed.waiting.is_some() {
+            return self.resume_goes_on(id);
+        }
+        self.answer_management(id);
+    }
+
+    /// `<r/>` (XEP-0198 4): it is answered when all that came before it is in safe hands. Whether the session is counted at all.
+    pub(crate) fn peer_asks(&mut self, id: SessionId) -> bool {
+        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return false };
+        managed.peer_asks();
+        self.answer_management(id);
+        true
+    }
+
     /// Sends the `<a/>` that the peer waits for, if it is time.
-    pub(crate) fn answer_management(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        let Some(conn) = session.conn else { return };
-        if let Some(h) = session.managed.as_mut().and_then(|m| m.poll_answer()) {
+    fn answer_management(&mut self, id: SessionId) {
+        let Some(half) = self.halves.get_mut(id) else { return };
+        let Some(conn) = half.conn() else { return };
+        if let Some(h) = half.managed.as_mut().and_then(|m| m.poll_answer()) {
             self.send_bytes(conn, format!("<a xmlns='{}' h='{h}'/>", ns::SM).as_bytes());
         }
     }
@@ -126,56 +147,37 @@ impl Actors {
         for index in 0..self.dirty.len() {
             let id = self.conns.id(self.dirty[index]);
             let Some(session) = self.session_of(id) else { continue };
-            let managed = self.sessions.get_mut(session).and_then(|s| s.managed.as_mut());
+            let managed = self.halves.get_mut(session).and_then(|half| half.managed.as_mut());
             if managed.is_some_and(|m| m.poll_request()) {
                 self.send_bytes(id, b"<r xmlns='urn:xmpp:sm:3'/>");
             }
         }
     }
 
-    pub(crate) fn flush_one(&mut self, id: ConnId) {
+    /// Makes a send of what waits for a connection, unless one is under way. Whether it did.
+    pub(crate) fn flush(&mut self, id: ConnId) -> bool {
         let now_s = self.now.mono_s();
-        let Some(conn) = self.conns.get(id) else { return };
-        if let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) {
-            let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());
-            self.counters.bytes_out.add(bytes.len() as u64);
-            self.effects.push(Effect::Send { conn: id, bytes, durable });
-            if self.watch.is_some() {
-                self.watch_sending(id);
-            }
-        }
+        let Some(conn) = self.conns.get(id) else { return false };
+        let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) else { return false };
+        let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());
+        self.counters.bytes_out.add(bytes.len() as u64);
+        self.effects.push(Effect::Send { conn: id, bytes, durable });
+        true
     }
 
-    /// One send a connection a turn.
-    pub(crate) fn flush_outbound(&mut self) {
+    /// The end of a turn: one send for each connection that has something to take. `named` hears of each.
+    pub(crate) fn flush_all(&mut self, mut named: impl FnMut(ConnId)) {
         self.request_acks();
         let mut dirty = std::mem::take(&mut self.dirty);
         for slot in dirty.drain(..) {
             let id = self.conns.id(slot);
             let Some(conn) = self.conns.slot(slot) else { continue };
             conn.dirty = false;
-            self.flush_one(id);
+            if self.flush(id) {
+                named(id);
+            }
         }
         self.dirty = dirty;
-    }
-}
-
-pub(crate) fn privacy(opening: &Opening) -> Privacy {
-    match opening.secured {
-        true => Privacy::Encrypted,
-        false if is_private(opening) => Privacy::Trusted,
-        false => Privacy::Open,
-    }
-}
-
-/// What a session takes from the stream that is now its own.
-pub(crate) fn take_over(session: &mut Session, opening: &mut Opening, now_s: u32) {
-    session.since_s = now_s;
-    session.privacy = privacy(opening);
-    let lang = opening.lang.take();
-    if lang.is_some() || session.extra.is_some() {
-        session.extra.get_or_insert_default().lang = lang;
-        session.trim();
     }
 }
 
