@@ -282,6 +282,9 @@ struct Expects {
 /// No more memory than this is taken before it is needed, bytes of text and addresses, and letters.
 const EXPECTS_MAX: Expects = Expects { text: 64 << 10, names: 32 << 10, letters: 512 };
 
+/// What is kept for a shard's mail to itself.
+const ROOM: Expects = Expects { text: 16 << 10, names: 8 << 10, letters: 128 };
+
 impl MailBatch {
     /// An empty batch of a sender.
     pub fn new(from: ShardId) -> MailBatch {
@@ -298,6 +301,34 @@ impl MailBatch {
             letters: likely(self.letters.len(), self.expects.letters, EXPECTS_MAX.letters),
         };
         std::mem::replace(self, MailBatch { expects, number: self.number, ..MailBatch::new(self.from) })
+    }
+
+    /// An empty batch with room for the letters of an ordinary turn.
+    pub fn roomy(from: ShardId) -> MailBatch {
+        let mut batch = MailBatch::new(from);
+        batch.text.reserve_exact(ROOM.text);
+        batch.names.reserve_exact(ROOM.names);
+        batch.letters.reserve_exact(ROOM.letters);
+        batch
+    }
+
+    /// An empty batch in the memory of one that has been read: as much as [`MailBatch::roomy`] takes, whatever was in it.
+    pub fn recycle(mut self) -> MailBatch {
+        self.text.clear();
+        self.names.clear();
+        self.letters.clear();
+        let kept = (self.text.capacity(), self.names.capacity(), self.letters.capacity());
+        match kept == (ROOM.text, ROOM.names, ROOM.letters) {
+            true => self,
+            false => MailBatch::roomy(self.from),
+        }
+    }
+
+    /// Takes the memory of an empty batch, if this one says nothing yet.
+    pub fn take_memory(&mut self, empty: MailBatch) {
+        if self.is_empty() {
+            (self.text, self.names, self.letters) = (empty.text, empty.names, empty.letters);
+        }
     }
 
     /// Whether it says nothing.

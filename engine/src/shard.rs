@@ -129,6 +129,7 @@ impl Shard {
             let Some(batch) = self.take_own_mail() else { break };
             self.read_mail(&batch);
             self.settle();
+            self.keep_own_mail(batch);
         }
         self.flush_outbound();
         self.leave(out);

@@ -39,6 +39,8 @@ pub struct Turn {
     pub(crate) facts: ServerFacts,
     /// Letters of this turn, by destination; the own entry is mail to itself.
     pub(crate) mail: Vec<MailBatch>,
+    /// Memory for mail to itself.
+    own_mail_spare: MailBatch,
     pub(crate) writes: Batch,
     pub(crate) effects: Vec<Effect>,
     /// Memory for one stanza at a time.
@@ -70,7 +72,10 @@ impl Turn {
             now: Now::default(),
             entropy: ChaCha12Rng::from_seed(seed),
             facts: settings.facts.clone(),
-            mail: (0..settings.shards()).map(|_| MailBatch::new(id)).collect(),
+            mail: (0..settings.shards())
+                .map(|shard| if shard == id.0 { MailBatch::roomy(id) } else { MailBatch::new(id) })
+                .collect(),
+            own_mail_spare: MailBatch::roomy(id),
             writes: Batch::new(),
             effects: Vec::new(),
             scratch: Vec::new(),
@@ -98,8 +103,15 @@ impl Turn {
             return None;
         }
         let batch = own.take();
+        // Two take turns: one is read while the other is written.
+        own.take_memory(std::mem::take(&mut self.own_mail_spare));
         self.counters.letters_own.add(batch.len() as u64);
         Some(batch)
+    }
+
+    /// Own mail has been read.
+    pub(crate) fn keep_own_mail(&mut self, batch: MailBatch) {
+        self.own_mail_spare = batch.recycle();
     }
 
     /// Whether there is mail to itself.
