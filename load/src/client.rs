@@ -46,6 +46,8 @@ pub struct Profile {
     pub available: bool,
     /// Ask for the roster (RFC 6121 2.1.3).
     pub roster: bool,
+    /// The resource to ask for; empty: the server's choice (RFC 6120 7.6).
+    pub resource: String,
     /// Send what needs no answer without waiting for one (XEP-0305).
     pub pipelined: bool,
 }
@@ -60,6 +62,7 @@ impl Profile {
             register: false,
             available: true,
             roster: false,
+            resource: String::new(),
             pipelined: false,
         }
     }
@@ -192,6 +195,18 @@ impl Client {
 
     /// Bytes came; what is to be answered is appended to `out`.
     pub fn handle(&mut self, tools: &mut Tools<'_>, bytes: &[u8], out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
+        self.handle_seen(tools, bytes, out, news, &mut |_, _| false);
+    }
+
+    /// The same for a caller that looks at each item of a bound session first. What `seen` answers with true is its own affair.
+    pub fn handle_seen(
+        &mut self,
+        tools: &mut Tools<'_>,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+        seen: &mut dyn FnMut(&Element<'_>, &mut Vec<u8>) -> bool,
+    ) {
         let (kept, mut scanner) = match self.partial.take() {
             Some(mut partial) => {
                 partial.bytes.extend_from_slice(bytes);
@@ -220,7 +235,10 @@ impl Client {
                 }
                 Ok(Progress::Element { consumed }) => {
                     let scope = self.scope.clone();
-                    self.element(&scanner.element(&scope, &input[at..at + consumed]), tools, out, news);
+                    let element = scanner.element(&scope, &input[at..at + consumed]);
+                    if !matches!(self.step, Step::Settled | Step::Ready) || !seen(&element, out) {
+                        self.element(&element, tools, out, news);
+                    }
                     at += consumed;
                 }
                 Ok(Progress::StreamEnd { .. }) => {
@@ -293,13 +311,13 @@ impl Client {
                 }
                 self.restart(tools.profile, Step::BindFeatures, out);
                 if tools.profile.pipelined {
-                    bind(out);
+                    bind(tools.profile, out);
                     settle(tools.profile, out);
                 }
             }
             Step::BindFeatures if element.is("features", ns::STREAM) => {
                 if !tools.profile.pipelined {
-                    bind(out);
+                    bind(tools.profile, out);
                 }
                 self.step = Step::Bound;
             }
@@ -417,9 +435,14 @@ impl Client {
     }
 }
 
-/// The resource is the server's choice (RFC 6120 7.6).
-fn bind(out: &mut Vec<u8>) {
-    write(out, &["<iq type='set' id='b'><bind xmlns='", BIND, "'/></iq>"]);
+fn bind(profile: &Profile, out: &mut Vec<u8>) {
+    write(out, &["<iq type='set' id='b'><bind xmlns='", BIND]);
+    if profile.resource.is_empty() {
+        return write(out, &["'/></iq>"]);
+    }
+    write(out, &["'><resource>"]);
+    escape_into(out, &profile.resource);
+    write(out, &["</resource></bind></iq>"]);
 }
 
 /// Whether anything follows the binding.
@@ -453,7 +476,7 @@ fn header(profile: &Profile, out: &mut Vec<u8>) {
 }
 
 /// The condition of an error stanza (RFC 6120 8.3.2); none if it is no error.
-fn refusal<'a>(element: &Element<'a>) -> Option<&'a str> {
+pub fn refusal<'a>(element: &Element<'a>) -> Option<&'a str> {
     if element.kind().as_deref() != Some("error") {
         return None;
     }

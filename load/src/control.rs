@@ -102,6 +102,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         register: scenario.register,
         available: scenario.available,
         roster: scenario.contacts > 0,
+        resource: String::new(),
         pipelined: scenario.pipelined,
     };
     let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };

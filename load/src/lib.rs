@@ -33,5 +33,5 @@ mod watch;
 mod wheel;
 
 pub use cli::{Failure, Outcome, command, run};
-pub use client::{Account, Client, News, Profile, Security, Tools};
-pub use sasl::Mechanism;
+pub use client::{Account, Client, News, Profile, Security, Tools, refusal};
+pub use sasl::{Mechanism, keys};

@@ -166,7 +166,7 @@ impl Scram {
 }
 
 /// Keys of an account in the form that `throng user import` takes (RFC 5803), for both hashes, of one salt and count.
-pub(crate) fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
+pub fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
     let part = |mechanism: Mechanism| {
         let keys = derived(mechanism, password, salt, iterations);
         let [stored, server] = [&keys.stored, &keys.server].map(|key| STANDARD.encode(&key[..length(mechanism)]));

@@ -331,7 +331,7 @@ impl World {
         let login =
             |i: usize| Login { name: format!("receiver{i}"), resource: "later".into(), managed: true, available: true };
         for receiver in 0..RECEIVERS {
-            swarm.add(server.plain, login(receiver))?;
+            swarm.add(server.plain, false, login(receiver))?;
         }
         let mut last = Instant::now();
         while last.elapsed() < Duration::from_secs(2) {

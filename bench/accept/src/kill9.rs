@@ -330,7 +330,11 @@ fn collect(server: &Server, round: &mut Round, ledger: &mut Ledger) -> io::Resul
     let mut swarm = Swarm::new()?;
     for receiver in 0..RECEIVERS {
         let managed = !(MANAGED..MANAGED + PLAIN).contains(&receiver);
-        swarm.add(server.plain, login(receiver_name(receiver), format!("after{}", round.number), managed, true))?;
+        swarm.add(
+            server.plain,
+            false,
+            login(receiver_name(receiver), format!("after{}", round.number), managed, true),
+        )?;
     }
     let (mut last, start) = (Instant::now(), Instant::now());
     loop {

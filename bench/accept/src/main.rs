@@ -10,7 +10,6 @@ mod client;
 mod cpu;
 mod fit;
 mod full_disk;
-mod hostile;
 mod kill9;
 mod memory;
 mod recorder;
@@ -43,8 +42,6 @@ enum Command {
     Kill9(kill9::Options),
     /// Fill the disk under the server, and make room again.
     FullDisk(full_disk::Options),
-    /// Send what nobody should send, often.
-    Hostile(hostile::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
     /// Compare a message's cost with and without the activity recorder.
@@ -60,7 +57,6 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Kill9(options) => kill9::run(&cli.throng, options),
         Command::FullDisk(options) => full_disk::run(&cli.throng, options),
-        Command::Hostile(options) => hostile::run(&cli.throng, options),
         Command::Cpu(options) => cpu::run(&cli.throng, options),
         Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),

@@ -1,7 +1,7 @@
 //! Many clients on one thread: one epoll, sockets that never block.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -19,8 +19,6 @@ pub(crate) struct Conn {
     /// Bytes for the socket.
     output: Vec<u8>,
     blocked: bool,
-    /// Not to be read from.
-    deaf: bool,
 }
 
 impl Conn {
@@ -50,18 +48,6 @@ pub(crate) struct Swarm {
     terms: Terms,
 }
 
-/// Connects from an address, or from any.
-pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
-    let domain = socket2::Domain::for_address(to);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
-    if let Some(from) = from {
-        socket.bind(&SocketAddr::new(from, 0).into())?;
-    }
-    socket.connect(&to.into())?;
-    socket.set_tcp_nodelay(true)?;
-    Ok(socket.into())
-}
-
 impl Swarm {
     /// Nobody yet.
     pub(crate) fn new() -> io::Result<Swarm> {
@@ -70,20 +56,11 @@ impl Swarm {
         Ok(Swarm { poll, conns: Vec::new(), events: Vec::with_capacity(256), buffer: vec![0; 64 << 10], terms })
     }
 
-    /// A further client connects; returns its index.
-    pub(crate) fn add(&mut self, to: SocketAddr, login: Login) -> io::Result<usize> {
-        self.add_client(to, None, false, Client::new(login))
-    }
-
-    /// A further client connects from an address, with direct TLS or without; returns its index.
-    pub(crate) fn add_client(
-        &mut self,
-        to: SocketAddr,
-        from: Option<IpAddr>,
-        tls: bool,
-        client: Client,
-    ) -> io::Result<usize> {
-        let stream = connect(to, from)?;
+    /// A further client connects, with direct TLS or without; returns its index.
+    pub(crate) fn add(&mut self, to: SocketAddr, tls: bool, login: Login) -> io::Result<usize> {
+        let client = Client::new(login);
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let index = self.conns.len();
         let data = epoll::EventData::new_u64(index as u64);
@@ -92,7 +69,7 @@ impl Swarm {
             true => Some(Box::new(TlsClient::new(&self.terms).map_err(io::Error::other)?)),
             false => None,
         };
-        self.conns.push(Conn { stream: Some(stream), client, tls, output: Vec::new(), blocked: false, deaf: false });
+        self.conns.push(Conn { stream: Some(stream), client, tls, output: Vec::new(), blocked: false });
         self.flush(index);
         Ok(index)
     }
@@ -117,7 +94,7 @@ impl Swarm {
             while indices.len() - ready < at_once
                 && let Some(login) = logins.next()
             {
-                indices.push(self.add_client(to, None, tls, Client::new(login))?);
+                indices.push(self.add(to, tls, login)?);
             }
             if indices.len() == ready {
                 return Ok(indices);
@@ -182,35 +159,9 @@ impl Swarm {
     fn listen(&self, index: usize) {
         let conn = &self.conns[index];
         let Some(stream) = conn.stream.as_ref() else { return };
-        let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::IN, !conn.deaf);
+        let mut flags = epoll::EventFlags::IN;
         flags.set(epoll::EventFlags::OUT, conn.blocked);
         let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(index as u64), flags);
-    }
-
-    /// Reads from a client's socket no more, or again.
-    pub(crate) fn set_deaf(&mut self, index: usize, deaf: bool) {
-        self.conns[index].deaf = deaf;
-        self.listen(index);
-    }
-
-    /// Reads a few bytes of a deaf client, if there are any; whether its connection still stands.
-    pub(crate) fn sip(&mut self, index: usize, bytes: usize, on: &mut dyn FnMut(usize, News)) -> bool {
-        let most = bytes.min(self.buffer.len());
-        let Some(stream) = self.conns[index].stream.as_mut() else { return false };
-        match stream.read(&mut self.buffer[..most]) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
-            Ok(0) | Err(_) => {
-                self.close(index, on);
-                false
-            }
-            Ok(_) => true,
-        }
-    }
-
-    /// Bytes that a client could not send yet.
-    pub(crate) fn waiting(&self, index: usize) -> usize {
-        self.conns[index].output.len()
     }
 
     /// Waits at most `timeout` and hands over what has come. Answers are sent at the end.
@@ -257,11 +208,6 @@ impl Swarm {
         if self.conns[index].stream.take().is_some() {
             on(index, News::Closed);
         }
-    }
-
-    /// Lets a client go without a word.
-    pub(crate) fn forget(&mut self, index: usize) {
-        self.conns[index].stream = None;
     }
 
     /// Takes the sockets out, in the order of the clients.

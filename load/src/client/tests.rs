@@ -40,6 +40,7 @@ impl Play {
             register: false,
             available: true,
             roster: false,
+            resource: String::new(),
             pipelined: false,
         };
         Play { client: Client::default(), profile, scanner: Scanner::new(), piece, news: Vec::new() }
@@ -230,5 +231,45 @@ fn a_client_in_a_hurry_waits_only_for_what_it_needs() {
         play.hear("<iq type='result' id='p'/>");
         assert_eq!(play.news, [News::Ready]);
         assert!(!play.client.keeps_heap());
+    }
+}
+
+#[test]
+fn a_caller_sees_each_item_of_a_bound_session_first_and_takes_what_it_wants() {
+    for piece in [1, 10_000] {
+        let mut play = Play::new(piece);
+        (play.profile.available, play.profile.resource) = (false, "a<b".into());
+        play.open();
+        let (mut seen, mut said) = (Vec::new(), Vec::new());
+        for text in [
+            HEADER,
+            PLAIN,
+            "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>",
+            HEADER,
+            BIND_FEATURES,
+            BOUND,
+            "<r xmlns='urn:xmpp:sm:3'/><message><body>mine</body></message>",
+            "<iq type='get' id='q'><ping xmlns='urn:xmpp:ping'/></iq>",
+        ] {
+            let (news, seen) = (&mut play.news, &mut seen);
+            let account = || Account { name: "romeo".into(), password: "secret".into() };
+            let mut take = |element: &Element<'_>, out: &mut Vec<u8>| {
+                seen.push(element.name().to_owned());
+                if element.name() == "r" {
+                    out.extend_from_slice(b"<a/>");
+                }
+                element.name() != "iq"
+            };
+            for piece in text.as_bytes().chunks(play.piece) {
+                let mut tools = Tools { scanner: &mut play.scanner, profile: &play.profile, account: &account };
+                let mut told = |told: News<'_>| news.push(owned(told));
+                play.client.handle_seen(&mut tools, piece, &mut said, &mut told, &mut take);
+            }
+        }
+        assert_eq!(seen, ["r", "message", "iq"], "and nothing of the login");
+        assert_eq!(play.news, [News::Ready], "the message was taken");
+        let said = String::from_utf8(said).expect("text");
+        assert!(said.contains("<resource>a&lt;b</resource>"), "{said}");
+        assert!(said.ends_with("<a/><iq type='result' id='q'></iq>"), "what was not taken is answered: {said}");
     }
 }

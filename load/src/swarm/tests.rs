@@ -73,6 +73,7 @@ impl Stage {
                 register: false,
                 available: true,
                 roster: false,
+                resource: String::new(),
                 pipelined: false,
             },
             tls: None,
