@@ -172,6 +172,8 @@ counter_table! {
     logins_failed Count "Failed authentications.";
     resumed Count "Sessions resumed.";
     expired Count "Sessions whose time to be resumed ran out.";
+    asks_sent Count "Requests of the server's own to clients, such as pings.";
+    asks_answered Count "Of these, such that were answered.";
     stanzas_in Count "Stanzas received from clients.";
     messages_in Count "Of these, messages.";
     presences_in Count "Of these, presence stanzas.";

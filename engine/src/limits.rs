@@ -198,3 +198,6 @@ const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_
 
 /// Longest password in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
+
+/// Requests of the server's own to one client whose answers are waited for; with more of them the earliest is given up.
+pub const ASKED_MAX: usize = 8;

@@ -649,9 +649,8 @@ fn no_queue_is_unbounded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where unsafe code may stand: the crate that is there for it, and the measurement of storage engines, one of which (LMDB)
-/// has an unsafe interface.
-const UNSAFE: [&str; 2] = ["bench/store", "sys"];
+/// Where unsafe code may stand.
+const UNSAFE: [&str; 1] = ["sys"];
 
 #[test]
 fn unsafe_code_stands_in_one_crate_only() {

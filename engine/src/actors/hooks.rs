@@ -2,14 +2,16 @@
 
 use crate::actors::Actors;
 use crate::extension;
-use crate::extension::{Going, Note, SessionChange, TABLE, Way};
+use crate::extension::{Ask, Going, Note, SessionChange, TABLE, Way};
 use crate::id::SessionId;
+use crate::limits::ASKED_MAX;
 use crate::streams::half::Down;
 use crate::streams::half::Takes;
 use crate::watch::trace::News;
 use crate::wire::Element;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
+use crate::wire::text::write_attribute;
 use crate::wire::written::{Stanza, read_back};
 
 impl Actors {
@@ -60,6 +62,49 @@ impl Actors {
         }
         for stanza in change.send {
             self.send_past_gates(session, &stanza);
+        }
+        for ask in change.ask {
+            self.ask_client(session, place, &ask);
+        }
+    }
+
+    /// Asks a client something in the server's name; [`Actors::client_answered`] hears of the answer.
+    pub(crate) fn ask_client(&mut self, session: SessionId, place: usize, ask: &Ask) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let (full, id) = (self.full_jid(session), self.random_name());
+        let mut out = Vec::with_capacity(ask.payload.len() + 160);
+        out.extend_from_slice(if ask.set { b"<iq type='set'" } else { b"<iq type='get'" });
+        let domain = self.users.domain(self.sessions.slot(session.slot).user);
+        [("from", domain), ("to", &full), ("id", &id)]
+            .iter()
+            .for_each(|(name, value)| write_attribute(&mut out, name, value));
+        out.push(b'>');
+        out.extend_from_slice(&ask.payload);
+        out.extend_from_slice(b"</iq>");
+        let asked = &mut self.sessions.heard(session).extra.get_or_insert_default().asked;
+        if asked.len() >= ASKED_MAX {
+            asked.remove(0);
+        }
+        asked.push((place as u8, id.into()));
+        self.counters.asks_sent.one();
+        // It wakes nothing that is kept back: order is promised to stanzas of one sender (RFC 6120 10.1).
+        self.send_past_gates(session, &out);
+    }
+
+    /// A client answers a request of the server's own. What nobody has asked is passed over.
+    pub(crate) fn client_answered(&mut self, session: SessionId, answer: &Element<'_>) {
+        let id = answer.id().unwrap_or_default();
+        let state = self.sessions.heard(session);
+        let Some(asked) = state.extra.as_mut().map(|extra| &mut extra.asked) else { return };
+        let Some(at) = asked.iter().position(|(_, asked)| **asked == *id) else { return };
+        let place = usize::from(asked.remove(at).0);
+        self.counters.asks_answered.one();
+        if let Some(asks) = &TABLE[place].asks
+            && let Some(change) = self.with_note(session, place, |note| (asks.answered)(note, answer))
+        {
+            self.change_session(session, place, change);
         }
     }
 

@@ -20,13 +20,24 @@ pub enum Going {
     Kept,
 }
 
-/// What a first-level element that is no stanza, or a resumption, changes of its session.
+/// A request of the server's own to a client (RFC 6120 8.2.3): what comes back goes to the extension that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// `set`, or else `get`.
+    pub set: bool,
+    /// The payload, one element.
+    pub payload: Vec<u8>,
+}
+
+/// What a first-level element that is no stanza, an answer, or a resumption, changes of its session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SessionChange {
     /// Whether the extension has a mark on the session from now on; `None` leaves it as it is.
     pub mark: Option<bool>,
     /// Stanzas for the session, in this order.
     pub send: Vec<Vec<u8>>,
+    /// Requests to its client. Of those that are not answered the latest [`ASKED_MAX`](crate::limits::ASKED_MAX) are remembered.
+    pub ask: Vec<Ask>,
 }
 
 /// What a request changes (see [`Step::Change`](super::Step::Change)).

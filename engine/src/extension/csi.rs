@@ -60,14 +60,14 @@ fn release(note: &mut Option<Box<dyn Note>>) -> Vec<Vec<u8>> {
 /// XEP-0352 4.2.
 fn handle(note: &mut Option<Box<dyn Note>>, name: &str) -> Option<SessionChange> {
     match name {
-        "inactive" => Some(SessionChange { mark: Some(true), send: Vec::new() }),
+        "inactive" => Some(SessionChange { mark: Some(true), ..SessionChange::default() }),
         "active" => Some(active(note)),
         _ => None,
     }
 }
 
 fn active(note: &mut Option<Box<dyn Note>>) -> SessionChange {
-    SessionChange { mark: Some(false), send: release(note) }
+    SessionChange { mark: Some(false), send: release(note), ..SessionChange::default() }
 }
 
 /// XEP-0352 5.2: a resumed stream is active.

@@ -5,7 +5,7 @@
 //! there costs nothing, and one that is there costs something only where its extension has a mark on a session or a record of a
 //! user.
 
-use super::change::{Going, SessionChange, Way};
+use super::change::{Ask, Going, SessionChange, Way};
 use super::iq::{Feature, ServerFacts};
 use super::note::Note;
 use crate::store::Batch;
@@ -69,6 +69,15 @@ pub struct Record {
     pub refuses: fn(&dyn Note, Way, &str) -> Option<Refusal>,
 }
 
+/// Requests of the server's own to clients.
+#[derive(Debug)]
+pub struct Asks {
+    /// What a client is asked of which nothing was heard for [`idle_s_max`](crate::settings::Settings::idle_s_max), if anything.
+    pub idle: Option<fn() -> Ask>,
+    /// A client has answered: with a result, or with an error. The note is that of the session.
+    pub answered: fn(&mut Kept, &Element<'_>) -> SessionChange,
+}
+
 /// One extension.
 #[derive(Debug)]
 pub struct Extension {
@@ -88,6 +97,11 @@ pub struct Extension {
     pub copies: Option<Copies>,
     /// Its record of a user.
     pub record: Option<Record>,
+    /// What it asks clients.
+    pub asks: Option<Asks>,
+    /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
+    /// whether the extension is switched on or not.
+    pub guards_sessions: Option<&'static str>,
     /// The last available session of a user is not available any more: writes of it what is to be kept. The arguments are the user's
     /// bare JID, microseconds since the Unix epoch, and the status of the unavailable presence.
     pub logged_out: Option<fn(&mut Batch, &str, u64, &str)>,
@@ -104,6 +118,8 @@ impl Extension {
         gate: None,
         copies: None,
         record: None,
+        asks: None,
+        guards_sessions: None,
         logged_out: None,
     };
 }

@@ -1,7 +1,6 @@
 //! Last Activity (XEP-0012): the server's uptime, and how long ago a user has logged out.
 //!
-//! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: the shard asks
-//! [`Context::authorized`] before it delivers one with this namespace, and answers `<forbidden/>` without.
+//! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: see [`Extension::guards_sessions`].
 
 use super::hook::Extension;
 use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
@@ -10,7 +9,7 @@ use crate::store::private::{self, LastLogout};
 use crate::store::{Batch, Found};
 
 /// The namespace of last activity.
-pub const NS: &str = "jabber:iq:last";
+const NS: &str = "jabber:iq:last";
 
 /// XEP-0012 2, for the server and for accounts.
 pub const FEATURE: Feature = Feature {
@@ -26,8 +25,13 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension =
-    Extension { name: "last", requests: &[FEATURE], logged_out: Some(logged_out), ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "last",
+    requests: &[FEATURE],
+    guards_sessions: Some(NS),
+    logged_out: Some(logged_out),
+    ..Extension::NONE
+};
 
 /// Notes that the last session of an account has ended, with the status of its unavailable presence (XEP-0012 3).
 /// Only the beginning of a long status is kept.

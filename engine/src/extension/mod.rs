@@ -28,7 +28,7 @@ pub mod time;
 pub mod version;
 pub mod xml;
 
-pub use change::{Change, Going, SessionChange, Way};
+pub use change::{Ask, Change, Going, SessionChange, Way};
 pub use hook::{Extension, Original};
 pub use iq::{
     AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
@@ -167,6 +167,17 @@ pub fn nonza(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static h
     let mut all = switched_on(server);
     all.find_map(|(place, extension)| Some((place, extension.nonza.as_ref()?)))
         .filter(|(_, nonza)| nonza.namespace == namespace)
+}
+
+/// Whether requests with this namespace to a user's sessions are for those alone who may see the user's presence.
+pub fn guards_sessions(namespace: &str) -> bool {
+    TABLE.iter().any(|extension| extension.guards_sessions == Some(namespace))
+}
+
+/// What a client is asked of which nothing was heard for long, by the extension in a place: also by one that is switched off for
+/// clients, because who does not answer is let go.
+pub fn asks_idle() -> impl Iterator<Item = (usize, Ask)> {
+    TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.asks.as_ref()?.idle?())))
 }
 
 // Records.

@@ -1,6 +1,7 @@
-//! XMPP Ping (XEP-0199): the answer that shows that the stream works.
+//! XMPP Ping (XEP-0199): the answer that shows that the stream works, asked by either side.
 
-use super::hook::Extension;
+use super::change::{Ask, SessionChange};
+use super::hook::{Asks, Extension};
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 
 /// XEP-0199 4.2: to the server, or to one's own bare JID or nobody.
@@ -17,7 +18,17 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "ping", requests: &[FEATURE], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "ping",
+    requests: &[FEATURE],
+    // XEP-0199 4.1: that an answer came is all that counts, also if it is an error.
+    asks: Some(Asks { idle: Some(ask), answered: |_, _| SessionChange::default() }),
+    ..Extension::NONE
+};
+
+fn ask() -> Ask {
+    Ask { set: false, payload: b"<ping xmlns='urn:xmpp:ping'/>".to_vec() }
+}
 
 fn handle(_: &Context<'_>, _: &IqRequest<'_>) -> Step {
     Step::Result(Vec::new())

@@ -43,20 +43,29 @@ pub struct Extra {
     pub missed: Option<Box<str>>,
     /// Notes of extensions.
     pub notes: Notes,
+    /// Requests of the server's own that the client has not answered, by the place of the extension that asks and their `id`; at most
+    /// [`ASKED_MAX`](crate::limits::ASKED_MAX).
+    pub asked: Vec<(u8, Box<str>)>,
     /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
     pub lang: Option<Box<str>>,
 }
 
 impl Extra {
     fn is_empty(&self) -> bool {
-        self.directed.is_empty() && self.missed.is_none() && self.notes.is_empty() && self.lang.is_none()
+        self.directed.is_empty()
+            && self.missed.is_none()
+            && self.notes.is_empty()
+            && self.lang.is_none()
+            && self.asked.is_empty()
     }
 
     /// Memory that it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         let directed: usize = self.directed.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum();
+        let asked: usize = self.asked.iter().map(|(_, id)| size_of::<(u8, Box<str>)>() + id.len()).sum();
         size_of::<Extra>()
             + directed
+            + asked
             + self.notes.memory_bytes()
             + [&self.lang, &self.missed].into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }

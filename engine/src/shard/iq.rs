@@ -3,7 +3,7 @@
 
 use crate::actors::safe::Address;
 use crate::extension;
-use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target, last};
+use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::mail::Kind;
@@ -49,7 +49,7 @@ impl Shard {
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
         if !request {
-            // The answer to a request of the server's own (a ping): that it came is all that counts.
+            self.client_answered(session, element);
             return self.stanza_done(session, seq);
         }
         let asker = Asker {
@@ -70,8 +70,7 @@ impl Shard {
         let (namespace, name) = payload.flatten().unwrap_or_default();
         let full = stanza.to.contains('/');
         let asks_roster = match full {
-            // XEP-0012 4: also a session's idle time is told only to those who may see its presence.
-            true => namespace == last::NS,
+            true => extension::guards_sessions(&namespace),
             false => extension::find(&self.facts, &namespace, &name).is_some_and(|(_, f)| f.asks_roster),
         };
         if asks_roster {
@@ -89,8 +88,8 @@ impl Shard {
         }
         let element = scanner.element(&scope, stanza.xml);
         if stanza.to.contains('/') {
-            let about_last = element.children().next().is_some_and(|c| c.namespace() == last::NS);
-            if about_last && !authorized {
+            let guarded = element.children().next().is_some_and(|child| extension::guards_sessions(child.namespace()));
+            if guarded && !authorized {
                 self.answer_with_error(stanza, StanzaCondition::Forbidden);
             } else if !self.to_exact_session(user, stanza) {
                 // RFC 6121 8.5.3.2.3. Who can take no more is not to be told from who is not there.

@@ -1,6 +1,7 @@
 //! Everything that depends on time alone. There is no timer object a connection: slots are looked at in turn, a share of
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
+use crate::extension;
 use crate::id::{ConnId, SessionId};
 use crate::router::users::RosterStep;
 use crate::session::conn::{ConnState, NONE, Stage};
@@ -138,20 +139,14 @@ impl Shard {
         }
     }
 
-    /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by a ping (XEP-0199 4.1).
+    /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by what extensions ask (XEP-0199 4.1).
     fn ping(&mut self, conn: ConnId, session: SessionId) {
         if self.is_managed(session) {
             return self.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
         }
-        let (full, id) = (self.full_jid(session), self.random_name());
-        let domain = self.users.domain(self.sessions.slot(session.slot).user);
-        let mut out = Vec::with_capacity(160);
-        out.extend_from_slice(b"<iq type='get'");
-        for (name, value) in [("from", domain), ("to", &full), ("id", &id)] {
-            crate::wire::text::write_attribute(&mut out, name, value);
+        for (place, ask) in extension::asks_idle() {
+            self.ask_client(session, place, &ask);
         }
-        out.extend_from_slice(b"><ping xmlns='urn:xmpp:ping'/></iq>");
-        self.send_stanza(session, &out);
     }
 
     fn sweep_session(&mut self, id: SessionId) {
