@@ -5,7 +5,7 @@
 //! format for an empty one. Up to format 2 the engine of those days kept a mark of its own in this very file and refuses any
 //! other, which keeps programs of that time out.
 //!
-//! **Whoever makes a new format** raises [`FORMAT_VERSION`], adds a [`Step`] to `STEPS`, and keeps a folder of the format before
+//! **Whoever makes a new format** raises [`FORMAT_VERSION`], adds a `Step` to `STEPS`, and keeps a folder of the format before
 //! under `server/tests/data` (see `server/tests/formats.rs`). `migrate` takes the steps. While it does, the mark says the new format
 //! already, which keeps older programs out, and the row still says the old one.
 
