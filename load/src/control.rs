@@ -101,6 +101,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         },
         register: scenario.register,
         available: scenario.available,
+        presence_bytes: scenario.presence_bytes as usize,
         roster: scenario.contacts > 0,
         resource: String::new(),
         pipelined: scenario.pipelined,

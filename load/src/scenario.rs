@@ -232,6 +232,8 @@ table! {
             "Sessions to hold, each of its own account";
         available: bool = true, "BOOL",
             "Send available presence";
+        presence_bytes: u32 = 0, "BYTES",
+            "Bytes of that presence, which nobody else has; 0: the shortest one, the same for all";
         contacts: u32 = 0, "N",
             "Contacts in each roster: on its first login each user subscribes to the next N and all approve";
         subscribe: bool = true, "BOOL",
@@ -372,6 +374,7 @@ impl Scenario {
             (u64::from(self.pairs) * 2 > u64::from(self.sessions), "pairs: each takes two of the sessions"),
             (self.contacts >= self.sessions, "contacts: there are fewer other sessions than that"),
             (self.in_flight > 10_000, "in_flight: at most 10000"),
+            (self.presence_bytes > 8_192, "presence_bytes: at most 8192"),
             (self.rate > 0.0 && self.pairs == 0, "rate: messages need pairs"),
             (self.rate > 1e8, "rate: at most 100000000 a second"),
             (self.spike_s > 0.0 && self.rate == 0.0, "spike_s: a spike is on the open loop; give a rate"),

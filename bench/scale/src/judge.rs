@@ -157,6 +157,7 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
         "ended_by": measured.ended_by,
         "login": { "mechanism": options.auth, "pipelined": options.pipelined, "a_second": rounded(logins_per_s),
                    "ms": load.pointer("/sessions/login_ms") },
+        "presence_bytes": options.presence_bytes,
         "bytes_a_session": memory,
         "bytes_a_session_most": most,
         "sessions": load["sessions"], "messages": load["messages"], "presence": load["presence"],

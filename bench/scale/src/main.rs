@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Send what needs no answer without waiting for one (XEP-0305).
     #[arg(long)]
     pipelined: bool,
+    /// Bytes of each session's presence, which nobody else has; 0: the shortest one, the same for all.
+    #[arg(long, default_value_t = 0)]
+    presence_bytes: u64,
     /// Logins under way at once.
     #[arg(long, default_value_t = 2_000)]
     under_way_max: u64,

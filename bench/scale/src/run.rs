@@ -140,6 +140,7 @@ fn load_arguments(options: &Options, to: &str, server: u32) -> Vec<String> {
         ("in-flight", u8::from(options.rate == 0.0).to_string()),
         ("rate", if pairs == 0 { 0.0 } else { options.rate }.to_string()),
         ("presence-per-s", options.presence_per_s.to_string()),
+        ("presence-bytes", options.presence_bytes.to_string()),
         ("ramp-per-s", "100000".into()),
         ("under-way-max", options.under_way_max.to_string()),
         ("ramp-s-max", options.ramp_s_max.to_string()),

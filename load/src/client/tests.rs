@@ -33,16 +33,7 @@ fn owned(news: News<'_>) -> News<'static> {
 
 impl Play {
     fn new(piece: usize) -> Play {
-        let profile = Profile {
-            domain: "localhost".into(),
-            security: Security::Off,
-            mechanism: None,
-            register: false,
-            available: true,
-            roster: false,
-            resource: String::new(),
-            pipelined: false,
-        };
+        let profile = Profile::plain("localhost");
         Play { client: Client::default(), profile, scanner: Scanner::new(), piece, news: Vec::new() }
     }
 
@@ -103,6 +94,19 @@ fn a_login_with_plain_however_the_bytes_are_cut() {
         assert!(play.client.is_ready());
         assert!(!play.client.keeps_heap(), "an idle client keeps nothing");
     }
+}
+
+#[test]
+fn a_presence_is_as_long_as_asked_for_and_its_own() {
+    let mut play = Play::new(1_000);
+    play.profile.presence_bytes = 350;
+    play.open();
+    for text in [HEADER, PLAIN, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>", HEADER, BIND_FEATURES] {
+        play.hear(text);
+    }
+    let settling = play.hear(BOUND);
+    assert_eq!(settling.find("<iq "), Some(350), "{settling}");
+    assert!(settling.starts_with("<presence><status>romeox"), "{settling}");
 }
 
 #[test]

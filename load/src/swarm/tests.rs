@@ -1,7 +1,6 @@
 //! A world without sockets: what the driver would be told is written down, what it would tell is made up.
 
 use super::*;
-use crate::client::Security;
 use crate::driver::Kind;
 
 struct Stage {
@@ -66,16 +65,7 @@ impl Stage {
         let plan = Plan {
             worker: 0,
             accounts: Arc::new(Accounts::of(&scenario).expect("accounts")),
-            profile: Profile {
-                domain: "localhost".into(),
-                security: Security::Off,
-                mechanism: None,
-                register: false,
-                available: true,
-                roster: false,
-                resource: String::new(),
-                pipelined: false,
-            },
+            profile: Profile::plain("localhost"),
             tls: None,
             first: 0,
             clients: scenario.sessions,
