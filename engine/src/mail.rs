@@ -2,7 +2,7 @@
 //!
 //! All stanzas of a batch stand in one buffer, all addresses in another, and letters point into them, so that a stanza crosses
 //! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
-//! the same way. This room knows the form of letters, not what is done about them.
+//! the same way. This module knows the form of letters, not what is done about them.
 
 use crate::extension::offline::Keep;
 use crate::extension::subscription;

@@ -1,4 +1,4 @@
-//! XML namespaces that more than one room speaks of.
+//! XML namespaces that more than one module speaks of.
 
 pub use crate::wire::ns::{CLIENT, SERVER, STREAM};
 

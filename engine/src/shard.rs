@@ -1,5 +1,5 @@
 //! One thread's world. Two verbs: [`Shard::handle`] puts an [`Input`] in, and what has to be done comes out in the
-//! [`Output`] given along. The shard is the one parent: it knows all rooms, and each room answers it with a closed enum
+//! [`Output`] given along. The shard is the one parent: it knows all modules, and each module answers it with a closed enum
 //! instead of calling the next.
 //!
 //! What is told apart stands on floors of its own (`floor`): the turn, streams, actors, logs, contacts, accounts.

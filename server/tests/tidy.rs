@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room of the engine, and the rooms that it may name. Everything not listed here it must not know.
+/// Module of the engine, and the modules that it may name. Everything not listed here it must not know.
 const ENGINE: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("limits", &["settings", "store", "wire"]),
@@ -110,16 +110,16 @@ const ENGINE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Rooms of the engine whose structs are one shard, floor upon floor.
+/// Modules of the engine whose structs are one shard, floor upon floor.
 const FLOORS: &[&str] = &["turn", "streams", "actors", "logs", "contacts", "accounts", "shard"];
 
 /// Lines of a file of [`FLOORS`].
 const FLOOR_LINES_MAX: usize = 500;
 
-/// Rooms that know all others: the shard is the one parent.
+/// Modules that know all others: the shard is the one parent.
 const PARENTS: &[&str] = &["shard", "lib"];
 
-/// Room of the server, and the rooms of the server that it must not name.
+/// Module of the server, and the modules of the server that it must not name.
 const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("driver", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
     ("tls", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "mail", "serve", "thread"]),
@@ -171,7 +171,7 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("bench", &["admin", "cli", "config", "disk", "jobs", "links", "log", "mail", "serve", "thread", "tls"]),
 ];
 
-/// Room of the load generator, and the rooms of it that it may name: those of which nothing is said, any but `cli`.
+/// Module of the load generator, and the modules of it that it may name: those of which nothing is said, any but `cli`.
 const LOAD: &[(&str, &[&str])] = &[
     ("driver", &[]),
     ("sasl", &[]),
@@ -193,7 +193,7 @@ const CRATES: [&str; 7] = ["engine", "sys", "tls", "load", "doctor", "recorder",
 /// The simulated world, which only tests and measuring programs link.
 const SIM: &str = "sim";
 
-/// Room of the recorder, and the rooms of it that it may name.
+/// Module of the recorder, and the modules of it that it may name.
 const RECORDER: &[(&str, &[&str])] = &[
     ("schema", &[]),
     ("table", &["schema"]),
@@ -244,12 +244,12 @@ fn sources(krate: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The room that a file below `src` stands in.
+/// The module that a file below `src` stands in.
 fn room(file: &str) -> &str {
     file.split(['/', '.']).next().expect("a name")
 }
 
-/// Rooms named as `crate::room`, with the line. Tests inside of files may name anything.
+/// Modules named as `crate::module`, with the line. Tests inside of files may name anything.
 fn named(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -291,7 +291,7 @@ fn engine_rooms_name_only_rooms_below_them() {
 
 #[test]
 fn the_table_of_rooms_has_no_circle() {
-    // With rooms in an order in which each names only earlier ones, there is none; `limits`, `ns` and `floor` name
+    // With modules in an order in which each names only earlier ones, there is none; `limits`, `ns` and `floor` name
     // others in links of their documentation only.
     for (index, (room, allowed)) in ENGINE.iter().enumerate() {
         for other in allowed.iter().filter(|_| !["limits", "ns", "floor"].contains(room)) {

@@ -1,5 +1,5 @@
 //! Addresses to homes, and users to their sessions.
 //!
-//! This room knows who is where. It does not know what a stanza says and sends nothing.
+//! This module knows who is where. It does not know what a stanza says and sends nothing.
 
 pub mod users;

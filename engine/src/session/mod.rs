@@ -1,6 +1,6 @@
 //! One connection and one session: what a stream's state is, and what one session owes and is owed.
 //!
-//! This room knows one peer. It does not know other sessions, rosters or rows; what has to happen elsewhere the shard
+//! This module knows one peer. It does not know other sessions, rosters or rows; what has to happen elsewhere the shard
 //! does.
 
 pub mod conn;

@@ -1,7 +1,7 @@
 //! What must survive: tables, keys, and the operations that a shard asks its host to carry out.
 //!
 //! The model is `(table, actor, sort key) -> bytes`: put, get, ordered range in either direction, delete range,
-//! and one batch of writes a turn. This room only builds requests and reads answers; it never touches a disk, and it
+//! and one batch of writes a turn. This module only builds requests and reads answers; it never touches a disk, and it
 //! does not know which engine keeps the rows.
 
 pub mod account;

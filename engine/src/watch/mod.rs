@@ -1,7 +1,7 @@
 //! What an operator looks at for a while: one user's stanzas ([`trace`]), and the sessions with most of them ([`busiest`]).
 //!
 //! A shard has none of it while nobody looks, and what has not been asked about for some seconds goes by itself. Everything
-//! here is bounded; what does not fit is counted and left out, and no stanza waits for it. The room sees stanzas and sessions
+//! here is bounded; what does not fit is counted and left out, and no stanza waits for it. This module sees stanzas and sessions
 //! by number, and must never know what is done about them.
 
 pub mod busiest;

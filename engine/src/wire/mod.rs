@@ -1,6 +1,6 @@
 //! Bytes to stanzas and back.
 //!
-//! This room turns what a peer sent into checked, bounded slices and writes what a peer is told. It copies no
+//! This module turns what a peer sent into checked, bounded slices and writes what a peer is told. It copies no
 //! payload, builds no tree and keeps nothing between stanzas. It must never know who the peer is, what state its
 //! stream is in, or what a stanza is for.
 //!

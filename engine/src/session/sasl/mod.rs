@@ -2,7 +2,7 @@
 //!
 //! A state is a struct named for what it expects, and is consumed by its transition. [`begin`] reads `<auth/>`; what
 //! it returns says what is needed next: the client's first message, or the account's record out of the store. At the
-//! end stands [`Authenticated`], which nothing but a verifier of this room can make.
+//! end stands [`Authenticated`], which nothing but a verifier of this module can make.
 //!
 //! ```text
 //! begin ─┬─ ExpectInitial ── response ─┐            (empty <challenge/>)
@@ -11,7 +11,7 @@
 //!                                                                   └─ DeriveKeys, ExpectDerived ──── Authenticated
 //! ```
 //!
-//! This room reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
+//! This module reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
 //! the store that an account comes from, or what an authenticated peer may do.
 
 mod buckets;
