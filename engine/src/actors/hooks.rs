@@ -154,6 +154,9 @@ impl Actors {
         if self.watch.is_some() {
             self.watch_goes(session, xml);
         }
+        if self.sessions.get(session).is_none() {
+            return;
+        }
         let c = &self.counters;
         Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
         self.tell(session, Down::Stanza(xml));

@@ -148,8 +148,8 @@ impl Actors {
 
     /// Gives a session a message. `mark` is what the user's log knows it by, or 0.
     pub(crate) fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
-        let gated = self.sessions.get(session).is_some_and(|session| session.marks & GATES != 0);
-        if gated && !self.passes_gates(session, xml, mark != 0) {
+        let Some(state) = self.sessions.get(session) else { return };
+        if state.marks & GATES != 0 && !self.passes_gates(session, xml, mark != 0) {
             return;
         }
         if self.watch.is_some() {

@@ -114,6 +114,17 @@ impl Halves {
         self.slots.get_mut(id.slot as usize).filter(|half| half.generation == id.generation && half.conn != FREE)
     }
 
+    /// Stream management of a session, if it is there and counted.
+    pub(crate) fn managed(&self, id: SessionId) -> Option<&Managed> {
+        self.get(id)?.managed.as_deref()
+    }
+
+    /// Stream management of a session, if it is there and counted.
+    #[inline]
+    pub(crate) fn managed_mut(&mut self, id: SessionId) -> Option<&mut Managed> {
+        self.get_mut(id)?.managed.as_deref_mut()
+    }
+
     /// Its connection, if it is there and has one.
     #[inline]
     pub(crate) fn conn(&self, id: SessionId) -> Option<ConnId> {
@@ -155,19 +166,19 @@ impl Halves {
 pub(crate) enum Down<'a> {
     /// A stanza for the client, counted for stream management.
     Stanza(&'a [u8]),
-    /// A message. The number is what the user's log knows it by, 0 for none: that it is received is told by it.
+    /// A message. Its number is what the user's log knows it by, or 0; when it is received, the number is told upwards.
     Message(u64, &'a [u8]),
     /// The stanza with this number in the client's count is in safe hands (XEP-0198 4).
     Safe(u32),
-    /// The stanza that has come is on its way to another home with so many bytes: too many of them are too much.
+    /// A stanza of so many bytes is on its way to another home. With too many the connection is not read from.
     UnderWay(usize),
     /// One that was under way has arrived.
     Arrived,
     /// A stanza has led to writes of so many bytes at this home.
     Wrote(usize),
-    /// The client has set off work, or less than it was charged for.
+    /// The client has set off so much work.
     Charge(u64),
-    /// The same, given back.
+    /// It was charged for so much more than it has set off.
     GiveBack(u64),
     /// The session is to end with this error.
     End(Ended, StreamCondition, &'a str),
@@ -198,7 +209,7 @@ impl Takes {
     }
 }
 
-/// What streams tell upwards beside what has come and what has arrived: data that a higher floor takes out when the input is handled.
+/// What streams tell upwards, beside stanzas and what has arrived: data that a higher floor takes out when the input is handled.
 #[derive(Debug)]
 pub(crate) enum Up {
     /// The connection may go on with what it has sent already.
@@ -278,7 +289,7 @@ impl Streams {
     pub(crate) fn write_urgent(&mut self, id: SessionId, xml: &[u8]) -> Option<usize> {
         let conn = self.halves.conn(id)?;
         let overtaken = self.send_first(conn, xml);
-        if let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) {
+        if let Some(managed) = self.halves.managed_mut(id) {
             managed.send_ahead(xml, 0, overtaken);
             self.unacked_bytes += xml.len();
         }
@@ -290,9 +301,7 @@ impl Streams {
     /// # Errors
     /// [`HandledTooHigh`] if more is acknowledged than was sent.
     pub(crate) fn acknowledged(&mut self, id: SessionId, h: u32) -> Result<Vec<Unacked>, HandledTooHigh> {
-        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else {
-            return Ok(Vec::new());
-        };
+        let Some(managed) = self.halves.managed_mut(id) else { return Ok(Vec::new()) };
         let acked = managed.acknowledge(h)?;
         self.unacked_bytes -= acked.iter().map(|unacked| unacked.xml.len()).sum::<usize>();
         Ok(acked)
@@ -305,8 +314,7 @@ impl Streams {
         (managed.take_unacked().into(), managed.waiting.take())
     }
 
-    /// The session has no connection any more, and returns the one that it had. Whether it may wait to be resumed: see
-    /// [`Streams::may_wait`].
+    /// The session has no connection any more; the one that it had. Whether it may wait to be resumed says [`Streams::may_wait`].
     pub(crate) fn take_conn(&mut self, id: SessionId) -> Option<ConnId> {
         let (now_s, before) = (self.now.mono_s(), self.halves.set_conn(id, None));
         if let Some(half) = self.halves.get_mut(id) {
@@ -317,8 +325,7 @@ impl Streams {
 
     /// Whether a session without a connection may wait to be resumed.
     pub(crate) fn may_wait(&self, id: SessionId) -> bool {
-        let managed = self.halves.get(id).and_then(|half| half.managed.as_ref());
-        managed.is_some_and(|managed| managed.resume_s > 0)
+        self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0)
     }
 
     /// A session begins on a connection.

@@ -71,7 +71,7 @@ impl Streams {
     /// sends again what `<resumed/>` does not count, so that has to be counted first, or it would be sent a second time and both
     /// counts would part.
     pub(crate) fn wait_to_resume(&mut self, id: SessionId, conn: ConnId) -> bool {
-        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return false };
+        let Some(managed) = self.halves.managed_mut(id) else { return false };
         let under_way = managed.under_way() > 0;
         if let Some(earlier) = managed.waiting.replace(conn) {
             self.fail_stream(earlier, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
@@ -111,7 +111,7 @@ impl Streams {
 
     /// The stanza with this number is in safe hands.
     pub(crate) fn safe(&mut self, id: SessionId, seq: u32) {
-        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return };
+        let Some(managed) = self.halves.managed_mut(id) else { return };
         managed.done(seq);
         if managed.under_way() == 0 && managed.waiting.is_some() {
             return self.resume_goes_on(id);
@@ -121,7 +121,7 @@ impl Streams {
 
     /// `<r/>` (XEP-0198 4): it is answered when all that came before it is in safe hands. Whether the session is counted at all.
     pub(crate) fn peer_asks(&mut self, id: SessionId) -> bool {
-        let Some(managed) = self.halves.get_mut(id).and_then(|half| half.managed.as_mut()) else { return false };
+        let Some(managed) = self.halves.managed_mut(id) else { return false };
         managed.peer_asks();
         self.answer_management(id);
         true
@@ -147,7 +147,7 @@ impl Streams {
         for index in 0..self.dirty.len() {
             let id = self.conns.id(self.dirty[index]);
             let Some(session) = self.session_of(id) else { continue };
-            let managed = self.halves.get_mut(session).and_then(|half| half.managed.as_mut());
+            let managed = self.halves.managed_mut(session);
             if managed.is_some_and(|m| m.poll_request()) {
                 self.send_bytes(id, b"<r xmlns='urn:xmpp:sm:3'/>");
             }

@@ -2,7 +2,7 @@
 //! it changes anything.
 
 use crate::id::{ConnId, SessionId};
-use crate::session::sm::TOKEN_BYTES;
+use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::streams::Streams;
 
 /// What a session may leave unacknowledged before messages stay in its user's log, when all together leave too much, bytes.
@@ -59,19 +59,17 @@ impl Streams {
 
     /// Whether a session is counted by stream management.
     pub(crate) fn is_managed(&self, id: SessionId) -> bool {
-        self.halves.get(id).is_some_and(|half| half.managed.is_some())
+        self.halves.managed(id).is_some()
     }
 
     /// Whether a session may be resumed by who has this token.
     pub(crate) fn may_resume(&self, id: SessionId, token: &[u8; TOKEN_BYTES]) -> bool {
-        let managed = self.halves.get(id).and_then(|half| half.managed.as_ref());
-        managed.is_some_and(|managed| managed.resume_s > 0 && managed.token == *token)
+        self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0 && managed.token == *token)
     }
 
     /// Memory of a session's stream management, bytes.
     pub(crate) fn managed_bytes(&self, id: SessionId) -> usize {
-        let managed = self.halves.get(id).and_then(|half| half.managed.as_ref());
-        managed.map_or(0, |managed| managed.memory_bytes())
+        self.halves.managed(id).map_or(0, Managed::memory_bytes)
     }
 
     /// Memory of all stream halves, by the room of their table, bytes.
@@ -81,7 +79,7 @@ impl Streams {
 
     /// What a managed session leaves unacknowledged, bytes and stanzas, and how many of its own stanzas are under way.
     pub(crate) fn unacknowledged(&self, id: SessionId) -> Option<(usize, usize, usize)> {
-        let managed = self.halves.get(id)?.managed.as_ref()?;
+        let managed = self.halves.managed(id)?;
         Some((managed.unacked_bytes(), managed.unacked_len(), managed.under_way()))
     }
 
@@ -113,8 +111,7 @@ impl Streams {
     /// Whether a session has asked on and on and acknowledged nothing: as much as others may fill is there for answers alone.
     pub(crate) fn acknowledges_nothing(&self, id: SessionId) -> bool {
         let most = 2 * self.settings.outbound_bytes_max;
-        let managed = self.halves.get(id).and_then(|half| half.managed.as_ref());
-        managed.is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1)
+        self.halves.managed(id).is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1)
     }
 
     /// The number of the first message that a session holds and the cursor of its user's log waits for.
