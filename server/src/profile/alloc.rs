@@ -18,6 +18,7 @@ pub(super) fn run(watch: &Watch, step: u64) -> io::Result<Found> {
     // Number of the stack, bytes, and the piece.
     let mut followed: Vec<(usize, u64, Kept)> = Vec::new();
     let (mut samples, mut beyond) = (0, 0);
+    watch.begin();
     loop {
         let over = watch.is_over();
         sampler.drain(|sample| {

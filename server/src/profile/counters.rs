@@ -64,6 +64,7 @@ pub(super) fn run(watch: &Watch) -> io::Result<Counted> {
     for (_, _, counter) in &mut counters {
         counter.enable()?;
     }
+    watch.begin();
     while !watch.is_over() {
         std::thread::sleep(DRAIN_EVERY);
     }

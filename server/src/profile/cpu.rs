@@ -18,6 +18,7 @@ pub(super) fn run(watch: &Watch, hz: u32) -> io::Result<Found> {
     let mut tally = Tally::default();
     let (mut samples, mut beyond) = (0, 0);
     let mut followed: Option<Instant> = None;
+    watch.begin();
     loop {
         let over = watch.is_over();
         if !over && followed.is_none_or(|at| at.elapsed() >= FOLLOW_EVERY) {

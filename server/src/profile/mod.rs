@@ -21,8 +21,8 @@ pub mod unwind;
 pub mod wait;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,7 @@ pub enum Told {
 /// How far a profile is.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// Since its start, milliseconds.
+    /// Since it began to look, milliseconds; 0 before that.
     pub elapsed_ms: u64,
     /// Samples so far.
     pub samples: u64,
@@ -189,8 +189,10 @@ pub enum Refused {
 /// What the thread of a profile and those who ask about it share.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    started: Instant,
-    /// When somebody last asked, milliseconds since the start.
+    asked_for: Instant,
+    /// When it began to look. What it needs for that may take longer than the profile where the CPU is busy.
+    began: OnceLock<Instant>,
+    /// When somebody last asked, milliseconds since it was asked for.
     asked_ms: AtomicU64,
     samples: AtomicU64,
     dropped: AtomicU64,
@@ -201,7 +203,8 @@ pub(crate) struct Watch {
 impl Watch {
     fn new(seconds: u64) -> Watch {
         Watch {
-            started: Instant::now(),
+            asked_for: Instant::now(),
+            began: OnceLock::new(),
             asked_ms: AtomicU64::new(0),
             samples: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -210,10 +213,26 @@ impl Watch {
         }
     }
 
+    /// Everything stands ready: its time counts from here, and whatever else wants the CPU goes first.
+    pub(crate) fn begin(&self) {
+        // Without the right to step back it runs as the others do.
+        let _ = rustix::process::setpriority_process(None, 19);
+        let _ = self.began.set(Instant::now());
+    }
+
     /// Whether the time is up, or nobody waits for it any more.
     pub(crate) fn is_over(&self) -> bool {
-        let elapsed = self.started.elapsed();
-        elapsed >= self.end || elapsed > Duration::from_millis(self.asked_ms.load(Ordering::Relaxed)) + ABANDONED_AFTER
+        self.elapsed() >= self.end || self.idle() > ABANDONED_AFTER
+    }
+
+    /// Time since it began; none before.
+    fn elapsed(&self) -> Duration {
+        self.began.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// Time since somebody last asked.
+    fn idle(&self) -> Duration {
+        self.asked_for.elapsed().saturating_sub(Duration::from_millis(self.asked_ms.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn note(&self, samples: u64, dropped: u64) {
@@ -223,14 +242,14 @@ impl Watch {
 
     /// Time until it is over, if somebody waits for it until then.
     pub(crate) fn left(&self) -> Duration {
-        self.end.saturating_sub(self.started.elapsed())
+        self.end.saturating_sub(self.elapsed())
     }
 
     fn progress(&self) -> Progress {
-        let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.asked_ms.store(elapsed_ms, Ordering::Relaxed);
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.asked_ms.store(milliseconds(self.asked_for.elapsed()), Ordering::Relaxed);
         Progress {
-            elapsed_ms,
+            elapsed_ms: milliseconds(self.elapsed()),
             samples: self.samples.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             done: self.done.load(Ordering::Acquire),
@@ -247,12 +266,7 @@ struct Job {
 impl Job {
     /// It runs, or somebody is about to fetch what it found.
     fn is_wanted(&self) -> bool {
-        let idle = self
-            .watch
-            .started
-            .elapsed()
-            .saturating_sub(Duration::from_millis(self.watch.asked_ms.load(Ordering::Relaxed)));
-        !self.watch.done.load(Ordering::Acquire) || idle <= ABANDONED_AFTER
+        !self.watch.done.load(Ordering::Acquire) || self.watch.idle() <= ABANDONED_AFTER
     }
 }
 
@@ -294,7 +308,7 @@ impl Profiles {
         match ask {
             Ask::Begin(plan) => {
                 if let Some(job) = slot.as_ref().filter(|job| job.is_wanted()) {
-                    let left = job.watch.end.saturating_sub(job.watch.started.elapsed()).as_secs();
+                    let left = job.watch.left().as_secs();
                     return Err(Refused::Busy(format!("another profile is under way, for {left} seconds still")));
                 }
                 let job = begin(&plan, &self.others)?;
@@ -351,8 +365,6 @@ fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {
     let (plan, others) = (plan.clone(), others.clone());
     let (its_watch, its_outcome) = (watch.clone(), outcome.clone());
     let work = move || {
-        // Whatever else wants the CPU goes first. Without the right to step back it runs as the others do.
-        let _ = rustix::process::setpriority_process(None, 19);
         // A profile that breaks must not stand in the way of the next.
         let profile = || {
             #[cfg(debug_assertions)]

@@ -191,6 +191,7 @@ pub(super) fn run(watch: &Watch, only: &str) -> WaitPage {
     for tid in tasks() {
         sampled.first.extend(Task::of(tid).map(|task| (tid, task)));
     }
+    watch.begin();
     while !watch.is_over() {
         std::thread::sleep(LOOK_EVERY.min(watch.left()));
         sampled.look(&waits::look(), own);
