@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use throng_engine::limits::PASSWORD_BYTES_MAX;
+use throng_engine::wire::jid::Jid;
 
 use super::{Access, Exit, Failure, Io, Program};
 use crate::admin::Accounts;
@@ -90,17 +91,18 @@ pub fn open(
     Ok(Opened { accounts, domain, running: lock.is_none(), _lock: lock })
 }
 
-/// The bare JID that `localpart` or `localpart@domain` means, as it was given: the accounts say whether there can be one.
+/// The bare JID that `localpart` or `localpart@domain` means. What cannot be one stays as it was given: the accounts say why.
 ///
 /// # Errors
 /// There is no localpart.
 pub fn bare(user: &str, main: &str) -> Result<String, String> {
-    match user.split_once('@') {
-        None if user.is_empty() => Err("the localpart is empty".into()),
-        Some(("", _)) => Err("the localpart is empty".into()),
-        None => Ok(format!("{user}@{main}")),
-        Some(_) => Ok(user.to_owned()),
-    }
+    let jid = match user.split_once('@') {
+        Some(("", _)) => return Err("the localpart is empty".into()),
+        Some(_) => user.to_owned(),
+        None if user.is_empty() => return Err("the localpart is empty".into()),
+        None => format!("{user}@{main}"),
+    };
+    Ok(Jid::parse(&jid).map_or(jid, |jid| jid.as_str().to_owned()))
 }
 
 /// Refuses a password that is empty or longer than [`PASSWORD_BYTES_MAX`].

@@ -140,7 +140,7 @@ fn what_happened_is_in_the_log() {
         " INFO login failed peer=127.0.0.9 account=\"romeo@localhost\" mechanism=\"SCRAM-SHA-256\" reason=\"broken-off\"\n".to_owned(),
         "DEBUG login peer=127.0.0.1 account=\"romeo@localhost\" mechanism=\"PLAIN\"\n".to_owned(),
         " INFO password changed peer=127.0.0.1 account=\"romeo@localhost\"\n".to_owned(),
-        " order=\"account add\" of=\"romeo\" result=\"done\" text=\"1 of 1\"\n".to_owned(),
+        " order=\"account add\" of=\"romeo@localhost\" result=\"done\" text=\"1 of 1\"\n".to_owned(),
         " order=\"say\" of=\"all\" result=\"done\" text=\"1\"\n".to_owned(),
         " order=\"kick\" of=\"romeo@localhost\" result=\"done\" text=\"1\"\n".to_owned(),
         " order=\"kick\" of=\"nobody\\n INFO forged\" result=\"failed\" text=".to_owned(),
