@@ -2,13 +2,12 @@
 //!
 //! **Whoever makes a new format** (`disk/format.rs`) keeps the folder of the one before as it is. Its listing says what the rows
 //! have to be after the change: where that differs, it is written anew, and looked at line by line. The folder of the
-//! new format is made by
+//! new format is made, where there is none yet, by
 //!
-//!     cargo test -p throng --test process formats::make_what_is_kept -- --ignored
+//!     UPDATE_REFERENCE=1 cargo test -p throng --test process formats
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use throng::disk::format::FORMAT_VERSION;
 use throng::disk::{Engine, FolderLock, Options, Store, Visit};
@@ -22,7 +21,7 @@ use throng_engine::store::waiting::{Apart, Cursor, Holder, Transient};
 use throng_engine::store::{Batch, Table, key};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::support::{Client, PASSWORD, THRONG, good, read, until};
+use crate::support::{Client, Host, PASSWORD, read};
 
 /// The formats that were released.
 const KEPT: [u32; 1] = [5];
@@ -74,6 +73,9 @@ fn lock(folder: &Path) -> FolderLock {
 #[test]
 fn a_kept_store_of_each_format_becomes_one_of_this_program_with_all_its_rows() {
     assert_eq!(KEPT.last(), Some(&FORMAT_VERSION), "a folder of this program's format is kept");
+    if std::env::var_os("UPDATE_REFERENCE").is_some() && !kept(FORMAT_VERSION).0.exists() {
+        keep_this_format();
+    }
     for format in KEPT {
         let (folder, wanted) = kept(format);
         let data = tempfile::tempdir().expect("a folder");
@@ -88,34 +90,17 @@ fn a_kept_store_of_each_format_becomes_one_of_this_program_with_all_its_rows() {
         }
         assert_eq!(found, read(&wanted));
         assert_eq!(mark(), format!("throng {FORMAT_VERSION}\n"));
-        is_sound_and_served(data.path());
+        is_sound_and_served(data);
     }
 }
 
 /// What the rows mean is what it was: they can be decoded, and users log in and find what waited for them.
-fn is_sound_and_served(data: &Path) {
-    let run = |arguments: &[&str]| {
-        let output = Command::new(THRONG).args(arguments).arg("--data").arg(data).output().expect("throng runs");
-        good(&output);
-        String::from_utf8(output.stdout).expect("text")
-    };
-    assert!(run(&["store", "check"]).ends_with("check: good\n"));
-    assert_eq!(run(&["user", "list"]), format!("{JULIET}\n{ROMEO}\n{NAMESAKE}\n"));
-    let out = data.join("out");
-    let log = std::fs::File::create(&out).expect("a file");
-    let mut server = Command::new(THRONG)
-        .args(["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth", "--shards", "2", "--data"])
-        .arg(data)
-        .stdout(log.try_clone().expect("a file"))
-        .stderr(log)
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("throng starts");
-    until("a server that serves", || read(&out).contains("Next:"));
-    let said = read(&out);
-    let line = said.lines().find(|line| line.ends_with("STARTTLS")).expect("an address");
-    let address = line.split_whitespace().next().expect("an address");
-    let mut juliet = Client::connect(address).log_in("juliet", PASSWORD, "balcony");
+fn is_sound_and_served(data: tempfile::TempDir) {
+    let mut host = Host::on(data);
+    assert!(host.good(&["store", "check"]).ends_with("check: good\n"));
+    assert_eq!(host.good(&["user", "list"]), format!("{JULIET}\n{ROMEO}\n{NAMESAKE}\n"));
+    host.start(&["--c2s-tls", "off", "--shards", "2"]);
+    let mut juliet = Client::connect(&host.plain).log_in("juliet", PASSWORD, "balcony");
     let roster = juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>", "</iq>");
     assert!(roster.contains(ROMEO) && roster.contains("Montagues"), "{roster}");
     let blocked = juliet.ask("<iq type='get' id='b'><blocklist xmlns='urn:xmpp:blocking'/></iq>", "</iq>");
@@ -124,9 +109,8 @@ fn is_sound_and_served(data: &Path) {
     for word in ["fourth", "fifth", "passing"] {
         juliet.hear(&format!("<body>{word}</body>"));
     }
-    Client::connect(address).log_in("romeo", PASSWORD, "orchard");
-    run(&["ctl", "shutdown"]);
-    assert!(server.wait().expect("a child").success());
+    host.client("romeo");
+    host.stop();
 }
 
 /// A row of every kind. Numbers, times and keys are always the same.
@@ -218,11 +202,9 @@ fn fill(engine: &dyn Engine) {
     commit(&|batch| private::delete(batch, ROMEO, b"never there"));
 }
 
-#[test]
-#[ignore = "makes the folder of this program's format, and its listing"]
-fn make_what_is_kept() {
+/// Makes the folder of this program's format, and its listing.
+fn keep_this_format() {
     let (folder, list) = kept(FORMAT_VERSION);
-    assert!(!folder.exists(), "{} is kept as it was written", folder.display());
     let data = tempfile::tempdir().expect("a folder");
     let store = Store::open(&lock(data.path()), &Options::default()).expect("a store");
     fill(&*store.engine());

@@ -1,102 +1,31 @@
 //! What an operator sees and does, on the program itself, while clients hold connections, in the clear and over TLS, on
 //! both drivers.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Client, LONG, PASSWORD, THRONG, has_uring};
+use crate::support::{Client, Host, LONG, PASSWORD, has_uring};
 
-/// A data folder, and the server on it while one runs.
-struct Host {
-    folder: tempfile::TempDir,
-    child: Option<Child>,
-    plain: SocketAddr,
-    tls: SocketAddr,
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// With a TLS listener too.
+fn start(host: &mut Host, driver: &str) {
+    host.start(&["--c2s-tls", "127.0.0.1:0", "--shards", "3", "--driver", driver]);
 }
 
 impl Host {
-    fn new(accounts: &[&str]) -> Host {
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let host = Host { folder: tempfile::tempdir().expect("a folder"), child: None, plain: nowhere, tls: nowhere };
-        for account in accounts {
-            host.good(&["user", "add", account, "--password", PASSWORD, "--domain", "localhost"]);
-        }
-        host
-    }
-
-    fn data(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(THRONG).args(arguments).arg("--data").arg(self.data()).output().expect("throng runs")
-    }
-
-    /// What a command that must succeed prints.
-    fn good(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn start(&mut self, driver: &str) {
-        let out = self.data().join("out");
-        let log = std::fs::File::create(&out).expect("a file");
-        let child = Command::new(THRONG)
-            .args(["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth", "--shards", "3"])
-            .args(["--driver", driver, "--data"])
-            .arg(self.data())
-            .stdout(log.try_clone().expect("a file"))
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("throng starts");
-        self.child = Some(child);
-        let end = Instant::now() + LONG;
-        loop {
-            let said = std::fs::read_to_string(&out).unwrap_or_default();
-            let found: Vec<SocketAddr> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-            if let (true, [plain, tls]) = (said.contains("Next:"), &found[..]) {
-                (self.plain, self.tls) = (*plain, *tls);
-                return;
-            }
-            assert!(Instant::now() < end, "throng did not start: {said}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn stop(&mut self) {
-        self.good(&["ctl", "shutdown"]);
-        let status = self.child.take().expect("a server").wait().expect("a child");
-        assert!(status.success());
-    }
-
     fn sessions(&self, arguments: &[&str]) -> Vec<Value> {
         let said = self.good(&[&["ctl", "sessions", "--json"], arguments].concat());
         said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// A client, of which little is kept when it does not read.
-    fn client(&self, user: &str) -> Client {
-        Client::connect_with_little_room(&self.plain.to_string()).log_in(user, PASSWORD, "r")
+    /// A client of which little is kept when it does not read.
+    fn tight_client(&self, user: &str) -> Client {
+        Client::connect_with_little_room(&self.plain).log_in(user, PASSWORD, "r")
     }
 
     fn client_tls(&self, user: &str) -> Client {
         let certificate = self.data().join("tls/cert.pem");
-        Client::connect_tls(&self.tls.to_string(), &certificate).log_in(user, PASSWORD, "r")
+        Client::connect_tls(&self.direct, &certificate).log_in(user, PASSWORD, "r")
     }
 
     /// The one session of a JID.
@@ -117,9 +46,9 @@ impl Client {
 
 fn sessions_are_listed_as_they_are(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet", "tybalt"]);
-    host.start(driver);
-    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
-    let mut tybalt = host.client("tybalt");
+    start(&mut host, driver);
+    let (mut romeo, mut juliet) = (host.tight_client("romeo"), host.client_tls("juliet"));
+    let mut tybalt = host.tight_client("tybalt");
     tybalt.ask("<enable xmlns='urn:xmpp:sm:3' resume='true'/>", "<enabled");
     juliet.ask("<presence><priority>7</priority></presence>", "</presence>");
     std::thread::sleep(Duration::from_millis(2_100));
@@ -168,8 +97,8 @@ fn sessions_are_listed_as_they_are(driver: &str) {
 /// RFC 6120 4.9.2: a stream error may say in `<text/>` what happened.
 fn who_is_ended_is_told_why(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
-    host.start(driver);
-    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
+    start(&mut host, driver);
+    let (mut romeo, mut juliet) = (host.tight_client("romeo"), host.client_tls("juliet"));
     assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 sessions ended\n");
     assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 sessions ended\n");
     let error = |text: &str| {
@@ -211,12 +140,12 @@ fn sessions_are_listed_as_they_are_on_io_uring() {
 #[test]
 fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     let mut host = Host::new(&["juliet", "romeo", "tybalt", "nurse"]);
-    host.start("epoll");
-    let mut juliet = host.client("juliet");
+    start(&mut host, "epoll");
+    let mut juliet = host.tight_client("juliet");
     juliet.roster("r");
     juliet.ask("<presence/>", "/>");
     for user in ["romeo", "tybalt"] {
-        let mut other = host.client(user);
+        let mut other = host.tight_client(user);
         other.send("<presence to='juliet@localhost' type='subscribe'/>");
         juliet.hear("type='subscribe'");
         juliet.ask(&format!("<presence to='{user}@localhost' type='subscribed'/>"), "subscription='from'");
@@ -241,8 +170,8 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     host.good(&["user", "del", "nurse", "--yes"]);
     assert!(!host.run(&["user", "del", "romeo", "--yes"]).status.success(), "it is gone");
     host.good(&["store", "check"]);
-    host.start("epoll");
-    let mut juliet = host.client("juliet");
+    start(&mut host, "epoll");
+    let mut juliet = host.tight_client("juliet");
     let after = juliet.roster("v");
     for gone in ["tybalt", "romeo", "nurse"] {
         assert!(after.contains(&format!("jid='{gone}@localhost' subscription='none'/>")), "{gone} in {after}");
@@ -274,8 +203,8 @@ fn knob_becomes(host: &Host, key: &str, value: &str) {
 /// Existing connections feel it, too: a client that says nothing is asked whether it is there (XEP-0199 4.1).
 fn a_knob_is_felt_by_who_is_connected(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
-    host.start(driver);
-    let (mut romeo, mut juliet) = (host.client("romeo"), host.client_tls("juliet"));
+    start(&mut host, driver);
+    let (mut romeo, mut juliet) = (host.tight_client("romeo"), host.client_tls("juliet"));
     for (key, value) in [
         ("turn_events_max", "8"),
         ("turn_others_max", "1"),
@@ -313,8 +242,8 @@ fn a_knob_is_felt_by_who_is_connected_on_io_uring() {
 fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace() {
     for driver in ["auto", "epoll"] {
         let mut host = Host::new(&[]);
-        host.start(driver);
-        let log = || std::fs::read_to_string(host.data().join("out")).expect("a log");
+        start(&mut host, driver);
+        let log = || host.log();
         assert!(
             host.good(&["ctl", "knob", "set", "log_level", "debug", "--for", "1"])
                 .starts_with("log_level: info -> debug, until")
@@ -368,8 +297,8 @@ fn a_knob_takes_effect_goes_back_by_itself_outlives_a_reload_and_leaves_a_trace(
 /// What waits for a client that does not read: an urgent announcement comes ahead of it, and a flush drops it.
 fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     let mut host = Host::new(&["romeo"]);
-    host.start(driver);
-    let mut romeo = host.client("romeo");
+    start(&mut host, driver);
+    let mut romeo = host.tight_client("romeo");
     let waits = |host: &Host| host.session("romeo@localhost")["outbound_bytes"].as_u64().expect("bytes");
     let fill = |host: &Host| {
         let text = "x".repeat(8_000);
@@ -398,7 +327,7 @@ fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
     assert_eq!(host.good(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
     assert_eq!(host.run(&["ctl", "mailbox", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
-    let back = host.client("romeo");
+    let back = host.tight_client("romeo");
     assert_eq!(
         host.run(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]).status.code(),
         Some(1),

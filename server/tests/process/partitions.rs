@@ -1,77 +1,14 @@
 //! Partitions on the program itself: their homes when the number of shards changes, and their way from one store to another.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use throng_engine::id::partition;
 
-use crate::support::{Client, PASSWORD, THRONG, good, read, until};
+use crate::support::{Host, PASSWORD, good, throng};
 
-/// A data folder, and the server on it while one runs.
-struct Host {
-    folder: tempfile::TempDir,
-    child: Option<Child>,
-    address: String,
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Host {
-    fn new(accounts: &[&str]) -> Host {
-        let host = Host { folder: tempfile::tempdir().expect("a folder"), child: None, address: String::new() };
-        for account in accounts {
-            good(&host.run(&["user", "add", account, "--password", PASSWORD, "--domain", "localhost"]));
-        }
-        host
-    }
-
-    fn data(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(THRONG).args(arguments).arg("--data").arg(self.data()).output().expect("throng runs")
-    }
-
-    fn log(&self) -> String {
-        read(&self.data().join("out"))
-    }
-
-    fn start(&mut self, shards: &str) {
-        let log = std::fs::File::create(self.data().join("out")).expect("a file");
-        let child = Command::new(THRONG)
-            .args(["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--plain-auth", "--shards", shards, "--data"])
-            .arg(self.data())
-            .stdout(log.try_clone().expect("a file"))
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("throng starts");
-        self.child = Some(child);
-        until("a server that serves", || self.log().contains("Next:"));
-        let log = self.log();
-        let line = log.lines().find(|line| line.ends_with("STARTTLS")).expect("an address");
-        self.address = line.split_whitespace().next().expect("an address").to_owned();
-    }
-
-    fn stop(&mut self) {
-        good(&self.run(&["ctl", "shutdown"]));
-        let status = self.child.take().expect("a server").wait().expect("a child");
-        assert!(status.success());
-    }
-
-    fn client(&self, user: &str) -> Client {
-        Client::connect(&self.address).log_in(user, PASSWORD, "r")
-    }
+fn start(host: &mut Host, shards: &str) {
+    host.start(&["--c2s-tls", "off", "--shards", shards]);
 }
 
 /// What waits for users, and the order of what they are sent, survives each change of their homes.
@@ -87,7 +24,7 @@ fn the_number_of_shards_may_change_between_starts() {
         ("4", Some("shards=4 before=1 epoch=4 moved=3072")),
     ];
     for (round, (shards, spread)) in changes.into_iter().enumerate() {
-        host.start(shards);
+        start(&mut host, shards);
         let log = host.log();
         let told = log.lines().find(|line| line.contains("spread over the shards anew"));
         assert_eq!(told.is_some(), spread.is_some(), "{log}");
@@ -117,17 +54,10 @@ fn the_number_of_shards_may_change_between_starts() {
         }
         host.stop();
     }
-    good(&host.run(&["store", "check"]));
+    host.good(&["store", "check"]);
 }
 
 impl Host {
-    /// What a command says that must succeed.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        good(&output);
-        String::from_utf8(output.stdout).expect("text")
-    }
-
     /// The exit code of a command that must not succeed, and what it says.
     fn refused(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
@@ -135,7 +65,7 @@ impl Host {
     }
 
     fn partitions(&self) -> Value {
-        serde_json::from_str(&self.said(&["store", "partitions", "--json"])).expect("JSON")
+        serde_json::from_str(&self.good(&["store", "partitions", "--json"])).expect("JSON")
     }
 }
 
@@ -144,7 +74,7 @@ impl Host {
 fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let users: Vec<String> = (0..20).map(|n| format!("user{n}")).collect();
     let mut from = Host::new(&users.iter().map(String::as_str).collect::<Vec<_>>());
-    from.start("2");
+    start(&mut from, "2");
     let mut sender = from.client("user0");
     for number in 0..50 {
         sender.send(&format!("<message to='user7@localhost'><body>early{number}</body></message>"));
@@ -155,9 +85,8 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     // Of a server that runs, by its backup.
     let backup = from.data().join("backup");
     let backup = backup.to_str().expect("a plain path");
-    from.said(&["store", "backup", backup]);
-    let of_backup =
-        Command::new(THRONG).args(["store", "partitions", "--json", "--data", backup]).output().expect("throng");
+    from.good(&["store", "backup", backup]);
+    let of_backup = throng(&["store", "partitions", "--json", "--data", backup]);
     good(&of_backup);
     from.stop();
     let counted = from.partitions();
@@ -172,7 +101,7 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     let file = from.data().join("part.export");
     let file = file.to_str().expect("a plain path");
     let number = own.to_string();
-    let said = from.said(&["store", "export", "--partition", &number, file, "--json"]);
+    let said = from.good(&["store", "export", "--partition", &number, file, "--json"]);
     let done: Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!((&done["done"], &done["counts"]["rows"]), (&"export".into(), &row["rows"]), "{said}");
     let mode = std::fs::metadata(file).expect("a file").permissions().mode();
@@ -184,10 +113,10 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
 
     // Into a folder without a store: it gets one, of the same domain.
     let mut to = Host::new(&[]);
-    to.said(&["store", "import", file]);
-    assert_eq!(to.said(&["user", "list"]), "user7@localhost\n");
-    good(&to.run(&["user", "add", "nurse", "--password", PASSWORD]));
-    to.start("3");
+    to.good(&["store", "import", file]);
+    assert_eq!(to.good(&["user", "list"]), "user7@localhost\n");
+    to.good(&["user", "add", "nurse", "--password", PASSWORD]);
+    start(&mut to, "3");
     let mut nurse = to.client("nurse");
     nurse.ask("<message to='user7@localhost'><body>late</body></message><iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
     let mut receiver = to.client("user7");
@@ -200,9 +129,9 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     assert!(exit == 4 && text.contains("stop it first"), "{text}");
     drop((receiver, nurse));
     to.stop();
-    to.said(&["store", "import", file, "--replace"]);
-    assert_eq!(to.said(&["user", "list"]), "nurse@localhost\nuser7@localhost\n");
-    good(&to.run(&["store", "check"]));
+    to.good(&["store", "import", file, "--replace"]);
+    assert_eq!(to.good(&["user", "list"]), "nurse@localhost\nuser7@localhost\n");
+    to.good(&["store", "check"]);
 
     // A damaged one, and one of another domain, change nothing.
     let whole = std::fs::read(file).expect("a file");
@@ -213,10 +142,10 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     assert!(exit == 1 && text.contains("is no whole export of partitions"), "{text}");
     std::fs::write(file, whole).expect("written");
     let other = Host::new(&[]);
-    good(&other.run(&["user", "add", "romeo@example.org", "--password", PASSWORD]));
+    other.good(&["user", "add", "romeo@example.org", "--password", PASSWORD]);
     let (exit, text) = other.refused(&["store", "import", file]);
     assert!(exit == 2 && text.contains("of the domain localhost, and the store is of example.org"), "{text}");
-    assert_eq!(other.said(&["user", "list"]), "romeo@example.org\n");
-    assert_eq!(to.said(&["store", "import", "--abandon"]), "partitions                   0\nimport: good\n");
-    assert_eq!(to.said(&["store", "migrate"]), "the store has format 5\nmigrate: good\n");
+    assert_eq!(other.good(&["user", "list"]), "romeo@example.org\n");
+    assert_eq!(to.good(&["store", "import", "--abandon"]), "partitions                   0\nimport: good\n");
+    assert_eq!(to.good(&["store", "migrate"]), "the store has format 5\nmigrate: good\n");
 }

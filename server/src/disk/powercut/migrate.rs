@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::testing::{FORMATS, SIX, all, get, rows, taken};
 use super::super::{DiskError, Engine, Store};
 use super::trace::Op;
-use super::{Said, Traced, WORK, cases, fail_calls, options, say, scratch, traced, try_cuts};
+use super::{Said, Traced, WORK, cases, commit, fail_calls, options, say, scratch, traced, try_cuts};
 use throng_engine::store::{Batch, Table};
 
 /// Rows before the change.
@@ -23,20 +23,14 @@ fn value(number: u64) -> Vec<u8> {
     vec![number as u8; 150 + (number * 37 % 200) as usize]
 }
 
-fn commit(engine: &dyn Engine, numbers: std::ops::RangeInclusive<u64>, beginning: &[u8]) -> Result<(), DiskError> {
-    for number in numbers {
-        say(&format!("begun {number}"));
+/// Two rows of a user's, whose values begin so: what the change of format adds.
+fn two_rows(beginning: &[u8]) -> impl Fn(u64) -> Batch {
+    move |number| {
         let (mut batch, name) = (Batch::new(), user(number));
         batch.put(Table::Archive, name.as_bytes(), &number.to_be_bytes(), &[beginning, &value(number)]);
         batch.put(Table::Roster, name.as_bytes(), &number.to_be_bytes(), &[beginning, b"item"]);
-        while let Err(error) = engine.commit(std::slice::from_ref(&batch)) {
-            if !error.is_out_of_space() {
-                return Err(error);
-            }
-        }
-        say(&format!("acked {number}"));
+        batch
     }
-    Ok(())
 }
 
 /// A store of the format before; the change of it, which is done with the word that elsewhere ends a backup; and rows of the new
@@ -45,20 +39,20 @@ fn work(root: &Path) -> Result<(), DiskError> {
     let data = root.join("data");
     let lock = taken(&data)?;
     let store = Store::open(&lock, &options())?;
-    commit(&*store.engine(), 1..=40, b"")?;
+    commit(&*store.engine(), 1..=40, two_rows(b""))?;
     store.engine().compact()?;
-    commit(&*store.engine(), 41..=ROWS, b"")?;
+    commit(&*store.engine(), 41..=ROWS, two_rows(b""))?;
     store.close();
     let mut pieces = 0;
     let store = Store::migrate_to(&lock, &options(), &FORMATS, &mut |_| pieces += 1)?;
     assert!(pieces > 10, "{pieces}");
     say("backup done");
-    commit(&*store.engine(), ROWS + 1..=MORE, b"six")?;
+    commit(&*store.engine(), ROWS + 1..=MORE, two_rows(b"six"))?;
     store.close();
     commit(
         &*Store::migrate_to(&lock, &options(), &FORMATS, &mut |_| panic!("done"))?.engine(),
         MORE + 1..=MORE + 4,
-        b"six",
+        two_rows(b"six"),
     )
 }
 

@@ -74,10 +74,15 @@ fn say(line: &str) {
 }
 
 /// Commits the next batches; a full disk makes it try again, as the committer does.
-fn commit(engine: &dyn Engine, numbers: std::ops::RangeInclusive<u64>) -> Result<(), DiskError> {
+fn commit(
+    engine: &dyn Engine,
+    numbers: std::ops::RangeInclusive<u64>,
+    batch: impl Fn(u64) -> Batch,
+) -> Result<(), DiskError> {
     for number in numbers {
         say(&format!("begun {number}"));
-        while let Err(error) = engine.commit(&[numbered(number)]) {
+        let batch = batch(number);
+        while let Err(error) = engine.commit(std::slice::from_ref(&batch)) {
             if !error.is_out_of_space() {
                 return Err(error);
             }
@@ -91,12 +96,12 @@ fn commit(engine: &dyn Engine, numbers: std::ops::RangeInclusive<u64>) -> Result
 fn work(root: &Path) -> Result<(), DiskError> {
     let data = root.join("data");
     let store = open(&data, &options())?;
-    commit(&*store.engine(), 1..=60)?;
+    commit(&*store.engine(), 1..=60, numbered)?;
     store.engine().compact()?;
-    commit(&*store.engine(), 61..=90)?;
+    commit(&*store.engine(), 61..=90, numbered)?;
     store.close();
     let store = open(&data, &options())?;
-    commit(&*store.engine(), 91..=120)?;
+    commit(&*store.engine(), 91..=120, numbered)?;
     say("backup begun");
     let copied = backup::backup(&*store.engine(), &root.join("copy"), &mut |_| {});
     match copied {
@@ -106,7 +111,7 @@ fn work(root: &Path) -> Result<(), DiskError> {
             say("backup done");
         }
     }
-    commit(&*store.engine(), 121..=130)
+    commit(&*store.engine(), 121..=130, numbered)
 }
 
 /// A process's life, call by call.

@@ -12,7 +12,7 @@ use super::super::listing::table_files;
 use super::super::testing::open;
 use super::super::{DiskError, Engine};
 use super::trace::Op;
-use super::{Said, Traced, WORK, cases, fail_calls, options, say, scratch, traced, try_cuts};
+use super::{Said, Traced, WORK, cases, commit, fail_calls, options, say, scratch, traced, try_cuts};
 
 /// Rows of each user lie beside each other, in the order in which nobody writes them.
 fn user(number: u64) -> String {
@@ -30,19 +30,10 @@ fn read(engine: &dyn Engine, number: u64) -> Result<Option<Vec<u8>>, DiskError> 
     Ok(found.map(Vec::from))
 }
 
-fn commit(engine: &dyn Engine, numbers: std::ops::RangeInclusive<u64>) -> Result<(), DiskError> {
-    for number in numbers {
-        say(&format!("begun {number}"));
-        let mut batch = Batch::new();
-        batch.put(Table::Archive, user(number).as_bytes(), &number.to_be_bytes(), &[&value(number)]);
-        while let Err(error) = engine.commit(std::slice::from_ref(&batch)) {
-            if !error.is_out_of_space() {
-                return Err(error);
-            }
-        }
-        say(&format!("acked {number}"));
-    }
-    Ok(())
+fn row(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(Table::Archive, user(number).as_bytes(), &number.to_be_bytes(), &[&value(number)]);
+    batch
 }
 
 /// Says which rows cannot be read.
@@ -58,7 +49,7 @@ fn work(root: &Path) -> Result<(), DiskError> {
     let data = root.join("data");
     let store = open(&data, &options())?;
     let engine = store.engine();
-    commit(&*engine, 1..=60)?;
+    commit(&*engine, 1..=60, row)?;
     engine.compact()?;
     let tree = data.join("store/tree");
     let table = table_files(&tree)?.pop().expect("there is a table");
@@ -71,7 +62,7 @@ fn work(root: &Path) -> Result<(), DiskError> {
     };
     spoil().map_err(DiskError::at(&table))?;
     say_lost(&*engine, 60);
-    commit(&*engine, 61..=64)?;
+    commit(&*engine, 61..=64, row)?;
     // It cannot be if a call fails on the way.
     for _ in 0..500 {
         if !table.exists() {
@@ -80,12 +71,12 @@ fn work(root: &Path) -> Result<(), DiskError> {
         std::thread::sleep(Duration::from_millis(1));
     }
     say_lost(&*engine, 64);
-    commit(&*engine, 65..=90)?;
+    commit(&*engine, 65..=90, row)?;
     engine.compact()?;
     drop(engine);
     store.close();
     let store = open(&data, &options())?;
-    commit(&*store.engine(), 91..=100)?;
+    commit(&*store.engine(), 91..=100, row)?;
     say_lost(&*store.engine(), 100);
     Ok(())
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
 mod client;
+mod host;
 mod uring;
 
 use std::io::{Read as _, Write as _};
@@ -11,6 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::Client;
+pub(crate) use host::Host;
 pub(crate) use uring::has_uring;
 
 pub(crate) const THRONG: &str = env!("CARGO_BIN_EXE_throng");
@@ -72,15 +74,8 @@ impl Server {
             assert!(Instant::now() < end && matches!(server.child.try_wait(), Ok(None)), "the server does not start");
             std::thread::sleep(Duration::from_millis(10));
             let out = read(&server.data.path().join("out"));
-            if !out.contains("Next:") {
-                continue;
-            }
-            for line in out.lines() {
-                match line.split_whitespace().collect::<Vec<_>>()[..] {
-                    [address, "STARTTLS"] => server.plain = address.to_owned(),
-                    [address, "TLS"] => server.direct = address.to_owned(),
-                    _ => {}
-                }
+            if out.contains("Next:") {
+                (server.plain, server.direct) = announced(&out);
             }
         }
         server
@@ -157,6 +152,16 @@ impl Server {
         stream.read_to_string(&mut answer).expect("an answer");
         answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
     }
+}
+
+/// Where a server listens that has said so: for streams in the clear, and for TLS from the first byte.
+fn announced(said: &str) -> (String, String) {
+    let address = |kind: &str| {
+        let words = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut of_kind = words.filter(|words| words.len() == 2 && words[1] == kind);
+        of_kind.next_back().map_or_else(String::new, |words| words[0].to_owned())
+    };
+    (address("STARTTLS"), address("TLS"))
 }
 
 /// Longest wait on a machine that has other things to do.
