@@ -39,8 +39,9 @@ pub(crate) struct Options {
     /// Runs of each set-up for resident memory.
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Seconds to wait at least before memory is looked at: a user's state is dropped from the cache after two here.
-    #[arg(long, default_value_t = 6)]
+    /// Seconds to wait at least before memory is looked at: a user's state is dropped from the cache after two here, and the
+    /// store gives memory back when nothing has been committed for ten.
+    #[arg(long, default_value_t = 14)]
     settle: u64,
     /// Only this driver.
     #[arg(long)]

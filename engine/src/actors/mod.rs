@@ -15,6 +15,7 @@ use crate::router::users::Users;
 use crate::session::table::Sessions;
 use crate::streams::Streams;
 use crate::watch::Watch;
+use crate::wire::jid::resource_of;
 
 /// The users of a shard and their sessions.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Actors {
     /// The sessions of a bare JID, or the one of a full JID.
     pub(crate) fn sessions_of(&self, jid: &str) -> Vec<SessionId> {
         let Some(user) = self.users.find(jid) else { return Vec::new() };
-        let resource = jid.split_once('/').map(|(_, r)| r);
+        let resource = resource_of(jid);
         let of_user = self.users.sessions(&self.sessions, user);
         of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, _)| id).collect()
     }

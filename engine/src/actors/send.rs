@@ -9,7 +9,7 @@ use crate::streams::ended::Ended;
 use crate::streams::half::Down;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
-use crate::wire::jid::bare_of;
+use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
 use crate::wire::written::{Stanza, from_of_stanza, write_error, write_result};
@@ -98,7 +98,7 @@ impl Actors {
     /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
     /// (RFC 6121 8.5.2.1.2). Returns whether there was one that took it.
     pub(crate) fn to_exact_session(&mut self, user: u32, stanza: Incoming<'_>) -> bool {
-        let resource = stanza.to.split_once('/').map(|(_, r)| r);
+        let resource = resource_of(stanza.to);
         let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
         let targets: Vec<_> = self
             .users

@@ -12,7 +12,7 @@ use crate::watch::busiest::Busiest;
 use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::bare_of;
+use crate::wire::jid::split_resource;
 use crate::wire::written::read_back;
 
 impl Actors {
@@ -23,8 +23,8 @@ impl Actors {
         if watch.traces.len() >= TRACES_MAX {
             return Reply::Busy;
         }
-        let resource = jid.split_once('/').map(|(_, resource)| resource);
-        watch.traces.push(Trace::new(id, bare_of(jid), resource, bodies, now_ms, ms));
+        let (bare, resource) = split_resource(jid);
+        watch.traces.push(Trace::new(id, bare, resource, bodies, now_ms, ms));
         Reply::Done(self.sessions_of(jid).len() as u32)
     }
 
@@ -171,8 +171,7 @@ impl Actors {
     /// A stanza for a user of this home goes to no session now.
     #[cold]
     pub(crate) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
-        let (now, account) = (self.now, bare_of(stanza.to));
-        let resource = stanza.to.split_once('/').map(|(_, resource)| resource);
+        let (now, (account, resource)) = (self.now, split_resource(stanza.to));
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
         let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(account)) else { return };
         read_back(stanza.xml, |element| {

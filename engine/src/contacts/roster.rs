@@ -17,7 +17,7 @@ use crate::store::Found;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid;
-use crate::wire::jid::bare_of;
+use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address;
 
 /// Contacts that are asked at once for presence that a session has missed.
@@ -312,8 +312,7 @@ impl Contacts {
             return;
         }
         let Some(answer) = self.with_roster(user, |_, roster| roster.probed(contact, number)) else { return };
-        let resource = to.split_once('/').map(|(_, resource)| resource);
-        match (answer, resource) {
+        match (answer, resource_of(to)) {
             (ProbeAnswer::Presence, None) => self.show_presence(user, from),
             (ProbeAnswer::Presence, Some(resource)) => {
                 self.show_one(user, resource, from, |session| session.is_available());

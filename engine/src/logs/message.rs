@@ -15,13 +15,13 @@ use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::waiting::{Apart, Holder, Transient};
 use crate::wire::error::StanzaCondition;
-use crate::wire::jid::bare_of;
+use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
 
 impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
     pub(crate) fn message_for(&mut self, user: u32, class: MessageClass, keep: Keep, stanza: Incoming<'_>) {
-        let resource = stanza.to.split_once('/').map(|(_, r)| r);
+        let resource = resource_of(stanza.to);
         let exact = resource.and_then(|r| {
             let mut sessions = self.users.sessions(&self.sessions, user);
             sessions.find(|(_, s)| *s.resource == *r).map(|(id, _)| id)

@@ -9,6 +9,7 @@ use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::opening::SERVER_LANG;
 use crate::wire::error::StreamCondition;
+use crate::wire::jid::bare_of;
 use crate::wire::{Element, Progress, stream};
 
 impl Shard {
@@ -145,7 +146,7 @@ impl Shard {
                 // RFC 6120 4.9.1.2: the error stands inside of a stream that answers the peer's header as it was.
                 conn.header_sent = true;
                 let (stream_id, peer) = (self.random_name(), element.from());
-                let (to, version) = (peer.as_deref().map(stream::bare), Some(stream::Version::XMPP_1_0));
+                let (to, version) = (peer.as_deref().map(bare_of), Some(stream::Version::XMPP_1_0));
                 let domains = self.settings.domains.clone();
                 let answer = stream::Response { id: &stream_id, from: domains.main(), to, version, lang: SERVER_LANG };
                 self.send_with(id, |out| stream::write_header(out, &answer));

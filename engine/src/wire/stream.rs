@@ -3,6 +3,7 @@
 //! It must never decide whether a peer is welcome: hosts, versions to refuse and languages are the session's.
 
 use super::element::Element;
+use super::jid::bare_of;
 use super::ns;
 use super::scope::StreamScope;
 use super::text::write_attribute;
@@ -166,13 +167,8 @@ impl<'a> Response<'a> {
     pub fn answering(header: &'a Header<'_>, id: &'a str, from: &'a str, lang: &'a str) -> Response<'a> {
         let lower = header.version.map_or(Version::XMPP_1_0, |version| version.min(Version::XMPP_1_0));
         let version = (lower != Version::UNSTATED).then_some(lower);
-        Response { from, to: header.from.as_deref().map(bare), version, id, lang }
+        Response { from, to: header.from.as_deref().map(bare_of), version, id, lang }
     }
-}
-
-/// A JID without its resourcepart, as it was written (RFC 7622 3.2: the first slash ends the bare JID).
-pub fn bare(jid: &str) -> &str {
-    jid.split_once('/').map_or(jid, |(bare, _)| bare)
 }
 
 /// Appends the XML declaration and the server's stream header.
