@@ -185,9 +185,9 @@ counter_table! {
     bytes_in Count "Bytes received from clients, decrypted.";
     bytes_out Count "Bytes sent to clients, before encryption.";
     messages_live Count "Messages handed to a connected session.";
-    messages_stored Count "Messages put into a mailbox for later.";
-    messages_replayed Count "Messages handed to a session from its mailbox.";
-    messages_returned Count "Unacknowledged messages put back into a mailbox.";
+    messages_stored Count "Messages that wait in their receiver's log.";
+    messages_replayed Count "Waiting messages handed to a session.";
+    messages_returned Count "Unacknowledged messages that wait again.";
     messages_refused Count "Messages answered with an error.";
     letters_out Count "Letters to other shards.";
     letters_in Count "Letters from other shards handled.";

@@ -100,7 +100,7 @@ pub enum Command {
         urgent: bool,
     },
     /// Cut the connections of a bare JID's sessions, or of the one of a full JID, and drop what waits for them. A session that
-    /// may be resumed waits for that (XEP-0198 5); messages go back to the mailbox.
+    /// may be resumed waits for that (XEP-0198 5); messages wait again for the user's next session.
     Detach {
         /// Bare or full JID, normalised.
         jid: Box<str>,
@@ -120,7 +120,7 @@ pub enum Command {
         account: Box<str>,
     },
     /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
-    FlushMailbox {
+    FlushWaiting {
         /// Bare JID, normalised.
         account: Box<str>,
     },
@@ -130,7 +130,7 @@ pub enum Command {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
-    /// Name connections and mailboxes in which much waits, the longest first: a look at [`SLOTS_A_LOOK`] slots from this one on.
+    /// Name connections and users for whom much waits, the longest first: a look at [`SLOTS_A_LOOK`] slots from this one on.
     Backlogs {
         /// Where to begin; 0, or where the look before says to go on.
         from_slot: u32,
@@ -176,7 +176,7 @@ pub enum Command {
     /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
     /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
     Turn(std::sync::Arc<Settings>),
-    /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), return what is unacknowledged to the mailboxes
+    /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), let what is unacknowledged wait again
     /// and take no more.
     Shutdown,
 }
@@ -264,7 +264,7 @@ pub enum Reply {
 /// Slots that one [`Command::Backlogs`] looks at: some tenths of a millisecond of a turn.
 pub const SLOTS_A_LOOK: u32 = 16_384;
 
-/// A connection or a mailbox in which something waits.
+/// A connection or a user for whom something waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BacklogRow {
     /// Output that a client has not taken.
@@ -280,7 +280,7 @@ pub enum BacklogRow {
         /// Seconds that the send under way has taken.
         stalled_s: u32,
     },
-    /// A mailbox that is being handed out.
+    /// Waiting messages that are being handed out.
     Replay {
         /// The user's bare JID.
         jid: String,

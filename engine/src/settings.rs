@@ -68,10 +68,10 @@ pub struct Settings {
     pub archive: bool,
     /// Age at which archived, delivered messages go, seconds; 0 keeps them.
     pub retention_s: u64,
-    /// Messages that may wait in one mailbox.
-    pub mailbox_messages_max: u32,
-    /// Bytes that may wait in one mailbox.
-    pub mailbox_bytes_max: u64,
+    /// Messages that may wait for one user.
+    pub waiting_messages_max: u32,
+    /// Bytes that may wait for one user.
+    pub waiting_bytes_max: u64,
     /// Messages that one account may put into logs in a day; 0 sets no limit.
     pub log_messages_day: u64,
     /// Bytes of these; 0 sets no limit.
@@ -99,7 +99,7 @@ pub struct Settings {
     pub decoy_key: [u8; 32],
     /// No entry gets a number at or below this: the highest one that may have been given before a restart.
     pub number_floor: u64,
-    /// Idle users keep loaded state (roster, mailbox figures) this long, seconds.
+    /// Idle users keep loaded state (roster, figures of waiting messages) this long, seconds.
     pub cache_s: u32,
     /// Users whose loaded state a shard keeps at once.
     pub cached_users_max: usize,
@@ -148,8 +148,8 @@ impl Settings {
             in_flight_bytes_max: 64 << 10,
             archive: true,
             retention_s: 0,
-            mailbox_messages_max: 10_000,
-            mailbox_bytes_max: 64 << 20,
+            waiting_messages_max: 10_000,
+            waiting_bytes_max: 64 << 20,
             log_messages_day: 1_000_000,
             log_bytes_day: 4 << 30,
             unacked_bytes_max: 1 << 30,

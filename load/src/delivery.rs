@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What a body says: `!run pair number nanoseconds check` and padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
-    /// Which run, so that what an earlier one has left in a mailbox is not mistaken for a duplicate.
+    /// Which run, so that what an earlier one has left in a log is not mistaken for a duplicate.
     pub(crate) run: u32,
     /// Which pair.
     pub(crate) pair: u32,

@@ -46,7 +46,7 @@ pub enum What {
     },
     /// An order was carried out.
     Done {
-        /// Which: `queue flush`, `mailbox flush`, `say --urgent`.
+        /// Which: `queue flush`, `waiting flush`, `say --urgent`.
         order: String,
         /// To whom: a JID, or `all`.
         to: String,

@@ -134,7 +134,7 @@ impl Run {
             }
         }
         let refusals = faults.full > 0
-            || settings.mailbox_messages_max < 100
+            || settings.waiting_messages_max < 100
             || settings.outbound_bytes_max < 1 << 20
             || quota > 0;
         let names: Vec<&str> = users.iter().map(String::as_str).collect();

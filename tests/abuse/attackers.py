@@ -194,8 +194,8 @@ async def disco(me, wires):
     await repeat(me, wire, lambda n: "".join(iq(f"{n}.{k}", ask, to=to) for k in range(30) for to, ask in asks).encode())
 
 
-async def fill_mailbox(me, wires):
-    """messages of 50 KB for somebody who is away, until the mailbox is full (XEP-0160)"""
+async def fill_log(me, wires):
+    """messages of 50 KB for somebody who is away, until no more may wait (XEP-0160)"""
     wire = await me.session(wires)
     body = "m" * 50_000
     to = f"away{me.number % 8}@localhost"
@@ -324,7 +324,7 @@ async def passwords(me, wires):
 
 
 ALL = [
-    private_xml, rosters, presence_storm, directed_presence, subscriptions, disco, fill_mailbox, flood_one, declarations,
+    private_xml, rosters, presence_storm, directed_presence, subscriptions, disco, fill_log, flood_one, declarations,
     early_declarations, come_and_go, half_open_scram, reconnect, deaf, resumes, counts, passwords,
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ async def test_one_account_with_three_clients(world):
 
 
 async def test_letters_left_by_one_client_read_by_another(world):
-    """XEP-0160: the mailbox does not care which client comes for it."""
+    """XEP-0160: waiting messages do not care which client comes for them."""
     account = world.server.fresh()
     writers = [await world.online(kind) for kind in KINDS]
     for n in range(6):

@@ -58,7 +58,7 @@ fn buffers(host: &Host) -> Finding {
     };
     let state = if received.min(sent) >= least { State::Good } else { State::Short };
     let found = Finding::new(name, state, format!("{} in, {} out at most", sized(received), sized(sent)), sized(least))
-        .because("A mailbox or an archive that is sent to a client stops and goes if less than this fits.");
+        .because("What is sent to a client out of its log stops and goes if less than this fits.");
     let short = if received < least { ("tcp_rmem", received) } else { ("tcp_wmem", sent) };
     let before = host.text(&format!("/proc/sys/net/ipv4/{}", short.0)).unwrap_or_default();
     let before = before.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -36,7 +36,7 @@ impl Actors {
         self.parked += 1;
         self.counters.parked_came.one();
         if !asked {
-            let queries = [Table::Accounts, Table::Mailbox].map(|table| get(table, account));
+            let queries = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
             let queries = queries.into_iter().chain(extension::records(account)).collect();
             self.read(Pending::Receiver(account.into()), queries);
         }

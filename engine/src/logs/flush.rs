@@ -1,4 +1,4 @@
-//! What waits for a user goes, when the operator says so: for users who are not there only, whose mailbox nobody is at.
+//! What waits for a user goes, when the operator says so: only for users who are not there, whose messages nobody is being handed.
 
 use crate::io::{Effect, Reply, StorageState};
 use crate::logs::Logs;
@@ -8,9 +8,9 @@ use crate::store::{Found, Table};
 use crate::turn::pending::{Flush, Pending, get};
 
 impl Logs {
-    /// Looks at the mailbox of a localpart; [`Logs::flush_found`] goes on.
-    pub(crate) fn flush_mailbox(&mut self, token: u64, account: Box<str>) {
-        let row = get(Table::Mailbox, &account);
+    /// Looks at the waiting messages of a localpart; [`Logs::flush_found`] goes on.
+    pub(crate) fn flush_waiting(&mut self, token: u64, account: Box<str>) {
+        let row = get(Table::Waiting, &account);
         self.look(Pending::Flush(Flush { token, account: account.clone() }), &account, Some(row));
     }
 
@@ -25,7 +25,7 @@ impl Logs {
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
                 // All that has come so far has a lower number.
                 let number = self.next_number();
-                self.writes.delete_actor(Table::Mailbox, bare.as_bytes());
+                self.writes.delete_actor(Table::Waiting, bare.as_bytes());
                 Cursor { number, ..Cursor::default() }.put(&mut self.writes, bare);
                 let user = self.users.find(&flush.account);
                 if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {

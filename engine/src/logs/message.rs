@@ -180,11 +180,11 @@ impl Logs {
 
     /// Why no message of so many bytes may wait for the user now.
     fn no_room(&mut self, user: u32, bytes: usize) -> Option<Limit> {
-        let (most, most_bytes) = (self.settings.mailbox_messages_max, self.settings.mailbox_bytes_max);
+        let (most, most_bytes) = (self.settings.waiting_messages_max, self.settings.waiting_bytes_max);
         let full = self.storage == StorageState::Full;
         let (count, waiting) = self.log(user).waiting();
         if count >= most || waiting + bytes as u64 > most_bytes {
-            Some(Limit::Mailbox)
+            Some(Limit::WaitingMessages)
         } else {
             full.then_some(Limit::Disk)
         }

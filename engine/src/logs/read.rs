@@ -38,7 +38,7 @@ impl Logs {
             return;
         }
         let bare = self.bare_of_user(user);
-        let row = get(Table::Mailbox, &bare);
+        let row = get(Table::Waiting, &bare);
         self.read(Pending::Log(bare.into()), vec![row]);
     }
 

@@ -36,7 +36,7 @@ impl Logs {
                 rows_max: ROWS_MAX,
                 bytes_max: BYTES_MAX,
             };
-            [get(Table::Mailbox, user), oldest]
+            [get(Table::Waiting, user), oldest]
         });
         let queries = queries.collect();
         self.read(Pending::Retention(read), queries);

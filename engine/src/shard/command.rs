@@ -34,7 +34,7 @@ impl Shard {
                 return self.look_at_account(token, account, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
-            Command::FlushMailbox { account } => return self.flush_mailbox(token, account),
+            Command::FlushWaiting { account } => return self.flush_waiting(token, account),
             Command::Retain { users } => return self.retain(token, users),
             Command::Limits => self.list_limits(),
             Command::Release { whom } => self.release_limits(&whom),
@@ -103,7 +103,7 @@ impl Shard {
         Reply::Sessions { rows, next: None }
     }
 
-    /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or the mailbox have.
+    /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or its user's log have.
     fn detach(&mut self, jid: &str) -> Reply {
         let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|id| self.conn_of(id)).collect();
         conns.iter().for_each(|conn| self.cut(*conn, Ended::Operator));
@@ -175,7 +175,7 @@ impl Shard {
         self.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
     }
 
-    /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged goes back to the mailboxes.
+    /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged waits again.
     fn shut_down(&mut self) -> Reply {
         self.shutting_down = true;
         let mut ended = 0;

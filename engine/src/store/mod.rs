@@ -30,7 +30,7 @@ pub enum Table {
     /// Entries of a user's log that stay, in order; see [`archive`].
     Archive = 3,
     /// How far the user's log is delivered, and entries that go when they are; see [`waiting`].
-    Mailbox = 4,
+    Waiting = 4,
     /// Private XML (XEP-0049), sort key is the element's namespace and name.
     Private = 5,
 }
@@ -38,7 +38,7 @@ pub enum Table {
 impl Table {
     /// All tables, in the order of their numbers.
     pub const ALL: [Table; 6] =
-        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Mailbox, Table::Private];
+        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Waiting, Table::Private];
 
     /// The table of a stored number.
     pub fn from_number(number: u8) -> Option<Table> {

@@ -321,12 +321,12 @@ mod tests {
     fn a_batch_reads_back_as_written() {
         let mut batch = Batch::new();
         batch.put(Table::Archive, b"a@x", b"1", &[b"he", b"llo"]);
-        batch.delete(Table::Mailbox, b"a@x", b"");
+        batch.delete(Table::Waiting, b"a@x", b"");
         batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
         let mut more = Batch::new();
         more.delete_actor(Table::Roster, b"a@x");
         batch.append(&more);
-        batch.put(Table::Mailbox, b"b@x", b"01", &[b"long"]);
+        batch.put(Table::Waiting, b"b@x", b"01", &[b"long"]);
         batch.extend_last(b"02", &[b"", b"er"]);
         assert_eq!(batch.last(), batch.iter().last());
         let ops: Vec<_> = batch.iter().collect();
@@ -334,10 +334,10 @@ mod tests {
             ops,
             [
                 OpView::Put { table: Table::Archive, actor: b"a@x", sort: b"1", value: b"hello" },
-                OpView::Delete { table: Table::Mailbox, actor: b"a@x", sort: b"" },
+                OpView::Delete { table: Table::Waiting, actor: b"a@x", sort: b"" },
                 OpView::DeleteRange { table: Table::Archive, actor: b"a@x", from: b"0", until: b"9" },
                 OpView::DeleteActor { table: Table::Roster, actor: b"a@x" },
-                OpView::Put { table: Table::Mailbox, actor: b"b@x", sort: b"02", value: b"longer" },
+                OpView::Put { table: Table::Waiting, actor: b"b@x", sort: b"02", value: b"longer" },
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! What waits for a user's sessions: [`Table::Mailbox`]. Its rows, by the first byte of their sort keys:
+//! What waits for a user's sessions: [`Table::Waiting`]. Its rows, by the first byte of their sort keys:
 //!
 //! - none: the user's *cursor* ([`Cursor`]);
 //! - `T` and a number: an entry of the log that goes when it is delivered ([`Transient`]), where the archive keeps none or the
@@ -35,7 +35,7 @@ impl Cursor {
         value[1..9].copy_from_slice(&self.number.to_le_bytes());
         value[9..13].copy_from_slice(&self.count.to_le_bytes());
         value[13..21].copy_from_slice(&self.bytes.to_le_bytes());
-        batch.put(Table::Mailbox, user.as_bytes(), &[], &[&value]);
+        batch.put(Table::Waiting, user.as_bytes(), &[], &[&value]);
     }
 
     /// Reads the row back; `None` if it is damaged or of a later version.
@@ -67,7 +67,7 @@ impl<'a> Transient<'a> {
         let Transient { of, entry } = self;
         let of = of.unwrap_or(0).to_le_bytes();
         let value: [&[u8]; 5] = [&[VERSION], &of, &entry.head(0), entry.peer.as_bytes(), entry.xml];
-        batch.put(Table::Mailbox, user.as_bytes(), &key(TRANSIENT, number), &value);
+        batch.put(Table::Waiting, user.as_bytes(), &key(TRANSIENT, number), &value);
     }
 
     /// Reads the row back; `None` if it is damaged or of a later version.
@@ -83,7 +83,7 @@ impl<'a> Transient<'a> {
     /// Asks for all up to a number to go.
     pub fn delete_up_to(batch: &mut Batch, user: &str, number: u64) {
         let until = key(TRANSIENT, number.saturating_add(1));
-        batch.delete_range(Table::Mailbox, user.as_bytes(), &[TRANSIENT], &until);
+        batch.delete_range(Table::Waiting, user.as_bytes(), &[TRANSIENT], &until);
     }
 }
 
@@ -117,7 +117,7 @@ impl<'a> Apart<'a> {
         holder[8..12].copy_from_slice(&session.slot.to_le_bytes());
         holder[12..].copy_from_slice(&session.generation.to_le_bytes());
         let value: [&[u8]; 5] = [&[VERSION], &holder, &entry.head(0), entry.peer.as_bytes(), entry.xml];
-        batch.put(Table::Mailbox, user.as_bytes(), &key(APART, number), &value);
+        batch.put(Table::Waiting, user.as_bytes(), &key(APART, number), &value);
     }
 
     /// Reads the row back; `None` if it is damaged or of a later version.
@@ -134,7 +134,7 @@ impl<'a> Apart<'a> {
 
     /// Asks for the row to go: the message is received, or waits for others.
     pub fn delete(batch: &mut Batch, user: &str, number: u64) {
-        batch.delete(Table::Mailbox, user.as_bytes(), &key(APART, number));
+        batch.delete(Table::Waiting, user.as_bytes(), &key(APART, number));
     }
 }
 
@@ -172,7 +172,7 @@ pub fn aparts(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
 
 fn range(user: &str, kind: u8, after: u64, rows_max: u32, bytes_max: u32) -> Query {
     Query::Range {
-        table: Table::Mailbox,
+        table: Table::Waiting,
         actor: user.as_bytes().into(),
         from: key(kind, after.saturating_add(1)).into(),
         until: Some(Box::new([kind + 1])),

@@ -39,7 +39,7 @@ pub(crate) enum Pending {
     Feature(FeatureRead),
     /// An operator's look at an account before it is written.
     CommandAccount(AccountCommand),
-    /// A mailbox that is to be emptied.
+    /// Waiting messages that are to be dropped.
     Flush(Flush),
     /// A look at archives for what is too old.
     Retention(RetentionRead),
@@ -122,7 +122,7 @@ pub(crate) enum AccountChange {
     Delete,
 }
 
-/// A user whose mailbox is being looked at before it is emptied.
+/// A user whose waiting messages are being looked at before they are dropped.
 #[derive(Debug)]
 pub(crate) struct Flush {
     pub(crate) token: u64,

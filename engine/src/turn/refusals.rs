@@ -63,11 +63,11 @@ mod tests {
         let mut refusals = Refusals::default();
         refusals.note(1, Limit::Roster, "romeo@localhost".into());
         for n in 0..1_000 {
-            refusals.note(n, Limit::Mailbox, format!("user{n}@localhost"));
-            refusals.note(n, Limit::Mailbox, "juliet@localhost".into());
+            refusals.note(n, Limit::WaitingMessages, format!("user{n}@localhost"));
+            refusals.note(n, Limit::WaitingMessages, "juliet@localhost".into());
         }
         assert_eq!(refusals.seen.len(), 1 + LISTED_MAX);
-        assert_eq!(refusals.seen[&(Limit::Mailbox, "juliet@localhost".into())].refused, 1_000);
+        assert_eq!(refusals.seen[&(Limit::WaitingMessages, "juliet@localhost".into())].refused, 1_000);
         assert_eq!(refusals.seen[&(Limit::Roster, "romeo@localhost".into())].refused, 1);
     }
 }

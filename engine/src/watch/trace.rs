@@ -57,7 +57,7 @@ pub enum Fate {
     Sent,
     /// The client has it (XEP-0198 4).
     Acknowledged,
-    /// It waits in the mailbox.
+    /// It waits in the receiver's log.
     Stored,
 }
 

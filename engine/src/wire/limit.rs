@@ -57,7 +57,7 @@ limits! {
     Sessions = "sessions-per-user", ResourceConstraint,
         "this user has as many sessions as a user may have", "try again when one of them has ended";
     /// Messages and bytes that wait for a user.
-    Mailbox = "mailbox", ServiceUnavailable,
+    WaitingMessages = "waiting-messages", ServiceUnavailable,
         "the receiver takes no more messages for now", "try again when the receiver has been online";
     /// Messages that an account puts into logs in a day, and their bytes.
     LogQuota = "log-quota", ResourceConstraint,
@@ -104,9 +104,9 @@ limits! {
 }
 
 impl Limit {
-    /// Whether a refusal says that it was this one. A full mailbox must look like a name that nobody has (RFC 6121 8.5.1).
+    /// Whether a refusal says that it was this one. A refusal by this one must look like a name that nobody has (RFC 6121 8.5.1).
     pub const fn is_told(self) -> bool {
-        !matches!(self, Limit::Mailbox)
+        !matches!(self, Limit::WaitingMessages)
     }
 }
 

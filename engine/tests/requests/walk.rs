@@ -28,7 +28,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
 pub(super) const OTHERS_MOST: f64 = 30.0;
 
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
-const STORED: &str = "in_flight_bytes_max; the receiver's mailbox limits";
+const STORED: &str = "in_flight_bytes_max; the receiver's limits on waiting messages";
 const ANSWER: &str = "outbound_bytes_soft: who does not read is not read from";
 
 fn body(bytes: usize) -> String {

@@ -1,4 +1,4 @@
-//! An operator empties the mailbox of a user who is not there: what waited is not delivered any more, what comes next is.
+//! An operator drops the waiting messages of a user who is not there: what waited is not delivered any more, what comes next is.
 
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
@@ -43,7 +43,7 @@ juliet receives nothing
 fn flush(stage: &mut Stage, user: &str) {
     let shard = stage.world.shards().next().expect("a shard");
     let home = stage.world.shard(shard).home(&format!("{user}@localhost"));
-    stage.world.command(home, 1, Command::FlushMailbox { account: format!("{user}@localhost").into() });
+    stage.world.command(home, 1, Command::FlushWaiting { account: format!("{user}@localhost").into() });
     stage.pass(1_000);
 }
 
@@ -64,13 +64,13 @@ fn what_waited_goes_and_what_comes_next_is_delivered() {
         let kept = rows(&stage, Table::Archive);
         let transient = if archive { 0 } else { 2 };
         assert_eq!(
-            (rows(&stage, Table::Mailbox), kept > 0),
+            (rows(&stage, Table::Waiting), kept > 0),
             (1 + transient, archive),
             "the cursor, and what goes with it"
         );
         flush(&mut stage, "juliet");
         flush(&mut stage, "nobody");
-        assert_eq!(rows(&stage, Table::Mailbox), 1, "seed {seed}");
+        assert_eq!(rows(&stage, Table::Waiting), 1, "seed {seed}");
         assert_eq!(rows(&stage, Table::Archive), kept, "seed {seed}");
         Script::parse(MORE).unwrap().play(&mut stage, "localhost", PASSWORD).unwrap();
         Script::parse(NEXT).unwrap().play(&mut stage, "localhost", PASSWORD).unwrap();

@@ -188,7 +188,7 @@ time passes: 5000 ms
     script.play(&mut stage, "localhost", PASSWORD).unwrap();
     for user in ["romeo@localhost", "juliet@localhost"] {
         let rows = |table| stage.world.disk.rows_of(table, user).filter(|(sort, _)| !sort.is_empty()).count();
-        assert_eq!((rows(Table::Archive), rows(Table::Mailbox)), (0, 0), "{user}");
+        assert_eq!((rows(Table::Archive), rows(Table::Waiting)), (0, 0), "{user}");
     }
 }
 
@@ -205,7 +205,7 @@ romeo receives: <message from='juliet@localhost' to='romeo@localhost/orchard' ty
 time passes: 2000 ms
 ";
     let script = Script::parse(text).unwrap();
-    let settings = Settings { mailbox_messages_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
+    let settings = Settings { waiting_messages_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
     let mut stage = Stage::new(1, settings, Pace::default(), &script);
     script.play(&mut stage, "localhost", PASSWORD).unwrap();
     let rows: Vec<_> = stage.world.disk.rows_of(Table::Archive, "romeo@localhost").collect();

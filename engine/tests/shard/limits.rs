@@ -39,10 +39,10 @@ fn stage(set: impl FnOnce(&mut Settings)) -> Stage {
     stage
 }
 
-/// RFC 6121 8.5.1: whoever is not told which accounts there are does not learn it from a full mailbox.
+/// RFC 6121 8.5.1: whoever is not told which accounts there are does not learn it from how many messages wait.
 #[test]
-fn a_full_mailbox_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
-    let mut stage = stage(|s| s.mailbox_messages_max = 1);
+fn a_full_log_looks_like_a_name_that_nobody_has_rfc6121_8_5_1() {
+    let mut stage = stage(|s| s.waiting_messages_max = 1);
     let mut message = |to: &str, id: u32| {
         let xml = format!("<message to='{to}@localhost' type='chat' id='{id}'><body>hello</body></message>");
         stage.send("romeo", xml.as_bytes()).expect("a connection");

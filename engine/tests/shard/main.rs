@@ -14,7 +14,7 @@ mod knobs;
 mod left_early;
 mod letters;
 mod limits;
-mod mailbox_order;
+mod waiting_order;
 mod promises;
 mod quotas;
 mod removed;

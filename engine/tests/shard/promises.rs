@@ -106,7 +106,7 @@ fn a_session_hears_of_its_end_at_once_unless_something_else_waits_for_it() {
 fn what_was_written_is_answered_when_it_is_durable() {
     let mut host = new();
     let delete = Command::DeleteAccount { account: "romeo@localhost".into() };
-    let flush = Command::FlushMailbox { account: "romeo@localhost".into() };
+    let flush = Command::FlushWaiting { account: "romeo@localhost".into() };
     for command in [delete, flush] {
         let said = turn(&mut host, Input::Command { token: 1, command });
         assert!(said.iter().all(|(_, rests)| *rests == Rests::OnAll) && !said.is_empty(), "{said:?}");

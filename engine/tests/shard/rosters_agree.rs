@@ -122,7 +122,7 @@ juliet receives: <iq type='result' id='r' to='juliet@localhost/balcony'><query x
 }
 
 /// RFC 6120 10.1: what is seen last is what was sent last, also if the first presence waits behind a message for which the
-/// receiver's mailbox is looked up.
+/// receiver's waiting messages are looked up.
 #[test]
 fn unavailable_presence_does_not_overtake_directed_presence() {
     let from = ItemView { listed: true, state: State::From as u8, ver: 5, seen: 8, ..ItemView::default() };

@@ -32,8 +32,8 @@ const ERROR: &str = "<stream:error><internal-server-error xmlns='urn:ietf:params
 
 /// RFC 6120 4.9.3.6: the server cannot serve this stream. RFC 6121 8.5.2.2: what is stored is delivered, later.
 #[test]
-fn a_mailbox_that_cannot_be_read_is_not_taken_for_an_empty_one() {
-    for (seed, shards, table) in [(1, 1, Table::Mailbox), (2, 3, Table::Archive), (3, 2, Table::Mailbox)] {
+fn a_log_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+    for (seed, shards, table) in [(1, 1, Table::Waiting), (2, 3, Table::Archive), (3, 2, Table::Waiting)] {
         let mut stage = stage(seed, shards);
         play(
             &mut stage,
@@ -41,7 +41,7 @@ fn a_mailbox_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 romeo sends: <message to='juliet@localhost' type='chat'><body>waits</body></message>
 time passes: 100000 ms",
         );
-        let before = (rows(&stage, Table::Mailbox), rows(&stage, Table::Archive));
+        let before = (rows(&stage, Table::Waiting), rows(&stage, Table::Archive));
         stage.world.disk.damage(table, BARE, true);
         play(
             &mut stage,
@@ -54,7 +54,7 @@ juliet is closed
 time passes: 100000 ms"
             ),
         );
-        assert_eq!((rows(&stage, Table::Mailbox), rows(&stage, Table::Archive)), before, "seed {seed}: written over");
+        assert_eq!((rows(&stage, Table::Waiting), rows(&stage, Table::Archive)), before, "seed {seed}: written over");
         stage.world.disk.damage(table, BARE, false);
         play(
             &mut stage,
@@ -111,7 +111,7 @@ romeo receives: <iq type='error' id='v' from='juliet@localhost' to='romeo@localh
 "
         )
     };
-    for (seed, shards, table) in [(1, 1, Table::Mailbox), (2, 3, Table::Private), (3, 2, Table::Mailbox)] {
+    for (seed, shards, table) in [(1, 1, Table::Waiting), (2, 3, Table::Private), (3, 2, Table::Waiting)] {
         let mut stage = stage(seed, shards);
         play(
             &mut stage,

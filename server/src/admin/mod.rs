@@ -444,7 +444,7 @@ pub trait Control: Accounts + Send + Sync {
     fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
 
     /// Cuts the connections of a bare or full JID and drops what waits for them; how many. Sessions that may be resumed wait
-    /// for that, messages go back to the mailbox.
+    /// for that, messages wait again for the user's next session.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`] when there is no connection.
@@ -454,7 +454,7 @@ pub trait Control: Accounts + Send + Sync {
     ///
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
-    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault>;
+    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault>;
 
     /// Who is held by limits: by those that remember what was done until when, by others lately.
     fn limits(&self) -> Result<Held, Fault>;

@@ -26,7 +26,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
         Ask::Kick { jid, .. } => ("kick", jid.clone()),
         Ask::Say { to: Audience::All, .. } => ("say", "all".to_owned()),
         Ask::Say { to: Audience::These(jids), .. } => ("say", listed(jids.iter().map(String::as_str), "addresses")),
-        Ask::FlushMailbox { jid } => ("mailbox flush", jid.clone()),
+        Ask::FlushWaiting { jid } => ("waiting flush", jid.clone()),
         Ask::FlushQueue { jid } => ("queue flush", jid.clone()),
         Ask::Release { whom } => {
             let of = match whom {

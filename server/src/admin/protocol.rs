@@ -62,8 +62,8 @@ pub enum Ask {
         #[serde(default)]
         urgent: bool,
     },
-    /// [`super::Control::flush_mailbox`].
-    FlushMailbox {
+    /// [`super::Control::flush_waiting`].
+    FlushWaiting {
         /// Bare JID.
         jid: String,
     },

@@ -435,7 +435,7 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
             control.kick(&jid, reason.as_deref()).map(Done::Count)
         }
-        Ask::FlushMailbox { jid } => control.flush_mailbox(&jid).map(Done::Count),
+        Ask::FlushWaiting { jid } => control.flush_waiting(&jid).map(Done::Count),
         Ask::FlushQueue { jid } => control.flush_queue(&jid).map(Done::Count),
         Ask::Say { text, to, urgent } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;

@@ -324,7 +324,7 @@ fn ctl() -> Command {
         .subcommand(knob(rows))
         .subcommand(queue(rows))
         .subcommand(super::limits::command(rows))
-        .subcommand(mailbox(rows))
+        .subcommand(waiting(rows))
         .subcommand(housekeeping(rows))
         .subcommand(super::trace::command(rows))
         .subcommand(super::profile::command(rows))
@@ -337,13 +337,13 @@ fn queue(rows: impl Fn(Command) -> Command) -> Command {
         .arg_required_else_help(true)
         .subcommand(
             rows(Command::new("flush"))
-                .about("Cut a user's connections and drop what waits for them; messages go back to the mailbox")
+                .about("Cut a user's connections and drop what waits for them; messages wait again for the user's next session")
                 .arg(Arg::new("jid").value_name("JID").required(true).help("Bare or full JID")),
         )
 }
 
-fn mailbox(rows: impl Fn(Command) -> Command) -> Command {
-    Command::new("mailbox")
+fn waiting(rows: impl Fn(Command) -> Command) -> Command {
+    Command::new("waiting")
         .about("Messages that wait for users who are not there")
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -33,7 +33,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             let (_, matches) = matches.subcommand().expect("clap requires one");
             Ask::FlushQueue { jid: matches.get_one::<String>("jid").cloned().expect("clap requires it") }
         }
-        "mailbox" => {
+        "waiting" => {
             let (_, matches) = matches.subcommand().expect("clap requires one");
             let jid = matches.get_one::<String>("jid").cloned().expect("clap requires it");
             let question = format!("Drop what waits for {jid}? Type yes:");
@@ -41,7 +41,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             if !sure {
                 return Err(Failure::new(Exit::Usage, "nothing was dropped; --yes says that it is meant"));
             }
-            Ask::FlushMailbox { jid }
+            Ask::FlushWaiting { jid }
         }
         "limits" => return super::limits::run(matches, &mut client, io),
         "trace" => return super::trace::run(&mut client, matches, io),
@@ -89,7 +89,7 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
         ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
-        ("mailbox", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
+        ("waiting", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
         ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
         ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
         ("shutdown", Done::Ok {}) => match io.json {

@@ -18,7 +18,7 @@ exported without reading the others. Partitions without rows are left out.
 PARTITION  its number
 SHARD      that owned it when the store was last served; - if it never was
 USERS      accounts
-ROWS       of all tables: accounts, rosters, archives, mailboxes, private data
+ROWS       of all tables: accounts, rosters, archives, waiting messages, private data
 BYTES      of their keys and values; tables on disk have more, and less once they are merged
 
 Examples:

@@ -134,7 +134,7 @@ impl Control for Memory {
         Ok(4)
     }
 
-    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault> {
         self.note(format!("empty {jid}"));
         Ok(7)
     }
@@ -636,8 +636,8 @@ fn knobs_are_listed_shown_set_and_reset() {
     assert_eq!(bench.run("ctl housekeeping pause --for 1h").exit, Exit::Done);
     assert_eq!(bench.run("ctl housekeeping resume").exit, Exit::Done);
     assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");
-    assert_eq!(bench.run("ctl mailbox flush romeo@localhost").exit, Exit::Usage, "nobody can be asked");
-    assert_eq!(bench.run("ctl mailbox flush romeo@localhost --yes").out, "7 messages dropped\n");
+    assert_eq!(bench.run("ctl waiting flush romeo@localhost").exit, Exit::Usage, "nobody can be asked");
+    assert_eq!(bench.run("ctl waiting flush romeo@localhost --yes").out, "7 messages dropped\n");
     let listed = bench.run("ctl limits list").out;
     assert!(listed.contains("pair-logins") && listed.ends_with("and 3 more\n"), "{listed}");
     assert_eq!(bench.run("ctl limits release --address 2001:db8::7").out, "4 let go\n");

@@ -23,7 +23,7 @@ carries, bytes, and what became of it. A line that begins with ... tells later w
   under way      on the way to its receiver's home           safe      that home has it (XEP-0198 counts it)
   queued         waits to be sent, behind so many bytes      sent      the kernel has it
   held           the session waits to be resumed             acknowledged   the client has it (XEP-0198)
-  aside          for the user, but to no session: stored in the mailbox, or refused
+  aside          for the user, but to no session: stored in the log, or refused
 
 What stanzas carry is withheld: text, and all else that a client wrote but addresses, id and type; payloads that the server \
 knows are named. --bodies shows it, up to 64 KiB of each stanza. The beginning and the end of each trace are told in the log, \
@@ -171,7 +171,7 @@ fn fate(record: &Record, io: &Io) -> String {
             Some(bytes) => io.paint("33", &format!("queued behind {bytes} B")),
         },
         "held" => io.paint("33", "held: no connection"),
-        "stored" => io.paint("33", "stored in the mailbox"),
+        "stored" => io.paint("33", "stored in the log"),
         other => other.replace('-', " "),
     }
 }

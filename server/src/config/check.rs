@@ -184,7 +184,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         _ => {}
     }
     for (key, value) in
-        [("outbound_bytes_max", config.outbound_bytes_max), ("mailbox_bytes_max", config.mailbox_bytes_max)]
+        [("outbound_bytes_max", config.outbound_bytes_max), ("waiting_bytes_max", config.waiting_bytes_max)]
     {
         if value < config.stanza_bytes_max {
             clash(

@@ -189,16 +189,16 @@ mod tests {
 
     #[test]
     fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
-        let (_folder, path) = file("shards = 2\nbacklog = 200\nmailbox_messages_max = 30\n");
+        let (_folder, path) = file("shards = 2\nbacklog = 200\nwaiting_messages_max = 30\n");
         let environment = environment(&[("THRONG_SHARDS", "3"), ("THRONG_BACKLOG", "300")]);
         let loaded = load(&flags(&[("shards", "4")]), &environment, Some(path.clone())).expect("good");
         assert_eq!(
-            (loaded.config.shards, loaded.config.backlog, loaded.config.mailbox_messages_max),
+            (loaded.config.shards, loaded.config.backlog, loaded.config.waiting_messages_max),
             (Some(4), 300, 30)
         );
         assert_eq!(loaded.source("shards"), &Source::Flag("shards".into()));
         assert_eq!(loaded.source("backlog"), &Source::Variable("THRONG_BACKLOG".into()));
-        assert_eq!(loaded.source("mailbox_messages_max"), &Source::File(path, 3));
+        assert_eq!(loaded.source("waiting_messages_max"), &Source::File(path, 3));
         assert_eq!(loaded.source("domain"), &Source::Default);
         assert_eq!(loaded.config.domain, "localhost");
     }
@@ -206,13 +206,13 @@ mod tests {
     #[test]
     fn problems_name_file_line_key_found_allowed_and_neighbour_all_at_once() {
         let (_folder, path) =
-            file("# comment\nstanza_bytes_max = 5\n\nmailbox_message_max = 3\ndriver = [\"epoll\"]\n");
+            file("# comment\nstanza_bytes_max = 5\n\nwaiting_message_max = 3\ndriver = [\"epoll\"]\n");
         let problems = load(&Flags::new(), &environment(&[("THRONG_SHARDS", "0")]), Some(path.clone())).unwrap_err();
         let at = path.display();
         let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 4, "{said:?}");
         let has = |text: String| assert!(said.iter().any(|line| line.starts_with(&text)), "{text} in {said:?}");
-        has(format!("{at}:4: there is no option `mailbox_message_max`; did you mean `mailbox_messages_max`?"));
+        has(format!("{at}:4: there is no option `waiting_message_max`; did you mean `waiting_messages_max`?"));
         has(format!("{at}:5: driver cannot be `array`; allowed: auto or uring or epoll"));
         has(format!("{at}:2: stanza_bytes_max cannot be `5`; allowed: 10000 to 16MiB"));
         has("environment THRONG_SHARDS: shards cannot be `0`; allowed: auto, or 1 to 4096 shards".into());

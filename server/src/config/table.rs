@@ -93,7 +93,7 @@ choice! {
         SignIn = "Signing in",
         /// Limits and time-outs of a stream.
         Streams = "Streams",
-        /// Roster, delivery, mailbox, archive.
+        /// Roster, delivery, waiting messages, archive.
         Messages = "Messages",
         /// Commits and disk space.
         Store = "Store",
@@ -484,14 +484,14 @@ options! {
         "What an extension has stored stays in the store, is without effect meanwhile, and goes with the account. A change needs \
          a restart, because open streams were promised what they were offered.";
 
-    // Roster, delivery, mailbox, archive.
+    // Roster, delivery, waiting messages, archive.
     Messages Detail Reload bare_delivery: BareDelivery, Kind::Choice(BareDelivery::WORDS), "all",
         "Sessions that get a message to a bare JID: all, or the latest active of highest priority (RFC 6121 8.5.2.1.1).",
         "Sessions of negative priority get none in either case.";
-    Messages Detail Reload mailbox_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
+    Messages Detail Reload waiting_messages_max: u64, Kind::Count { min: 1, max: 10_000_000, unit: "messages" }, "10000",
         "Messages that may wait for a user who is offline.",
         "At the limit the sender gets <service-unavailable/>; nothing accepted goes.";
-    Messages Detail Reload mailbox_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
+    Messages Detail Reload waiting_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: 1_024 * GIB }, "64MiB",
         "Bytes that may wait for a user who is offline.",
         "";
     Messages Detail Reload log_messages_day_max: u64, Kind::Count { min: 0, max: 1_000_000_000_000, unit: "messages" }, "1000000",
@@ -513,10 +513,10 @@ options! {
 
     // Commits and disk space.
     Store Detail Reload cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",
-        "Users whose roster and mailbox figures a shard keeps in memory at once.",
+        "Users whose roster and figures of waiting messages a shard keeps in memory at once.",
         "";
     Store Detail Reload cache_seconds: Duration, Kind::Seconds { min: 1, max: DAY }, "30",
-        "Time that an idle user's roster and mailbox figures stay in memory.",
+        "Time that an idle user's roster and figures of waiting messages stay in memory.",
         "";
     Store Detail Restart store_cache_bytes: u64, Kind::Bytes { min: MIB, max: 64 * GIB }, "8MiB",
         "Blocks of tables kept in memory for reads.",
@@ -622,7 +622,7 @@ mod tests {
         assert_eq!(nearest("stanza_byte_max"), Some("stanza_bytes_max"));
         assert_eq!(nearest("shard"), Some("shards"));
         assert_eq!(nearest("doamin"), Some("domain"));
-        assert_eq!(nearest("mailbox"), Some("mailbox_messages_max"));
+        assert_eq!(nearest("waiting_messages"), Some("waiting_messages_max"));
         assert_eq!(nearest("xyzzy_quux"), None);
     }
 }

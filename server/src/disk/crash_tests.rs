@@ -27,7 +27,7 @@ fn numbered(shard: usize, number: u64) -> Batch {
         let value = vec![number as u8; (number as usize * 37 + row as usize * 101) % 600];
         batch.put(Table::Archive, &actor, &(number * ROWS + row).to_be_bytes(), &[&value]);
     }
-    batch.put(Table::Mailbox, &actor, b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Waiting, &actor, b"", &[&number.to_be_bytes()]);
     if number >= KEPT {
         let (from, until) = ((number - KEPT) * ROWS, (number - KEPT + 1) * ROWS);
         batch.delete_range(Table::Archive, &actor, &from.to_be_bytes(), &until.to_be_bytes());
@@ -38,7 +38,7 @@ fn numbered(shard: usize, number: u64) -> Batch {
 /// Number of the last batch that a store holds of a shard; checks that it is whole and that none is missing.
 fn last_batch(engine: &dyn Engine, shard: usize) -> Option<u64> {
     let actor = format!("shard{shard}@x");
-    let last = get(engine, Table::Mailbox, &actor, b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()));
+    let last = get(engine, Table::Waiting, &actor, b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()));
     let expected: Vec<u64> = match last {
         Some(last) => ((last + 1).saturating_sub(KEPT) * ROWS..(last + 1) * ROWS).collect(),
         None => Vec::new(),
@@ -171,7 +171,7 @@ fn million_child() {
                 for user in [user(2 * id), user(2 * id + 1)] {
                     batch.put(Table::Archive, user.as_bytes(), &id.to_be_bytes(), &[&[7; 300]]);
                 }
-                batch.put(Table::Mailbox, user(2 * id).as_bytes(), b"", &[&id.to_be_bytes()]);
+                batch.put(Table::Waiting, user(2 * id).as_bytes(), b"", &[&id.to_be_bytes()]);
                 batch
             })
             .collect();
@@ -365,7 +365,7 @@ fn lasting(shard: usize, number: u64) -> Batch {
     for row in number * ROWS..(number + 1) * ROWS {
         batch.put(Table::Archive, &actor, &row.to_be_bytes(), &[&[row as u8; 400]]);
     }
-    batch.put(Table::Mailbox, &actor, b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Waiting, &actor, b"", &[&number.to_be_bytes()]);
     batch
 }
 

@@ -24,7 +24,7 @@ fn filled(folder: &Path, users: std::ops::Range<u32>) -> Store {
         batch.put(Table::Accounts, name.as_bytes(), b"", &[b"keys"]);
         batch.put(Table::Roster, name.as_bytes(), b"friend@x", &[b"item"]);
         batch.put(Table::Private, name.as_bytes(), b"notes", &[&[user as u8; 300]]);
-        batch.put(Table::Mailbox, name.as_bytes(), b"", &[b"cursor"]);
+        batch.put(Table::Waiting, name.as_bytes(), b"", &[b"cursor"]);
         for id in 0..4_u64 {
             batch.put(Table::Archive, name.as_bytes(), &id.to_be_bytes(), &[&user.to_be_bytes(), b"message"]);
         }

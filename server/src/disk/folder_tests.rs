@@ -91,7 +91,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     std::fs::remove_file(data.join("store/version")).unwrap();
     let store = open(&data, &small()).unwrap();
     assert_eq!(mark(&data), ours);
-    assert_eq!(get(&*store.engine(), Table::Mailbox, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
+    assert_eq!(get(&*store.engine(), Table::Waiting, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"", format::FORMAT_KEY, &[&6_u32.to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
@@ -236,8 +236,8 @@ fn held(folder: &std::path::Path) -> FolderLock {
 
 /// Batch `number` writes two rows that must agree.
 fn pair(number: u64) -> Batch {
-    let mut batch = put(Table::Mailbox, "a@x", b"", &number.to_be_bytes());
-    batch.put(Table::Mailbox, b"z@x", b"", &[&number.to_be_bytes()]);
+    let mut batch = put(Table::Waiting, "a@x", b"", &number.to_be_bytes());
+    batch.put(Table::Waiting, b"z@x", b"", &[&number.to_be_bytes()]);
     batch.put(Table::Archive, b"m@x", &number.to_be_bytes(), &[&[1; 300]]);
     batch
 }
@@ -272,8 +272,8 @@ fn a_backup_under_load_is_one_consistent_view_and_can_be_restored() {
     restore::restore(&copy, &held(&again), &mut |_| {}).unwrap();
     let restored = open(&again, &small()).unwrap();
     let restored = restored.engine();
-    let last = get(&*restored, Table::Mailbox, "a@x", b"").unwrap();
-    assert_eq!(get(&*restored, Table::Mailbox, "z@x", b""), Some(last.clone()), "no batch is there by half");
+    let last = get(&*restored, Table::Waiting, "a@x", b"").unwrap();
+    assert_eq!(get(&*restored, Table::Waiting, "z@x", b""), Some(last.clone()), "no batch is there by half");
     let last = u64::from_be_bytes(last.try_into().unwrap());
     assert!(last >= 19_999);
     assert_eq!(all(&*restored).len() as u64, rows);

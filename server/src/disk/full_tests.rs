@@ -89,7 +89,7 @@ impl Drop for Small {
 fn numbered(number: u64) -> Batch {
     let mut batch = Batch::new();
     batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&[number as u8; 3000]]);
-    batch.put(Table::Mailbox, b"a@x", b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Waiting, b"a@x", b"", &[&number.to_be_bytes()]);
     batch
 }
 
@@ -97,7 +97,7 @@ fn numbered(number: u64) -> Batch {
 fn verify(dir: &Path, options: &Options, count: u64) {
     let store = open(dir, options).unwrap();
     let engine = store.engine();
-    assert_eq!(get(&*engine, Table::Mailbox, "a@x", b""), Some((count - 1).to_be_bytes().to_vec()));
+    assert_eq!(get(&*engine, Table::Waiting, "a@x", b""), Some((count - 1).to_be_bytes().to_vec()));
     let found = rows(&*engine, Table::Archive, "a@x");
     assert_eq!(found.len() as u64, count);
     for (number, row) in found.iter().enumerate() {
@@ -167,7 +167,7 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
     assert!(submitter.durable() < last, "a commit waits for space");
     wait_until("a read", || {
         let query =
-            throng_engine::store::Query::Get { table: Table::Mailbox, actor: b"a@x"[..].into(), sort: Box::default() };
+            throng_engine::store::Query::Get { table: Table::Waiting, actor: b"a@x"[..].into(), sort: Box::default() };
         store.engine().read(&query).is_ok()
     });
 

@@ -16,7 +16,7 @@ use super::*;
 fn numbered(number: u64) -> Batch {
     let mut batch = Batch::new();
     batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&[number as u8; 1000]]);
-    batch.put(Table::Mailbox, b"a@x", b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Waiting, b"a@x", b"", &[&number.to_be_bytes()]);
     batch
 }
 
@@ -25,7 +25,7 @@ fn opened(dir: &Path) -> Result<LsmEngine, DiskError> {
 }
 
 fn last(engine: &dyn Engine) -> Option<u64> {
-    get(engine, Table::Mailbox, "a@x", b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()))
+    get(engine, Table::Waiting, "a@x", b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()))
 }
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
@@ -145,7 +145,7 @@ fn as_before(dir: &Path) {
         Ok(InternalValue::from_components(flat(table, b"a@x", sort), value, 1, ValueType::Value))
     };
     let number = 1_u64.to_be_bytes();
-    let mut rows = vec![row(Table::Archive, &number, &[1; 1000]), row(Table::Mailbox, b"", &number)];
+    let mut rows = vec![row(Table::Archive, &number, &[1; 1000]), row(Table::Waiting, b"", &number)];
     rows.sort_by(|a: &lsm_tree::Result<InternalValue>, b| a.as_ref().unwrap().key.cmp(&b.as_ref().unwrap().key));
     let (tables, _) = tree.flush_to_tables(rows.into_iter()).unwrap().unwrap();
     tree.register_tables(&tables, None, None, &[], SeqNo::MAX).unwrap();

@@ -121,7 +121,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.put(Table::Archive, b"a@x", b"12345678", &[b"hello"]);
         batch.put(Table::Private, b"", b"", &[b""]);
-        batch.delete(Table::Mailbox, b"a@x", b"");
+        batch.delete(Table::Waiting, b"a@x", b"");
         batch.delete_range(Table::Archive, b"a@x", b"0", b"9");
         batch.delete_actor(Table::Roster, b"b@x");
         let mut bytes = Vec::new();

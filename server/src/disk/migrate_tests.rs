@@ -21,7 +21,7 @@ fn filled(folder: &std::path::Path) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut batch = put(Table::Archive, &name, b"1", &[1; 90]);
         batch.put(Table::Archive, name.as_bytes(), b"2", &[&[2; 90]]);
         batch.put(Table::Roster, name.as_bytes(), b"friend@x", &[b"item"]);
-        batch.put(Table::Mailbox, name.as_bytes(), b"", &[b"cursor"]);
+        batch.put(Table::Waiting, name.as_bytes(), b"", &[b"cursor"]);
         engine.commit(&[batch]).unwrap();
         if user == 100 {
             engine.compact().unwrap();
@@ -174,5 +174,5 @@ fn a_store_of_which_rows_are_lost_is_not_begun_with() {
     let mark = std::fs::read_to_string(dir.path().join("store/version")).unwrap();
     assert_eq!(mark, "throng 5\n", "nothing was changed");
     let other = open(dir.path(), &small()).unwrap();
-    assert!(!rows(&*other.engine(), Table::Mailbox, "user1@x").is_empty(), "and the rest is served");
+    assert!(!rows(&*other.engine(), Table::Waiting, "user1@x").is_empty(), "and the rest is served");
 }

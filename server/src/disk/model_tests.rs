@@ -22,7 +22,7 @@ enum Step {
 }
 
 fn table() -> impl Strategy<Value = Table> {
-    prop::sample::select(vec![Table::Archive, Table::Mailbox, Table::Roster])
+    prop::sample::select(vec![Table::Archive, Table::Waiting, Table::Roster])
 }
 
 fn actor() -> impl Strategy<Value = Vec<u8>> {
@@ -253,7 +253,7 @@ fn reads_see_groups_whole_while_rows_become_tables() {
     let read_one = || {
         let known = written.load(std::sync::atomic::Ordering::SeqCst);
         let cursor =
-            get(&engine, Table::Mailbox, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
+            get(&engine, Table::Waiting, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
         assert!(cursor >= known);
         let rows = rows(&engine, Table::Archive, "m@x");
         let ids: Vec<u64> = rows.iter().map(|row| u64::from_be_bytes(row.sort[..].try_into().unwrap())).collect();
@@ -272,8 +272,8 @@ fn reads_see_groups_whole_while_rows_become_tables() {
     std::thread::scope(|scope| {
         let readers = [scope.spawn(|| done(&read_all)), scope.spawn(|| done(&read_one))];
         for number in 1..=rounds {
-            let mut batch = put(Table::Mailbox, "a@x", b"", &number.to_be_bytes());
-            batch.put(Table::Mailbox, b"z@x", b"", &[&number.to_be_bytes()]);
+            let mut batch = put(Table::Waiting, "a@x", b"", &number.to_be_bytes());
+            batch.put(Table::Waiting, b"z@x", b"", &[&number.to_be_bytes()]);
             batch.put(Table::Archive, b"m@x", &number.to_be_bytes(), &[&number.to_be_bytes(), &[7; 90]]);
             let until = number.saturating_sub(9).to_be_bytes();
             batch.delete_range(Table::Archive, b"m@x", &[0; 8], &until);

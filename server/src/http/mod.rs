@@ -68,7 +68,7 @@ pub trait Watched: Send + Sync {
     /// Memory by what holds it, bytes.
     fn memory(&self) -> Vec<(&'static str, u64)>;
 
-    /// Connections and mailboxes in which much waits, with their owners.
+    /// Connections and users for whom much waits, with their owners.
     fn owed(&self) -> Arc<Vec<Owed>>;
 
     /// The busiest sessions, so many at most. Waits for an answer of each shard, which counts while it is asked; those that stand still

@@ -54,7 +54,7 @@ fn clients(owed: &[Owed]) -> Vec<Wrong> {
     let mut longest: Vec<&Owed> = owed.iter().collect();
     longest.sort_by_key(|owed| std::cmp::Reverse(bytes(owed)));
     let sentence = |owed: &Owed| {
-        let helps = "`throng ctl queue flush` cuts it, and what waits goes back to the mailbox";
+        let helps = "`throng ctl queue flush` cuts it, and its messages wait in the log";
         Some(wrong(Weight::Watch, owed.jid(), format!("{}. {helps}", owed.unread()?)))
     };
     longest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_is_named_and_a_mailbox_is_not() {
+    fn a_client_that_does_not_read_is_named_and_waiting_messages_are_not() {
         let deaf = |jid: &str, bytes, stalled_s| Owed::Connection {
             shard: 1,
             jid: jid.into(),
@@ -115,7 +115,7 @@ mod tests {
             stalled_s,
         };
         let owed =
-            [deaf("a@x/1", 40 << 10, 0), deaf("b@x/1", 70 << 10, 12), Owed::Mailbox { jid: "c@x".into(), messages: 9 }];
+            [deaf("a@x/1", 40 << 10, 0), deaf("b@x/1", 70 << 10, 12), Owed::Waiting { jid: "c@x".into(), messages: 9 }];
         let told = told(&[], &Look::default(), &owed);
         assert_eq!(told.len(), 2, "{told:?}");
         let deaf =

@@ -68,7 +68,7 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
         "reads_pending",
         "reads that the store has not answered",
         2_000.0,
-        "logins or mailboxes are read faster than it answers",
+        "logins or logs are read faster than it answers",
     ),
     ("reads_kept", "reads that wait for the readers", 200.0, "the readers do not keep up"),
     (
@@ -300,7 +300,7 @@ mod tests {
             (
                 &[("shard", "1", "reads_pending", &falls)],
                 "shard 1 has 5000 reads that the store has not answered, which are drained in 50 s at this rate: logins or \
-                 mailboxes are read faster than it answers",
+                 logs are read faster than it answers",
             ),
             (
                 &[("shard", "1", "parked", &[3_000.0; 20])],

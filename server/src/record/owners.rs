@@ -1,4 +1,4 @@
-//! The backlog watch over what has an owner beyond a shard: connections and mailboxes with their JIDs, locks with their holders, the
+//! The backlog watch over what has an owner beyond a shard: connections and users with waiting messages, with their JIDs, locks with their holders, the
 //! store with its syncs, and threads that do not leave a place, a shard's loop among them.
 //!
 //! A thread of its own looks once a second. Shards are asked only while much waits in their connections, and never one that stands
@@ -19,7 +19,7 @@ use super::queues::{Line, Queue};
 use crate::end;
 use crate::waits::{self, Look, Stuck};
 
-/// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the mailbox.
+/// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the log.
 pub const OUTBOUND_BYTES_MIN: usize = 32 << 10;
 
 /// Rows of each sort that a shard is asked for.
@@ -54,8 +54,8 @@ pub enum Owed {
         /// Seconds that the client has taken nothing.
         stalled_s: u64,
     },
-    /// A mailbox that is being handed out.
-    Mailbox {
+    /// Waiting messages that are being handed out.
+    Waiting {
         /// Bare JID.
         jid: String,
         /// Messages that wait.
@@ -64,7 +64,7 @@ pub enum Owed {
 }
 
 impl Owed {
-    /// A client that does not read, or slowly, in words to be read behind its JID; none of a mailbox.
+    /// A client that does not read, or slowly, in words to be read behind its JID; none of waiting messages.
     pub fn unread(&self) -> Option<String> {
         let Owed::Connection { shard, peer, bytes, stalled_s, .. } = self else { return None };
         let (kib, peer) = (bytes / 1_024, peer.as_deref().unwrap_or("from an unknown address"));
@@ -79,14 +79,14 @@ impl Owed {
     /// Whose it is.
     pub fn jid(&self) -> &str {
         match self {
-            Owed::Connection { jid, .. } | Owed::Mailbox { jid, .. } => jid,
+            Owed::Connection { jid, .. } | Owed::Waiting { jid, .. } => jid,
         }
     }
 
     fn names(&self) -> (&'static str, &'static str) {
         match self {
             Owed::Connection { .. } => ("connection", "bytes"),
-            Owed::Mailbox { .. } => ("mailbox", "messages"),
+            Owed::Waiting { .. } => ("waiting", "messages"),
         }
     }
 }
@@ -115,7 +115,7 @@ impl Owned {
         let seconds = now.duration_since(self.at).as_secs_f64();
         match owed {
             Owed::Connection { bytes, sent_bytes, .. } => self.queue.look(bytes, None, Some(sent_bytes), seconds),
-            Owed::Mailbox { messages, .. } => self.queue.look(messages, None, None, seconds),
+            Owed::Waiting { messages, .. } => self.queue.look(messages, None, None, seconds),
         }
         (self.owed, self.at, self.looks) = (owed, now, self.looks + 1);
     }
@@ -293,7 +293,7 @@ mod tests {
     use throng_recorder::read::{Item, items};
     use throng_recorder::recorder::{Recorder, Sampler};
 
-    /// Juliet takes nothing, of whom more waits each time that somebody asks; and her mailbox is handed out.
+    /// Juliet takes nothing, of whom more waits each time that somebody asks; and her log is handed out.
     #[derive(Default)]
     struct Juliet {
         asked: AtomicU64,
@@ -305,7 +305,7 @@ mod tests {
             let peer = Some("192.0.2.1:7".to_owned());
             let (jid, bytes, stalled_s) = ("juliet@x/r".into(), 40_000 * asked, 3 * asked);
             let connection = Owed::Connection { shard, jid, peer, bytes, sent_bytes: 0, stalled_s };
-            Some(vec![connection, Owed::Mailbox { jid: "juliet@x".into(), messages: 100 * asked }])
+            Some(vec![connection, Owed::Waiting { jid: "juliet@x".into(), messages: 100 * asked }])
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(unread, [deaf]);
         let marked = [
             "connection of juliet@x/r: 80000 bytes, will not drain",
-            "mailbox of juliet@x: 200 messages, will not drain",
+            "waiting of juliet@x: 200 messages, will not drain",
         ];
         assert_eq!(world.marks(), marked);
         world.seconds(10, &turns);

@@ -422,11 +422,11 @@ impl Control for Running {
         Ok(said)
     }
 
-    fn flush_mailbox(&self, jid: &str) -> Result<u64, Fault> {
+    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault> {
         let jid = self.account(jid)?;
-        let reply = self.ask(self.home(&jid), Command::FlushMailbox { account: jid.as_str().into() })?;
+        let reply = self.ask(self.home(&jid), Command::FlushWaiting { account: jid.as_str().into() })?;
         let count = done(reply, &format!("user {jid}"))?;
-        self.note_order("mailbox flush", jid.as_str().to_owned(), count);
+        self.note_order("waiting flush", jid.as_str().to_owned(), count);
         Ok(count)
     }
 

@@ -41,11 +41,11 @@ impl Owners for Asking {
 fn longest(mut found: Vec<Owed>) -> Vec<Owed> {
     found.sort_by_key(|owed| match owed {
         Owed::Connection { bytes, .. } => (false, std::cmp::Reverse(*bytes)),
-        Owed::Mailbox { messages, .. } => (true, std::cmp::Reverse(*messages)),
+        Owed::Waiting { messages, .. } => (true, std::cmp::Reverse(*messages)),
     });
-    let (mut connections, mut mailboxes) = (0, 0);
+    let (mut connections, mut logs) = (0, 0);
     found.retain(|owed| {
-        let count = if matches!(owed, Owed::Connection { .. }) { &mut connections } else { &mut mailboxes };
+        let count = if matches!(owed, Owed::Connection { .. }) { &mut connections } else { &mut logs };
         *count += 1;
         *count <= ROWS_A_SHARD
     });
@@ -62,7 +62,7 @@ fn owed(shard: usize, row: BacklogRow, stream: Stream) -> Owed {
             sent_bytes,
             stalled_s: u64::from(stalled_s),
         },
-        BacklogRow::Replay { jid, messages } => Owed::Mailbox { jid, messages: u64::from(messages) },
+        BacklogRow::Replay { jid, messages } => Owed::Waiting { jid, messages: u64::from(messages) },
     }
 }
 
@@ -72,12 +72,12 @@ mod tests {
 
     #[test]
     fn of_all_pages_the_longest_of_each_sort_stay() {
-        let mailbox = |messages| Owed::Mailbox { jid: format!("user{messages}@localhost"), messages };
+        let waiting = |messages| Owed::Waiting { jid: format!("user{messages}@localhost"), messages };
         let connection =
             |bytes| Owed::Connection { shard: 1, jid: "a@b/c".into(), peer: None, bytes, sent_bytes: 0, stalled_s: 0 };
-        let found = (1..=30).flat_map(|n| [mailbox(n), connection(n * 100)]).collect();
+        let found = (1..=30).flat_map(|n| [waiting(n), connection(n * 100)]).collect();
         let expected: Vec<_> =
-            (21..=30).rev().map(|n| connection(n * 100)).chain((21..=30).rev().map(mailbox)).collect();
+            (21..=30).rev().map(|n| connection(n * 100)).chain((21..=30).rev().map(waiting)).collect();
         assert_eq!(longest(found), expected);
     }
 }

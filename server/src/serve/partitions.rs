@@ -129,8 +129,8 @@ pub(super) fn import_from(
 fn number(table: Table, sort: &[u8], value: &[u8]) -> Option<u64> {
     match table {
         Table::Archive => archive::number_of(sort),
-        Table::Mailbox if sort.is_empty() => Cursor::decode(value).map(|cursor| cursor.number),
-        Table::Mailbox => waiting::number_of(sort),
+        Table::Waiting if sort.is_empty() => Cursor::decode(value).map(|cursor| cursor.number),
+        Table::Waiting => waiting::number_of(sort),
         _ => None,
     }
 }

@@ -196,8 +196,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.in_flight_bytes_max = bytes(config.in_flight_bytes_max);
     s.archive = config.archive;
     s.retention_s = config.archive_days * 86_400;
-    s.mailbox_messages_max = count(config.mailbox_messages_max);
-    s.mailbox_bytes_max = config.mailbox_bytes_max;
+    s.waiting_messages_max = count(config.waiting_messages_max);
+    s.waiting_bytes_max = config.waiting_bytes_max;
     s.log_messages_day = config.log_messages_day_max;
     s.log_bytes_day = config.log_bytes_day_max;
     s.unacked_bytes_max = config.unacked_bytes_max;
@@ -307,7 +307,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
     let good = match table {
         Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
         Table::Archive => entries(sort, value).is_some(),
-        Table::Mailbox => waiting::is_whole(sort, value),
+        Table::Waiting => waiting::is_whole(sort, value),
         Table::Roster if sort.is_empty() => throng_engine::store::roster::Version::decode(value).is_some(),
         Table::Roster => throng_engine::store::roster::ItemView::decode(value).is_some(),
         Table::Meta if sort == PARTITION_MAP_KEY => {

@@ -325,11 +325,11 @@ fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     );
     assert!(host.good(&["ctl", "status"]).contains("set         housekeeping = false, until "));
     assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
-    assert_eq!(host.good(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
-    assert_eq!(host.run(&["ctl", "mailbox", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
+    assert_eq!(host.good(&["ctl", "waiting", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
+    assert_eq!(host.run(&["ctl", "waiting", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
     let back = host.tight_client("romeo");
     assert_eq!(
-        host.run(&["ctl", "mailbox", "flush", "romeo@localhost", "--yes"]).status.code(),
+        host.run(&["ctl", "waiting", "flush", "romeo@localhost", "--yes"]).status.code(),
         Some(1),
         "romeo is there"
     );

@@ -290,10 +290,10 @@ fn a_client_that_does_not_read_is_named(driver: &str) {
     };
     named(&host, planted, &by, || {});
     let log = host.log();
-    let mailbox =
-        |line: &str| has_all(line, &["backlog", "queue=\"mailbox\"", "owner=juliet@localhost ", "unit=\"messages\""]);
+    let waiting =
+        |line: &str| has_all(line, &["backlog", "queue=\"waiting\"", "owner=juliet@localhost ", "unit=\"messages\""]);
     romeo.send_if_taken(&message);
-    assert!(log.lines().any(mailbox), "what she does not take waits in her mailbox: {log}");
+    assert!(log.lines().any(waiting), "what she does not take waits in her log: {log}");
 }
 
 #[test]

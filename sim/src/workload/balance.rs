@@ -54,7 +54,7 @@ impl Run {
         self.check_devices()?;
         self.check_rosters()?;
         self.check_presence()?;
-        self.check_mailboxes()
+        self.check_waiting()
     }
 
     fn check_messages(&self) -> Result<(), String> {
@@ -207,11 +207,11 @@ impl Run {
     }
 
     /// All is delivered: the figures say so, no row is left behind, and without archive no message either.
-    fn check_mailboxes(&self) -> Result<(), String> {
+    fn check_waiting(&self) -> Result<(), String> {
         for user in &self.users {
             let bare = user;
             let mut row = Cursor::default();
-            for (sort, value) in self.world.disk.rows_of(Table::Mailbox, bare) {
+            for (sort, value) in self.world.disk.rows_of(Table::Waiting, bare) {
                 if let Some(number) = waiting::number_of(sort) {
                     return Err(format!("{bare} has all messages, but {number} still waits"));
                 }
@@ -219,7 +219,7 @@ impl Run {
             }
             if (row.count, row.bytes) != (0, 0) {
                 return Err(format!(
-                    "{bare} has all messages, but the mailbox counts {} of {} bytes",
+                    "{bare} has all messages, but as waiting are counted {} of {} bytes",
                     row.count, row.bytes
                 ));
             }

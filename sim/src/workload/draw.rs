@@ -73,7 +73,7 @@ pub(super) fn settings(random: &mut Random, shards: u16) -> Settings {
         s.outbound_bytes_soft = s.outbound_bytes_soft.min(s.outbound_bytes_max / 4);
     }
     if random.chance(150) {
-        s.mailbox_messages_max = random.range(3, 20) as u32;
+        s.waiting_messages_max = random.range(3, 20) as u32;
     }
     s
 }

@@ -47,14 +47,14 @@ fn options() -> Options {
 fn numbered(number: u64) -> Batch {
     let mut batch = Batch::new();
     batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&vec![number as u8; (number * 211 % 900) as usize]]);
-    batch.put(Table::Mailbox, b"a@x", b"", &[&number.to_be_bytes()]);
+    batch.put(Table::Waiting, b"a@x", b"", &[&number.to_be_bytes()]);
     batch.delete_range(Table::Archive, b"a@x", &[0; 8], &number.saturating_sub(KEPT - 1).to_be_bytes());
     batch
 }
 
 /// The last batch that is there; fails if it or one before it is not whole.
 fn last(engine: &dyn Engine) -> u64 {
-    let last = get(engine, Table::Mailbox, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
+    let last = get(engine, Table::Waiting, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
     let found: Vec<u64> = rows(engine, Table::Archive, "a@x")
         .iter()
         .map(|row| {

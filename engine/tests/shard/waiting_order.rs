@@ -7,7 +7,7 @@ fn play(archive: bool, text: &str) {
     for (seed, shards) in [(1, 1), (2, 2), (3, 5)] {
         let result = stage::play(text, seed, shards, Pace::default(), |settings| {
             settings.archive = archive;
-            // With one message in its hands a session is behind: what comes then waits in the mailbox.
+            // With one message in its hands a session is behind: what comes then waits in the log.
             settings.unacked_max = 1;
         });
         if let Err(error) = result {
