@@ -192,7 +192,7 @@ counter_table! {
     letters_out Count "Letters to other shards.";
     letters_in Count "Letters from other shards handled.";
     letters_own Count "Letters to itself handled.";
-    mail_text_bytes_out Count "Bytes of text in letters.";
+    letter_text_bytes_out Count "Bytes of text in letters.";
     reads Count "Reads asked of the store.";
     reads_pending Gauge "Reads not yet answered.";
     writes Count "Rows written.";
@@ -211,7 +211,7 @@ counter_table! {
     gated Count "Effects put behind the gate.";
     gate_waiting Gauge "Effects that wait for their commit to be durable.";
     gate_bytes Gauge "Bytes of these that are to be sent.";
-    mail_kept Gauge "Batches that did not fit into other shards' rings.";
+    letters_kept Gauge "Batches that did not fit into other shards' rings.";
     reads_kept Gauge "Reads that wait for room in the readers' ring.";
     jobs_kept Gauge "Jobs that wait for room in the job queue.";
     storage_full Gauge "1 while the store has no room.";
@@ -220,7 +220,7 @@ counter_table! {
     mem_sessions_bytes Gauge "Memory of the table of sessions, by its room, and of what stream management keeps of each.";
     mem_users_bytes Gauge "Memory of the table of users, by its room, and of what is loaded of each.";
     mem_outbound_bytes Gauge "Memory of what waits for clients, here or for the disk, and of the pool of its buffers.";
-    mem_mail_bytes Gauge "Memory of the rings in which mail comes, and of mail kept for others.";
+    mem_letters_bytes Gauge "Memory of the rings in which letters come, and of letters kept for others.";
     mem_network_bytes Gauge "Memory of the driver's tables and buffers.";
 }
 

@@ -2,8 +2,8 @@
 //!
 //! One mechanism for the server's threads and the simulated world: effects that the outside could take as a promise wait
 //! here, in order, until the commit that their turn rests on is durable. A turn rests on its own writes, on those of
-//! earlier turns of its shard, and on the gates that came with the mail it has read. Mail itself does not wait: it
-//! carries the gate along, so that two shards' writes for one message share one commit.
+//! earlier turns of its shard, and on the gates that came with the letters it has read. Letters themselves do not wait: they
+//! carry the gate along, so that two shards' writes for one message share one commit.
 //!
 //! What promises nothing does not wait ([`Effect::rests`]), so that a disk that stands still silences nobody: who has not logged in
 //! is talked to and refused, streams that have nothing else to be told end with their error, and operators are answered about
@@ -42,7 +42,7 @@ pub struct GateQueue {
 }
 
 impl GateQueue {
-    /// The shard has read mail that rests on `after`.
+    /// The shard has read letters that rest on `after`.
     pub fn rests_on(&mut self, after: Gate) {
         self.gate = self.gate.max(after);
     }

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use crate::id::{ConnId, ShardId};
-use crate::mail::MailBatch;
+use crate::letters::Letters;
 pub use crate::session::facts::{ListenerKind, Lost, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
@@ -417,8 +417,8 @@ pub enum Input<'a> {
         /// The connection.
         conn: ConnId,
     },
-    /// Mail of another shard.
-    Mail(&'a MailBatch),
+    /// Letters of another shard.
+    Letters(&'a Letters),
     /// The answers to a `Read`.
     Found {
         /// The token of the read.
@@ -442,7 +442,7 @@ pub enum Input<'a> {
         /// The command.
         command: Command,
     },
-    /// No more events this turn: mail to the own shard is handled and all outputs are made.
+    /// No more events this turn: letters to the own shard are handled and all outputs are made.
     EndOfTurn,
 }
 
@@ -559,12 +559,12 @@ pub enum Effect {
         /// Its state.
         moved: Box<Moved>,
     },
-    /// Mail to another shard.
-    Mail {
+    /// Letters to another shard.
+    Letters {
         /// The destination.
         to: ShardId,
         /// The letters.
-        batch: MailBatch,
+        batch: Letters,
     },
     /// Ask the store; it sees all writes asked for before: to the accounts, if it asks about nothing else.
     Read {
@@ -623,7 +623,7 @@ impl Effect {
                 Rests::OnAccounts
             }
             Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) => Rests::OnAll,
-            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Mail { .. } | Effect::Job { .. } => Rests::OnNothing,
+            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => Rests::OnNothing,
         }
     }
 }

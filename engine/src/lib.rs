@@ -12,7 +12,7 @@ pub mod id;
 pub mod io;
 pub mod limits;
 mod logs;
-pub mod mail;
+pub mod letters;
 pub mod ns;
 pub mod outbound;
 pub mod router;

@@ -38,7 +38,7 @@ use crate::floor::stands_on;
 use crate::id::{Now, ShardId};
 use crate::io::{Input, Output, StorageState};
 use crate::logs::Logs;
-use crate::mail::MailBatch;
+use crate::letters::Letters;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::streams::Streams;
@@ -56,7 +56,7 @@ pub struct Shard {
     /// What a stream offers behind authentication, the same for all.
     bind_features: Box<[u8]>,
     /// The number of the last batch that was read from each shard.
-    mail_read: Vec<u64>,
+    letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
 }
 
@@ -70,14 +70,14 @@ impl Shard {
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
         let bind_features = login::bind_features(&settings).into();
-        let mail_read = vec![0; usize::from(settings.shards())];
+        let letters_read = vec![0; usize::from(settings.shards())];
         let turn = Turn::new(id, settings, counters, seed);
         let logs = Logs::new(Actors::new(Streams::new(turn), users_key));
         Shard {
             accounts: Accounts::new(Contacts::new(logs, presence_seed)),
             scanner: Scanner::new(),
             bind_features,
-            mail_read,
+            letters_read,
             sweeper: sweep::Sweeper::default(),
         }
     }
@@ -102,9 +102,9 @@ impl Shard {
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
             Input::Stayed { conn } => self.stayed(conn),
-            Input::Mail(batch) => {
+            Input::Letters(batch) => {
                 self.counters.letters_in.add(batch.len() as u64);
-                self.read_mail(batch);
+                self.read_letters(batch);
             }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
@@ -118,27 +118,27 @@ impl Shard {
         self.settle();
     }
 
-    /// Most rounds of mail to itself that one turn handles; what is left waits for the next turn.
-    const OWN_MAIL_ROUNDS: usize = 8;
+    /// Most rounds of letters to itself that one turn handles; what is left waits for the next turn.
+    const OWN_LETTER_ROUNDS: usize = 8;
 
     fn end_of_turn(&mut self, out: &mut Output) {
         self.counters.turns.one();
         self.sweep();
         self.settle();
-        for _ in 0..Self::OWN_MAIL_ROUNDS {
-            let Some(batch) = self.take_own_mail() else { break };
-            self.read_mail(&batch);
+        for _ in 0..Self::OWN_LETTER_ROUNDS {
+            let Some(batch) = self.take_own_letters() else { break };
+            self.read_letters(&batch);
             self.settle();
-            self.keep_own_mail(batch);
+            self.keep_own_letters(batch);
         }
         self.flush_outbound();
         self.leave(out);
         self.publish_gauges();
     }
 
-    /// Whether the host should start another turn at once: mail to itself is left over.
-    pub fn has_own_mail(&self) -> bool {
-        self.own_mail_waits()
+    /// Whether the host should start another turn at once: letters to itself are left over.
+    pub fn has_own_letters(&self) -> bool {
+        self.own_letters_wait()
     }
 
     fn publish_gauges(&mut self) {
@@ -149,10 +149,10 @@ impl Shard {
         c.stanzas_out.set(c.messages_out.get() + c.presences_out.get() + c.iqs_out.get());
     }
 
-    /// Reads mail once: what comes again could make an account again that has been removed meanwhile, or give back a charge
-    /// twice. Mail of one shard comes in order, so what is not newer than the last has been read.
-    fn read_mail(&mut self, batch: &MailBatch) {
-        let last = &mut self.mail_read[batch.from.index()];
+    /// Reads letters once: what comes again could make an account again that has been removed meanwhile, or give back a charge
+    /// twice. Letters of one shard come in order, so what is not newer than the last has been read.
+    fn read_letters(&mut self, batch: &Letters) {
+        let last = &mut self.letters_read[batch.from.index()];
         if batch.number <= *last {
             return;
         }

@@ -17,7 +17,7 @@ pub mod http;
 pub mod jobs;
 pub mod links;
 pub mod log;
-pub mod mail;
+pub mod letters;
 #[cfg(debug_assertions)]
 pub mod plant;
 pub mod profile;

@@ -1,9 +1,9 @@
 //! One shard's thread: wait, handle, flush.
 //!
 //! ```text
-//! driver events, mail, answers of the store, finished jobs, commands
+//! driver events, letters, answers of the store, finished jobs, commands
 //!        └──> shard.handle(now, input, &mut output) ... EndOfTurn
-//!                 writes ──> committer (one ticket a turn)      mail ──> rings, at once, with the gate
+//!                 writes ──> committer (one ticket a turn)      letters ──> rings, at once, with the gate
 //!                 sends, closes, moves, reads, replies ──> gate queue ──> out, once durable
 //! ```
 //!
@@ -32,7 +32,7 @@ use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
 use crate::links::Links;
-use crate::mail::{Envelope, Mailbox, MovedLink};
+use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 use crate::waits::{self, Place};
 pub use ending::{Ending, Report, Stage};
@@ -94,8 +94,8 @@ pub struct Parts {
     pub reads: ReadPort,
     /// Long work.
     pub jobs: JobPort,
-    /// Mail.
-    pub mail: Mailbox,
+    /// Letters.
+    pub letters: LetterRings,
     /// All shards' drivers, by shard.
     pub peers: Vec<Peer>,
     /// What each listener's connections are, by tag.
@@ -185,8 +185,8 @@ pub struct Thread {
     slept: Duration,
     /// When the network had something last; kept only while there is [`Tuning::busy_poll`].
     busy: Option<Instant>,
-    /// More mail waits in the rings than one turn takes.
-    mail_left: bool,
+    /// More letters wait in the rings than one turn takes.
+    letters_left: bool,
     /// So do answers of the store.
     answers_left: bool,
     /// How far it has followed [`Parts::ending`].
@@ -220,7 +220,7 @@ impl Thread {
             turned: Instant::now(),
             slept: Duration::ZERO,
             busy: None,
-            mail_left: false,
+            letters_left: false,
             answers_left: false,
             stage: Stage::Serving,
             cut: HashSet::new(),
@@ -263,7 +263,7 @@ impl Thread {
         for conn in self.links.take_worn() {
             self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
         }
-        self.mail(now);
+        self.letters(now);
         self.answers(now);
         self.commands(now);
         let stage = self.p.ending.stage();
@@ -303,7 +303,7 @@ impl Thread {
     fn tell_memory(&self) {
         let counters = self.p.shard.counters();
         counters.mem_network_bytes.set((self.p.driver.memory_bytes() + self.links.memory_bytes()) as u64);
-        counters.mem_mail_bytes.set(self.p.mail.memory_bytes() as u64);
+        counters.mem_letters_bytes.set(self.p.letters.memory_bytes() as u64);
     }
 
     fn shard_id(&self) -> ShardId {
@@ -313,7 +313,7 @@ impl Thread {
     /// Whether so much waits elsewhere that clients must not be read from.
     fn is_congested(&mut self) -> bool {
         let peers = &self.p.peers;
-        let kept = self.p.mail.push_on(|to| peers[to.index()].wake());
+        let kept = self.p.letters.push_on(|to| peers[to.index()].wake());
         kept || self.p.submitter.is_full() || self.gate.bytes() > self.p.tuning.gate_bytes_max
     }
 
@@ -349,12 +349,12 @@ impl Thread {
                 && waiting == 0
                 && self.gate.is_empty()
                 && self.reads_kept.is_empty()
-                && p.mail.kept() == 0
-                && !p.mail.has_mail()
-                && !p.shard.has_own_mail()
+                && p.letters.kept() == 0
+                && !p.letters.has_letters()
+                && !p.shard.has_own_letters()
                 && (!moving || self.stage == Stage::Cutting),
-            sent: p.mail.sent(),
-            received: p.mail.received(),
+            sent: p.letters.sent(),
+            received: p.letters.received(),
             connections,
             commits,
         };
@@ -364,14 +364,14 @@ impl Thread {
     /// Time until the thread must look again by itself.
     fn patience(&self) -> Duration {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
-        // Mail that has come since the rings were looked at has woken this thread's driver.
-        let busy = self.p.shard.has_own_mail() || self.mail_left || self.answers_left || self.links.has_worn();
+        // Letters that have come since the rings were looked at have woken this thread's driver.
+        let busy = self.p.shard.has_own_letters() || self.letters_left || self.answers_left || self.links.has_worn();
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
             _ if busy || gated => Duration::ZERO,
             // While it serves, it naps instead of sleeping as long as there are any.
-            _ if self.p.mail.kept() > 0 => SLEEP_LETTERS_KEPT,
+            _ if self.p.letters.kept() > 0 => SLEEP_LETTERS_KEPT,
             0 => self.p.tuning.sleep_max,
             _ => SLEEP_JOBS_KEPT.min(self.p.tuning.sleep_max),
         }
@@ -475,7 +475,7 @@ impl Thread {
     fn left(&mut self, mut link: Box<MovedLink>) {
         link.after = self.gate.gate();
         let to = self.p.shard.home(link.moved.owner.bare());
-        self.p.mail.send(to, Envelope::Moved(link));
+        self.p.letters.send(to, Envelope::Moved(link));
         self.p.peers[to.index()].wake();
     }
 
@@ -521,14 +521,14 @@ impl Thread {
 
     // The rest of a turn.
 
-    fn mail(&mut self, now: Now) {
+    fn letters(&mut self, now: Now) {
         let mut arrived = Vec::new();
         let Thread { p, out, gate, halves, .. } = self;
-        let Parts { mail, shard, tuning, .. } = p;
-        let left = mail.receive(tuning.mail_a_turn, |envelope| match envelope {
+        let Parts { letters, shard, tuning, .. } = p;
+        let left = letters.receive(tuning.letters_a_turn, |envelope| match envelope {
             Envelope::Batch(batch) => {
                 gate.rests_on(batch.after);
-                shard.handle(now, Input::Mail(&batch), out);
+                shard.handle(now, Input::Letters(&batch), out);
             }
             Envelope::Moved(link) => match halves.remove(&link.key) {
                 Some(Half::Conn { conn, early }) => arrived.push((link, conn, early)),
@@ -538,7 +538,7 @@ impl Thread {
                 }
             },
         });
-        self.mail_left = left;
+        self.letters_left = left;
         for (link, conn, early) in arrived {
             self.arrive(*link, conn, early, now);
         }
@@ -592,7 +592,7 @@ impl Thread {
         self.p.tuning = tuning;
     }
 
-    /// Ends the turn: writes go to the committer, mail to the rings, the rest behind the gate.
+    /// Ends the turn: writes go to the committer, letters to the rings, the rest behind the gate.
     fn end_turn(&mut self, now: Now) {
         self.p.shard.handle(now, Input::EndOfTurn, &mut self.out);
         if !self.out.writes.is_empty() {
@@ -607,9 +607,9 @@ impl Thread {
         let mut gated = 0;
         for effect in effects.drain(..) {
             match effect {
-                Effect::Mail { to, mut batch } => {
+                Effect::Letters { to, mut batch } => {
                     batch.after = self.gate.gate();
-                    self.p.mail.send(to, Envelope::Batch(batch));
+                    self.p.letters.send(to, Envelope::Batch(batch));
                     self.p.peers[to.index()].wake();
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
@@ -628,7 +628,7 @@ impl Thread {
         counters.commits_waiting.set(self.p.submitter.queued_batches());
         counters.gate_waiting.set(self.gate.len() as u64);
         counters.gate_bytes.set(self.gate.bytes() as u64);
-        counters.mail_kept.set(self.p.mail.kept() as u64);
+        counters.letters_kept.set(self.p.letters.kept() as u64);
         counters.reads_kept.set(self.reads_kept.len() as u64);
         counters.jobs_kept.set(self.p.jobs.kept() as u64);
     }
@@ -690,7 +690,7 @@ impl Thread {
                     crate::audit::tell(&note, peer.map(|peer| peer.ip()));
                 }
                 Effect::Resume { conn, .. } => driver.resume(conn),
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
+                Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -58,7 +58,7 @@ impl Host {
             self.disk.apply(&self.out.writes);
             self.out.writes.clear();
             let effects = std::mem::take(&mut self.out.effects);
-            if effects.is_empty() && !self.shard.has_own_mail() {
+            if effects.is_empty() && !self.shard.has_own_letters() {
                 return all;
             }
             for effect in effects {

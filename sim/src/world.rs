@@ -1,7 +1,7 @@
 //! The simulated world: shards, clock, network and store on one thread, moved by one seed.
 //!
 //! It carries out effects as the server's threads do: a turn's writes get one ticket of the one sequence of commits,
-//! mail leaves at once and carries its sender's gate, and everything else waits in the same [`GateQueue`] until the
+//! letters leave at once and carry their sender's gate, and everything else waits in the same [`GateQueue`] until the
 //! commit that it rests on is durable. What a run of it shows is therefore the engine's own order of things; only times,
 //! splits and losses are drawn.
 
@@ -37,8 +37,8 @@ pub struct Pace {
     pub read_bytes: usize,
     /// Bytes that the kernel keeps of what is sent to one client.
     pub kernel_bytes: usize,
-    /// Longest way of mail between shards.
-    pub mail_us: u64,
+    /// Longest way of letters between shards, microseconds.
+    pub letters_us: u64,
     /// Longest time to make a group of commits durable.
     pub commit_us: u64,
     /// Longest time to answer a read of the store.
@@ -57,7 +57,7 @@ impl Default for Pace {
             net_us: 200,
             read_bytes: 0,
             kernel_bytes: 1 << 20,
-            mail_us: 50,
+            letters_us: 50,
             commit_us: 300,
             read_us: 200,
             job_us: 3_000,
@@ -71,7 +71,7 @@ impl Default for Pace {
 pub enum Plant {
     /// What a turn sends leaves before its writes are durable.
     AckBeforeCommit,
-    /// One batch of mail in two hundred vanishes.
+    /// One batch of letters in two hundred vanishes.
     LostBatch,
     /// The first stanza that follows `<resumed/>` goes out twice.
     DoubleDelivery,
@@ -111,7 +111,7 @@ enum Event {
     Detect(usize),
     Patience(usize),
     Commit,
-    Mail(u16, u16),
+    Letters(u16, u16),
     Answer(u16),
     JobDone(u16),
     Timer(u64),
@@ -149,7 +149,7 @@ pub struct World {
     started_us: u64,
     threads: Vec<Thread>,
     sockets: Vec<Socket>,
-    mail: BTreeMap<(u16, u16), (u64, VecDeque<Envelope>)>,
+    letters: BTreeMap<(u16, u16), (u64, VecDeque<Envelope>)>,
     events: BinaryHeap<std::cmp::Reverse<(u64, u64, u32, Event)>>,
     events_made: u64,
     epoch: u32,
@@ -200,7 +200,7 @@ impl World {
             started_us: 0,
             threads: Vec::new(),
             sockets: Vec::new(),
-            mail: BTreeMap::new(),
+            letters: BTreeMap::new(),
             events: BinaryHeap::new(),
             events_made: 0,
             epoch: 0,
@@ -374,7 +374,7 @@ impl World {
         self.commit_due = false;
         self.storage = StorageState::Ok;
         self.commits_stopped = false;
-        self.mail.clear();
+        self.letters.clear();
         self.replied.clear();
         for index in 0..self.sockets.len() {
             if !self.sockets[index].over {
@@ -429,7 +429,7 @@ impl World {
                 }
             }
             Event::Commit => self.commit(),
-            Event::Mail(from, to) => self.deliver_mail(from, to),
+            Event::Letters(from, to) => self.deliver_letters(from, to),
             Event::Answer(shard) => {
                 if let Some((token, queries)) = self.threads[usize::from(shard)].reads.pop_front() {
                     self.feed(ShardId(shard), Feed::Found(token, queries));

@@ -166,7 +166,7 @@ class Run:
 
 def settled(status):
     counters = status["counters"]
-    empty = ["gate_bytes", "gate_waiting", "jobs_pending", "jobs_kept", "mail_kept", "reads_pending", "reads_kept", "parked"]
+    empty = ["gate_bytes", "gate_waiting", "jobs_pending", "jobs_kept", "letters_kept", "reads_pending", "reads_kept", "parked"]
     return status["connections"] == 2 and status["sessions"] == 2 and all(counters[name] == 0 for name in empty)
 
 

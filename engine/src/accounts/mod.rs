@@ -17,7 +17,7 @@ use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
 use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
-use crate::mail::{Answer, ConnRef, Question};
+use crate::letters::{Answer, ConnRef, Question};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
 use crate::store::account::{Credentials, Incarnation};

@@ -2,7 +2,7 @@
 
 use crate::actors::Actors;
 use crate::io::{Effect, Happened, Note};
-use crate::mail::Kind;
+use crate::letters::Kind;
 use crate::turn::pending::Asker;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;

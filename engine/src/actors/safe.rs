@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::actors::Actors;
 use crate::id::{ActorKind, SessionId};
-use crate::mail::Origin;
+use crate::letters::Origin;
 use crate::streams::half::Down;
 use crate::wire::jid;
 use crate::wire::jid::JidRef;

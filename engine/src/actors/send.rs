@@ -3,7 +3,7 @@
 use crate::actors::Actors;
 use crate::extension::GATES;
 use crate::id::SessionId;
-use crate::mail::{Kind, MessageClass};
+use crate::letters::{Kind, MessageClass};
 use crate::router::users::Incoming;
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;

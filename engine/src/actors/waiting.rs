@@ -3,7 +3,7 @@
 use crate::actors::Actors;
 use crate::extension;
 use crate::id::ConnId;
-use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::letters::{Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
@@ -55,9 +55,9 @@ impl Actors {
     pub(crate) fn turn_away(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
         self.answer_with_error(stanza, refusal);
         if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry != 0) {
-            let mail = self.mail_to(shard);
-            let from = mail.name(stanza.from);
-            mail.push(Letter::Refused { from, entry });
+            let letters = self.letters_to(shard);
+            let from = letters.name(stanza.from);
+            letters.push(Letter::Refused { from, entry });
         }
         self.confirm(stanza.origin);
     }
@@ -75,7 +75,7 @@ impl Actors {
         let refusal = refusal.into();
         self.limited(refusal, || bare_of(stanza.to).to_owned());
         let name = match stanza.kind {
-            Kind::Message { class: crate::mail::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
+            Kind::Message { class: crate::letters::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
                 return;
             }
             Kind::Message { .. } => "message",

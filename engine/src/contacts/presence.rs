@@ -6,7 +6,7 @@ use crate::contacts::show::PRESENCE_GONE;
 use crate::extension::{Way, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::mail::{Kind, PresenceNews};
+use crate::letters::{Kind, PresenceNews};
 use crate::router::users::{RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;

@@ -10,7 +10,7 @@ use crate::extension::roster::{Again, ProbeAnswer, Roster};
 use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::mail::PresenceNews;
+use crate::letters::PresenceNews;
 use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
 use crate::session::conn::NONE;
 use crate::store::Found;

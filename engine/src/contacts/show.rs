@@ -3,7 +3,7 @@
 use crate::contacts::Contacts;
 use crate::extension::Way;
 use crate::id::SessionId;
-use crate::mail::PresenceNews;
+use crate::letters::PresenceNews;
 use crate::router::users::RosterStep;
 use crate::session::table::Session;
 use crate::wire::splice::address;

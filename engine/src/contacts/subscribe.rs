@@ -5,7 +5,7 @@ use crate::extension::roster::Roster;
 use crate::extension::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::mail::PresenceNews;
+use crate::letters::PresenceNews;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
 use crate::wire::written::{id_of_stanza, write_error};

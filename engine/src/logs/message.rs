@@ -10,7 +10,7 @@ use crate::id::{SessionId, mark};
 use crate::io::StorageState;
 use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
-use crate::mail::MessageClass;
+use crate::letters::MessageClass;
 use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::waiting::{Apart, Holder, Transient};

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use crate::extension::Notes;
 use crate::extension::roster::Roster;
 use crate::id::{ConnId, DomainId, Domains, SessionId};
-use crate::mail::{Kind, Origin, PresenceNews};
+use crate::letters::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
 use crate::session::table::{Session, Sessions};
 use crate::slots::Slots;

@@ -3,7 +3,7 @@
 use crate::contacts::Decided;
 use crate::extension::Way;
 use crate::io::JobDone;
-use crate::mail::{Kind, Letter, MailBatch};
+use crate::letters::{Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
@@ -38,7 +38,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn read_letter(&mut self, batch: &MailBatch, letter: &Letter) {
+    pub(crate) fn read_letter(&mut self, batch: &Letters, letter: &Letter) {
         let now_ms = self.now.mono_ms;
         match letter {
             Letter::Stanza { kind, origin, from, to, xml } => {

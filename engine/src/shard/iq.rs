@@ -6,7 +6,7 @@ use crate::extension;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::mail::Kind;
+use crate::letters::Kind;
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
 use crate::shard::Shard;

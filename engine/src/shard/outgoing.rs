@@ -7,7 +7,7 @@ use crate::extension::Way;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
-use crate::mail::{Kind, Letter, MessageClass, Origin};
+use crate::letters::{Kind, Letter, MessageClass, Origin};
 use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::streams::half::Down;
@@ -128,23 +128,23 @@ impl Shard {
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
         let forged = forged_stanza_ids(element, to.bare().as_str());
         let lang = self.lang(session);
-        let mail = self.mail_to(home);
-        let xml = mail.write_with(|out| {
+        let letters = self.letters_to(home);
+        let xml = letters.write_with(|out| {
             let to = Some(Some(to.as_str()));
             let how = Splice { from: Some(full), to, lang: lang.as_deref(), drop: &forged, ..Splice::default() };
             splice(out, element, &how);
         });
-        let (from, to_span) = (mail.name(full), mail.name(to.as_str()));
-        mail.push(Letter::Stanza { kind: Kind::Message { class, keep: kept }, origin, from, to: to_span, xml });
+        let (from, to_span) = (letters.name(full), letters.name(to.as_str()));
+        letters.push(Letter::Stanza { kind: Kind::Message { class, keep: kept }, origin, from, to: to_span, xml });
         if logged {
             let turn: &mut Turn = self;
-            let (xml, time_ms) = (turn.mail[home.index()].bytes(xml), turn.now.wall_us / 1_000);
+            let (xml, time_ms) = (turn.letters[home.index()].bytes(xml), turn.now.wall_us / 1_000);
             let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
             sent.put(&mut turn.writes, own_bare, entry);
         }
         // What goes to the own account comes to its sessions as it is.
         if self.users.get(user).marked && to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
-            let xml = self.mail[home.index()].bytes(xml).to_vec();
+            let xml = self.letters[home.index()].bytes(xml).to_vec();
             self.copy(user, Way::Out, entry, &xml, |_, id| id == session);
         }
     }

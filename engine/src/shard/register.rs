@@ -4,7 +4,7 @@ use crate::extension;
 use crate::extension::{AccountAction, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
-use crate::mail::{Answer, Question};
+use crate::letters::{Answer, Question};
 use crate::session::conn::{Registering, Stage};
 use crate::shard::Shard;
 use crate::streams::opening::is_private;

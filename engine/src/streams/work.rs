@@ -27,7 +27,7 @@ pub(crate) fn most_work(queries: &[Query]) -> u64 {
 impl Streams {
     /// What has been done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
     pub(crate) fn done_so_far(&self) -> u64 {
-        let letters: usize = self.mail.iter().map(|batch| batch.len()).sum();
+        let letters: usize = self.letters.iter().map(|batch| batch.len()).sum();
         work(letters + self.writes.len(), self.writes.bytes())
     }
 

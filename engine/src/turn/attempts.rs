@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Happened, Note};
-use crate::mail::{ConnRef, Letter, Question};
+use crate::letters::{ConnRef, Letter, Question};
 use crate::session::conn::{Attempt, ConnState, Stage};
 use crate::session::sasl::Refused;
 use crate::store::hash::Tag;
@@ -24,31 +24,31 @@ impl Turn {
     pub(crate) fn ask_counting(&mut self, conn: ConnId, peer: Peer, account: &str, question: Question) {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(peer);
-        let mail = self.mail_to(counting);
-        let account = mail.name(account);
-        mail.push(Letter::Ask { conn, account, question });
+        let letters = self.letters_to(counting);
+        let account = letters.name(account);
+        letters.push(Letter::Ask { conn, account, question });
     }
 
     /// Asks an account's home; the dispatch goes on where the connection is.
     pub(crate) fn ask_home(&mut self, conn: ConnRef, account: &str, question: Question) {
         let home = self.home(account);
-        let mail = self.mail_to(home);
-        let account = mail.name(account);
-        mail.push(Letter::Ask { conn, account, question });
+        let letters = self.letters_to(home);
+        let account = letters.name(account);
+        letters.push(Letter::Ask { conn, account, question });
     }
 
     pub(crate) fn charge_address(&mut self, peer: Peer) {
         let counting = self.counting(peer);
-        self.mail_to(counting).push(Letter::LoginFailed { peer });
+        self.letters_to(counting).push(Letter::LoginFailed { peer });
     }
 
     /// The account and its pair with the address get back what they were charged when a login began. The home remembers
     /// where from it was, and the password that was right.
     pub(crate) fn spare_account(&mut self, account: &str, peer: Peer, seen: Option<Tag>) {
         let home = self.home(account);
-        let mail = self.mail_to(home);
-        let account = mail.name(account);
-        mail.push(Letter::LoginSpared { account, peer, seen: seen.map(Box::new) });
+        let letters = self.letters_to(home);
+        let account = letters.name(account);
+        letters.push(Letter::LoginSpared { account, peer, seen: seen.map(Box::new) });
     }
 
     /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was

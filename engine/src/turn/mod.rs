@@ -2,7 +2,7 @@
 //! connected.
 
 pub(crate) mod attempts;
-pub(crate) mod letters;
+pub(crate) mod homes;
 pub(crate) mod pending;
 pub(crate) mod refusals;
 
@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::extension::ServerFacts;
 use crate::id::{Now, ShardId};
 use crate::io::{Effect, Output, StorageState};
-use crate::mail::MailBatch;
+use crate::letters::Letters;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::store::{Batch, Query, Table};
@@ -37,10 +37,10 @@ pub struct Turn {
     pub(crate) entropy: ChaCha12Rng,
     /// What the features tell about the server.
     pub(crate) facts: ServerFacts,
-    /// Letters of this turn, by destination; the own entry is mail to itself.
-    pub(crate) mail: Vec<MailBatch>,
-    /// Memory for mail to itself.
-    own_mail_spare: MailBatch,
+    /// Letters of this turn, by destination; the own entry has those to itself.
+    pub(crate) letters: Vec<Letters>,
+    /// Memory for letters to itself.
+    own_letters_spare: Letters,
     pub(crate) writes: Batch,
     pub(crate) effects: Vec<Effect>,
     /// Memory for one stanza at a time.
@@ -72,10 +72,10 @@ impl Turn {
             now: Now::default(),
             entropy: ChaCha12Rng::from_seed(seed),
             facts: settings.facts.clone(),
-            mail: (0..settings.shards())
-                .map(|shard| if shard == id.0 { MailBatch::roomy(id) } else { MailBatch::new(id) })
+            letters: (0..settings.shards())
+                .map(|shard| if shard == id.0 { Letters::roomy(id) } else { Letters::new(id) })
                 .collect(),
-            own_mail_spare: MailBatch::roomy(id),
+            own_letters_spare: Letters::roomy(id),
             writes: Batch::new(),
             effects: Vec::new(),
             scratch: Vec::new(),
@@ -97,36 +97,36 @@ impl Turn {
     const NUMBERS_RESERVED: u64 = 1 << 16;
 
     /// What has come for the shard itself in this turn, if anything.
-    pub(crate) fn take_own_mail(&mut self) -> Option<MailBatch> {
-        let own = &mut self.mail[self.id.index()];
+    pub(crate) fn take_own_letters(&mut self) -> Option<Letters> {
+        let own = &mut self.letters[self.id.index()];
         if own.is_empty() {
             return None;
         }
         let batch = own.take();
         // Two take turns: one is read while the other is written.
-        own.take_memory(std::mem::take(&mut self.own_mail_spare));
+        own.take_memory(std::mem::take(&mut self.own_letters_spare));
         self.counters.letters_own.add(batch.len() as u64);
         Some(batch)
     }
 
-    /// Own mail has been read.
-    pub(crate) fn keep_own_mail(&mut self, batch: MailBatch) {
-        self.own_mail_spare = batch.recycle();
+    /// Own letters have been read.
+    pub(crate) fn keep_own_letters(&mut self, batch: Letters) {
+        self.own_letters_spare = batch.recycle();
     }
 
-    /// Whether there is mail to itself.
-    pub(crate) fn own_mail_waits(&self) -> bool {
-        !self.mail[self.id.index()].is_empty()
+    /// Whether there are letters to itself.
+    pub(crate) fn own_letters_wait(&self) -> bool {
+        !self.letters[self.id.index()].is_empty()
     }
 
     /// Hands over what the turn leaves: letters, other effects, and writes.
     pub(crate) fn leave(&mut self, out: &mut Output) {
-        for (index, batch) in self.mail.iter_mut().enumerate() {
+        for (index, batch) in self.letters.iter_mut().enumerate() {
             if index != self.id.index() && !batch.is_empty() {
                 self.counters.letters_out.add(batch.len() as u64);
-                self.counters.mail_text_bytes_out.add(batch.text_bytes() as u64);
+                self.counters.letter_text_bytes_out.add(batch.text_bytes() as u64);
                 let batch = batch.take();
-                self.effects.push(Effect::Mail { to: ShardId(index as u16), batch });
+                self.effects.push(Effect::Letters { to: ShardId(index as u16), batch });
             }
         }
         self.counters.writes.add(self.writes.len() as u64);
@@ -152,8 +152,8 @@ impl Turn {
     }
 
     /// The batch that goes to a shard with this turn.
-    pub(crate) fn mail_to(&mut self, shard: ShardId) -> &mut MailBatch {
-        &mut self.mail[shard.index()]
+    pub(crate) fn letters_to(&mut self, shard: ShardId) -> &mut Letters {
+        &mut self.letters[shard.index()]
     }
 
     /// Asks the store; the answer comes back to the dispatch.

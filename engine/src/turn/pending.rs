@@ -3,7 +3,7 @@
 use crate::extension::Resume;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
-use crate::mail::{ConnRef, Origin};
+use crate::letters::{ConnRef, Origin};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Query, Table};
 

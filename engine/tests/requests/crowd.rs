@@ -6,7 +6,7 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::mail::MailBatch;
+use throng_engine::letters::Letters;
 use throng_engine::session::moved::Moved;
 use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
@@ -160,13 +160,13 @@ impl Crowd {
     /// Turns, and carries out what follows, until nothing does.
     fn settle(&mut self) {
         let asker = self.conns[ASKER];
-        let mut mail: Vec<(ShardId, MailBatch)> = Vec::new();
+        let mut letters: Vec<(ShardId, Letters)> = Vec::new();
         loop {
             let mut busy = false;
             self.now.wall_us += 100;
             self.now.mono_ms = self.now.wall_us / 1_000;
-            for (to, batch) in std::mem::take(&mut mail) {
-                self.shards[to.index()].handle(self.now, Input::Mail(&batch), &mut Output::default());
+            for (to, batch) in std::mem::take(&mut letters) {
+                self.shards[to.index()].handle(self.now, Input::Letters(&batch), &mut Output::default());
             }
             for index in 0..self.shards.len() {
                 let mut out = Output::default();
@@ -183,7 +183,7 @@ impl Crowd {
                     self.disk.submit(writes);
                     self.disk.commit(1);
                 });
-                busy |= self.shards[index].has_own_mail();
+                busy |= self.shards[index].has_own_letters();
                 for effect in out.effects {
                     let input = match effect {
                         Effect::Send { conn, bytes, .. } => {
@@ -194,8 +194,8 @@ impl Crowd {
                             self.sent(asker, (ShardId(index as u16), conn), last.len());
                             Input::Closed { conn }
                         }
-                        Effect::Mail { to, batch } => {
-                            mail.push((to, batch));
+                        Effect::Letters { to, batch } => {
+                            letters.push((to, batch));
                             busy = true;
                             continue;
                         }

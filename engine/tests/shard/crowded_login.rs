@@ -4,7 +4,7 @@
 use throng_engine::id::ShardId;
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::ROSTER_ITEMS_MAX;
-use throng_engine::mail::{Letter, MailBatch, PresenceNews};
+use throng_engine::letters::{Letter, Letters, PresenceNews};
 use throng_engine::settings::Settings;
 use throng_sim::host::{Host, said};
 
@@ -27,7 +27,7 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
     host.prompt = false;
     let mut effects = host.say(conn, "<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>");
     effects.extend(host.sent(conn));
-    let mut batch = MailBatch::new(ShardId(1));
+    let mut batch = Letters::new(ShardId(1));
     batch.number = 1;
     let presence = format!(
         "<presence><c xmlns='http://jabber.org/protocol/caps'/><status>{}</status></presence>",
@@ -38,7 +38,7 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
         let xml = batch.write(presence.as_bytes());
         batch.push(Letter::Presence { news: PresenceNews::Available { probe: None }, from, to, xml });
     }
-    effects.extend(host.turn(Input::Mail(&batch)));
+    effects.extend(host.turn(Input::Letters(&batch)));
     let mut seen = String::new();
     while !effects.is_empty() {
         seen.push_str(&said(&effects));

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::mail::MailBatch;
+use throng_engine::letters::Letters;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::{Found, Query, Table};
@@ -21,7 +21,7 @@ const REGISTER: &str = "<iq type='set' id='r'><query xmlns='jabber:iq:register'>
 const CHANGE: &str = "<iq type='set' id='c'><query xmlns='jabber:iq:register'><username>mallory</username><password>secret</password></query></iq>";
 const REMOVE: &str = "<iq type='set' id='d'><query xmlns='jabber:iq:register'><remove/></query></iq>";
 
-/// What happens to a batch of mail.
+/// What happens to a batch of letters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Lost,
@@ -38,7 +38,7 @@ struct World {
     /// Batches so far, and what happens to one of them.
     batches: usize,
     fate: Option<(usize, Fate)>,
-    late: Option<(ShardId, MailBatch)>,
+    late: Option<(ShardId, Letters)>,
     /// The one connection: where it is, and what it was told since it was last asked.
     at: Option<(ShardId, ConnId)>,
     slots: u32,
@@ -95,23 +95,23 @@ impl World {
     }
 
     fn settle(&mut self) {
-        let mut mail: VecDeque<(ShardId, MailBatch)> = VecDeque::new();
+        let mut letters: VecDeque<(ShardId, Letters)> = VecDeque::new();
         loop {
-            let mut busy = !mail.is_empty();
+            let mut busy = !letters.is_empty();
             self.now.wall_us += 100;
             self.now.mono_ms = self.now.wall_us / 1_000;
-            for (to, batch) in mail.drain(..) {
-                self.shards[to.index()].handle(self.now, Input::Mail(&batch), &mut Output::default());
+            for (to, batch) in letters.drain(..) {
+                self.shards[to.index()].handle(self.now, Input::Letters(&batch), &mut Output::default());
             }
             for index in 0..self.shards.len() {
                 let mut out = Output::default();
                 self.shards[index].handle(self.now, Input::EndOfTurn, &mut out);
                 self.disk.submit(out.writes);
                 self.disk.commit(1);
-                busy |= self.shards[index].has_own_mail();
+                busy |= self.shards[index].has_own_letters();
                 for effect in out.effects {
                     busy = true;
-                    self.effect(ShardId(index as u16), effect, &mut mail);
+                    self.effect(ShardId(index as u16), effect, &mut letters);
                 }
             }
             if !busy {
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    fn effect(&mut self, shard: ShardId, effect: Effect, mail: &mut VecDeque<(ShardId, MailBatch)>) {
+    fn effect(&mut self, shard: ShardId, effect: Effect, letters: &mut VecDeque<(ShardId, Letters)>) {
         match effect {
             Effect::Send { conn, bytes, .. } => {
                 self.hear(shard, conn, &bytes);
@@ -143,16 +143,16 @@ impl World {
                 self.handle(shard, Input::Found { token, found });
             }
             Effect::Job { token, job } => self.handle(shard, Input::Done { token, done: job.run() }),
-            Effect::Mail { to, batch } => {
+            Effect::Letters { to, batch } => {
                 let fate = self.fate.filter(|(at, _)| *at == self.batches).map(|(_, fate)| fate);
                 self.batches += 1;
                 match fate {
                     Some(Fate::Lost) => return,
-                    Some(Fate::Twice) => mail.push_back((to, batch.clone())),
+                    Some(Fate::Twice) => letters.push_back((to, batch.clone())),
                     Some(Fate::Late) => self.late = Some((to, batch.clone())),
                     None => {}
                 }
-                mail.push_back((to, batch));
+                letters.push_back((to, batch));
             }
             _ => {}
         }
@@ -190,7 +190,7 @@ fn what_is_repeated_between_shards_makes_no_account_again() {
             let mut world = World::new(Some((at, fate)));
             assert_eq!(world.life().matches("type='error'").count(), 0, "{fate:?} {at}");
             if let Some((to, batch)) = world.late.take() {
-                world.handle(to, Input::Mail(&batch));
+                world.handle(to, Input::Letters(&batch));
                 world.settle();
             }
             assert!(!world.has_account(), "batch {at} {fate:?}: the account is there again");

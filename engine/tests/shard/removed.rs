@@ -345,7 +345,7 @@ fn life(seed: u64) {
     let mut random = Random::new(seed);
     let mut pace = Pace::default();
     (pace.read_us, pace.commit_us) = (random.range(100, 40_000), random.range(100, 60_000));
-    (pace.job_us, pace.mail_us) = (random.range(100, 100_000), random.range(10, 5_000));
+    (pace.job_us, pace.letters_us) = (random.range(100, 100_000), random.range(10, 5_000));
     let mut talk = Talk::new(seed, 1 + (seed % 3) as u16, pace);
     let (mut there, mut removals) = (Some(PASSWORD.to_owned()), 0u32);
     // Lines that have authenticated, each with the number of removals before.

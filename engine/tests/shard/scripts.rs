@@ -21,7 +21,7 @@ fn rough() -> Pace {
         turn_us: 2_000,
         net_us: 3_000,
         read_bytes: 7,
-        mail_us: 2_000,
+        letters_us: 2_000,
         commit_us: 8_000,
         read_us: 5_000,
         ..Pace::default()

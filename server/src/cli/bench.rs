@@ -14,7 +14,7 @@ pub fn command() -> clap::Command {
 
 const AFTER: &str = "\
 Each of the users writes to each other one, who acknowledges with a message. The server runs within this process with
-all its threads, and its users are in memory: what is measured is the shards, the mail between them, and the store
+all its threads, and its users are in memory: what is measured is the shards, the letters between them, and the store
 with --archive. More shards than cores show what sharing a core costs.
 
   throng bench chatty                       1,000 users, each waits for an acknowledgement before it goes on

@@ -334,7 +334,7 @@ options! {
     Machine Detail Restart backlog: u64, Kind::Count { min: 16, max: 65_535, unit: "connections" }, "4096",
         "Connections that may wait in the kernel for accept, a listener.",
         "The kernel cuts it to net.core.somaxconn.";
-    Machine Detail Restart mail_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
+    Machine Detail Restart letter_ring_slots: u64, Kind::Count { min: 16, max: 65_536, unit: "batches" }, "1024",
         "Batches that may wait from one shard to another.",
         "A full ring makes the sending shard keep the batch and read less from its clients.";
     Machine Detail Reload turn_events_max: u64, Kind::Count { min: 8, max: 16_384, unit: "events" }, "256",
@@ -344,8 +344,8 @@ options! {
         "Of these at most those of connections that have no session: logins, and ends.",
         "Fewer keep turns short for those who are there while many come back at once; more let them in sooner. With epoll, \
          whose order is the kernel's, it has no effect.";
-    Machine Detail Reload turn_mail_max: u64, Kind::Count { min: 1, max: 16_384, unit: "batches" }, "64",
-        "Batches of mail that a shard takes from each other shard in one turn.",
+    Machine Detail Reload turn_letters_max: u64, Kind::Count { min: 1, max: 16_384, unit: "batches" }, "64",
+        "Batches of letters that a shard takes from each other shard in one turn.",
         "";
     Machine Detail Reload turn_answers_max: u64, Kind::Count { min: 1, max: 16_384, unit: "answers" }, "64",
         "Answers of the store that a shard takes in one turn.",

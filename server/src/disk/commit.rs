@@ -6,7 +6,7 @@
 //! stands between taking it and handing in its batch, and the committer waits for that ring. A ticket is the
 //! [`Gate`]: all commits up to it are durable once [`Submitter::durable`] has reached it.
 //!
-//! If shard A hands in a batch and then mails shard B, and B hands in one on receipt, then A's ticket is the lower one:
+//! If shard A hands in a batch and then writes to shard B, and B hands in one on receipt, then A's ticket is the lower one:
 //! A's increment of the counter happens before B's, and one counter's changes have one order. So what B wrote because
 //! of A can never survive a crash that A's write did not survive.
 //!
@@ -41,7 +41,7 @@ const REST_AFTER: Duration = Duration::from_secs(10);
 /// How often a committer with work gives memory back.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
-/// Pause of a shard that has no room to hand a batch in: mail of other shards makes it write although it reads from no
+/// Pause of a shard that has no room to hand a batch in: letters of other shards make it write although it reads from no
 /// client any more.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
@@ -144,7 +144,7 @@ impl Submitter {
         self.bytes_max = bytes_max;
     }
 
-    /// Whether so much is waiting that the shard must stop reading from its connections. What others mail it has room
+    /// Whether so much is waiting that the shard must stop reading from its connections. What others send it has room
     /// for some turns still.
     pub fn is_full(&self) -> bool {
         let bytes_max = self.bytes_max.min(self.shared.queue_bytes_max.load(Ordering::Relaxed));

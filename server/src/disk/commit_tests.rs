@@ -121,17 +121,17 @@ fn gates_give_one_order_to_all_shards() {
 
 #[test]
 fn what_follows_from_a_batch_is_applied_after_it() {
-    // Shard 0 hands in a batch and mails shard 1, which then hands in its own: 0's comes first, every time.
+    // Shard 0 hands in a batch and writes to shard 1, which then hands in its own: 0's comes first, every time.
     let engine = Arc::new(Noting::default());
     let (committer, submitters) =
         Committer::start(engine.clone(), None, 2, no_wakes(2), &Options::default(), panics()).unwrap();
     let [mut first, mut second] = <[Submitter; 2]>::try_from(submitters).unwrap();
-    let (mail, inbox) = mpsc::sync_channel::<(u64, Gate)>(1);
+    let (letters, inbox) = mpsc::sync_channel::<(u64, Gate)>(1);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..5000 {
                 let gate = first.submit(numbered(0, number));
-                mail.send((number, gate)).unwrap();
+                letters.send((number, gate)).unwrap();
                 if number % 7 == 0 {
                     first.submit(numbered(7, number));
                 }

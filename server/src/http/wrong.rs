@@ -10,7 +10,7 @@ use crate::admin::Status;
 
 /// What the rules look at.
 pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy \
-                               pressure shard.outbound_bytes,outbound_overflows,gate_waiting,mail_kept,reads_pending,reads_kept,\
+                               pressure shard.outbound_bytes,outbound_overflows,gate_waiting,letters_kept,reads_pending,reads_kept,\
                                jobs_pending,jobs_kept,parked,parked_refused files.own,own_max";
 
 /// Time that they look at, milliseconds.
@@ -63,7 +63,7 @@ fn growth(numbers: &[f64]) -> f64 {
 /// A level of a shard: its field, what stands there, how many are a backlog, and what helps.
 const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("gate_waiting", "effects that wait for the disk", 2_000.0, "the store's syncs are slow (disk.fl_wait)"),
-    ("mail_kept", "batches that another shard has no room for", 50.0, "that shard is busy or stands still"),
+    ("letters_kept", "batches that another shard has no room for", 50.0, "that shard is busy or stands still"),
     (
         "reads_pending",
         "reads that the store has not answered",

@@ -17,7 +17,7 @@ const SHARDS: [Part; 6] = [
     ("sessions", |c| &c.mem_sessions_bytes),
     ("users", |c| &c.mem_users_bytes),
     ("outbound", |c| &c.mem_outbound_bytes),
-    ("mail", |c| &c.mem_mail_bytes),
+    ("letters", |c| &c.mem_letters_bytes),
     ("network", |c| &c.mem_network_bytes),
 ];
 

@@ -154,7 +154,7 @@ mod tests {
         let inside = Inside {
             counters: counters.to_vec(),
             lanes: vec![Lane {
-                name: "mail",
+                name: "letters",
                 unit: "letters",
                 backlog: 9,
                 counts: Box::new(|shard| (7 + shard as u64, 3)),
@@ -190,7 +190,7 @@ mod tests {
             let row = last.shape.rows()[at].iter().position(|name| name == row).expect("a row");
             last.values[last.shape.row_at(at, row) + schema.modules[at].field(field).expect("a field")]
         };
-        assert_eq!((number("queue", "mail", "length"), number("queue", "mail", "longest")), (4 + 5 + 6, 6));
+        assert_eq!((number("queue", "letters", "length"), number("queue", "letters", "longest")), (4 + 5 + 6, 6));
         assert_eq!(number("heap", "allocator", "held"), 5 << 20);
         assert!(number("heap", "recorder", "held") > 0);
         let kinds: Vec<_> = items(&file)

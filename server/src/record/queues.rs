@@ -148,7 +148,7 @@ const KINDS: [Kind; 9] = [
         oldest: Oldest::FirstOut,
         backlog: 200,
     },
-    kept("mail_kept", "batches", |c| &c.mail_kept),
+    kept("letters_kept", "batches", |c| &c.letters_kept),
     kept("reads_kept", "reads", |c| &c.reads_kept),
     kept("jobs_kept", "jobs", |c| &c.jobs_kept),
 ];

@@ -8,7 +8,7 @@ use throng_sys::committed_memory;
 
 use super::Rows;
 use crate::disk::{ReadCounters, Seen};
-use crate::mail::Traffic;
+use crate::letters::Traffic;
 use crate::record::memory::{ALLOCATOR, Parts, RESIDENT, by_part, resident};
 use crate::record::work::{Work, Worker};
 use crate::record::{Inside, Lane};
@@ -35,14 +35,14 @@ fn worker<T: Counted + 'static>(name: String, counters: &Arc<T>, latencies: &Arc
 
 impl Known {
     /// Letters to each shard, by how many came and how many it has handled. Those to itself never wait for another.
-    fn mail(&self) -> Lane {
+    fn letters(&self) -> Lane {
         let (traffic, counters) = (self.traffic.clone(), self.counters.clone());
         let counts = move |shard: usize| {
             // What has been handled first: a letter that is sent in between waits.
             let handled = counters[shard].letters_in.get();
             (traffic.to(ShardId(shard as u16)), handled)
         };
-        Lane { name: "mail", unit: "letters", backlog: LETTERS_BACKLOG, counts: Box::new(counts) }
+        Lane { name: "letters", unit: "letters", backlog: LETTERS_BACKLOG, counts: Box::new(counts) }
     }
 
     /// The work of the store's threads.
@@ -91,6 +91,6 @@ impl Known {
 
     /// All of it, as the recorder gets it.
     pub(super) fn for_recorder(&self) -> Inside {
-        Inside { counters: self.counters.clone(), lanes: vec![self.mail()], works: self.works(), memory: self.memory() }
+        Inside { counters: self.counters.clone(), lanes: vec![self.letters()], works: self.works(), memory: self.memory() }
     }
 }

@@ -48,7 +48,7 @@ use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::end;
 use crate::jobs::{self, JobPort};
 use crate::log::{self, LogHandle};
-use crate::mail::{Mailbox, mailboxes};
+use crate::letters::{LetterRings, letter_rings};
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
@@ -275,7 +275,7 @@ struct Rest {
     submitter: Submitter,
     reads: ReadPort,
     jobs: JobPort,
-    mail: Mailbox,
+    letters: LetterRings,
     peers: Vec<Peer>,
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
     asks: Receiver<Ask>,
@@ -316,7 +316,7 @@ fn spawn(
             submitter: rest.submitter,
             reads: rest.reads,
             jobs: rest.jobs,
-            mail: rest.mail,
+            letters: rest.letters,
             peers: rest.peers,
             listeners: rest.entrances,
             tls: rest.tls,
@@ -558,10 +558,10 @@ fn start(
 
     let (clock, ending) = (Clock::start(), Arc::new(Ending::new(usize::from(shards))));
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
-    let boxes = mailboxes(shards, config.mail_ring_slots as usize);
+    let boxes = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = boxes.first().map(|own| own.traffic().clone());
     let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(boxes).zip(sockets).zip(rests).enumerate();
-    for (index, (((((submitter, reads), jobs), mail), sockets), rest)) in parts {
+    for (index, (((((submitter, reads), jobs), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -572,7 +572,7 @@ fn start(
             submitter,
             reads,
             jobs,
-            mail,
+            letters,
             peers: peers.clone(),
             tls: certificates.map(|c| (c.starttls(), c.direct())),
             asks: ask,

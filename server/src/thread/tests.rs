@@ -172,8 +172,8 @@ impl World {
         let driver = || choose(Preference::Epoll, &crate::driver::Settings::default()).unwrap().driver;
         let peers: Vec<Peer> = (0..2).map(|_| driver().peer()).collect();
         let clock = Clock::start();
-        let parts = submitters.into_iter().zip(reads).zip(jobs).zip(crate::mail::mailboxes(2, 16)).enumerate();
-        for (index, (((submitter, reads), jobs), mail)) in parts {
+        let parts = submitters.into_iter().zip(reads).zip(jobs).zip(crate::letters::letter_rings(2, 16)).enumerate();
+        for (index, (((submitter, reads), jobs), letters)) in parts {
             let stage = Rc::new(RefCell::new(Stage::default()));
             let (ask, asked) = sync_channel(4);
             let counters = Arc::new(Counters::default());
@@ -183,7 +183,7 @@ impl World {
                 submitter,
                 reads,
                 jobs,
-                mail,
+                letters,
                 peers: peers.clone(),
                 listeners: vec![Entrance {
                     kind: ListenerKind { direct_tls: true, starttls: false, plain_auth: false, registration: false },
@@ -581,7 +581,7 @@ fn what_an_operator_turns_reaches_thread_shard_and_driver_with_one_question() {
     let settings = Settings { sessions_per_user_max: 1, ..Settings::new("localhost", 2, [0; 32], 0) };
     let command = Command::Turn(Arc::new(settings));
     let network = driver::Tuning { events: 7, others: 5, receive_buffer_bytes: 1 << 20 };
-    let tuning = Tuning { network, mail_a_turn: 3, gate_bytes_max: 1 << 20, ..Tuning::default() };
+    let tuning = Tuning { network, letters_a_turn: 3, gate_bytes_max: 1 << 20, ..Tuning::default() };
     assert_eq!(world.stages[1].borrow().tuning, driver::Tuning::default(), "as it was started with");
     let (reply, replied) = sync_channel(1);
     world.asks[1].try_send(Ask { command, tuning: Some(tuning), reply }).unwrap();

@@ -13,7 +13,7 @@ pub struct Tuning {
     /// So long after the last event the network is looked at without sleeping.
     pub busy_poll: Duration,
     /// Envelopes taken from each other shard in one turn.
-    pub mail_a_turn: usize,
+    pub letters_a_turn: usize,
     /// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
     pub answers_a_turn: usize,
     /// Longest sleep: sweeps go on when nothing happens.
@@ -33,7 +33,7 @@ impl Default for Tuning {
         Tuning {
             network: driver::Tuning::default(),
             busy_poll: Duration::ZERO,
-            mail_a_turn: 64,
+            letters_a_turn: 64,
             answers_a_turn: 64,
             sleep_max: Duration::from_millis(250),
             sleep_congested: Duration::from_micros(200),

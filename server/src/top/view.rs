@@ -13,7 +13,7 @@ pub const HISTORY_MAX: usize = 600;
 /// What is asked of the recording: modules in this order.
 pub const PICK: [&str; 4] = [
     "shard.turns,connections,sessions,sessions_available,messages_live,stanzas_in,stanzas_out,bytes_in,bytes_out,outbound_bytes,\
-     gate_waiting,mail_kept,reads_pending,jobs_pending,parked",
+     gate_waiting,letters_kept,reads_pending,jobs_pending,parked",
     "thread.cpu,wait",
     "queue.length,in10,out10,delay",
     "process.rss",

@@ -93,7 +93,7 @@ places! {
     LockArrivals, "lock arrivals", Lock, 1_000, "to hand a socket over to another shard or to take it";
 
     // Shards.
-    Network, "network", Rest, 1_000, "for its clients, mail, or the next sweep";
+    Network, "network", Rest, 1_000, "for its clients, letters, or the next sweep";
     Congested, "congested", Sleep, 1_000, "until another shard, the committer or the disk has room for what it has";
     CommitRoom, "commit queue", Channel, 1_000, "for room in its queue to the committer";
 

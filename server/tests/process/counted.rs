@@ -145,10 +145,10 @@ fn time_store_and_memory_are_recorded(driver: &str) {
     assert!(sum("events") > 1.0 && sum("turns") > 1.0 && sum("commits") > 1.0);
     let heap = |part: &str| number(&last["heap"][part]["held"]);
     assert!(heap("resident") > 1.0 && heap("allocator") > 1.0, "{}", last["heap"]);
-    for part in ["connections", "sessions", "users", "network", "mail", "memtables", "recorder"] {
+    for part in ["connections", "sessions", "users", "network", "letters", "memtables", "recorder"] {
         assert!(heap(part) > 0.0, "{part}: {}", last["heap"]);
     }
-    for kind in ["gate", "mail", "commits", "reads", "jobs", "outbound", "parked"] {
+    for kind in ["gate", "letters", "commits", "reads", "jobs", "outbound", "parked"] {
         assert!(number(&last["queue"][kind]["oldest"]) < 60_000.0, "{kind}: {}", last["queue"]);
     }
     let text = host.get("/metrics");

@@ -208,7 +208,7 @@ fn a_knob_is_felt_by_who_is_connected(driver: &str) {
     for (key, value) in [
         ("turn_events_max", "8"),
         ("turn_others_max", "1"),
-        ("turn_mail_max", "1"),
+        ("turn_letters_max", "1"),
         ("turn_answers_max", "1"),
         ("gate_bytes_max", "1MiB"),
         ("busy_poll_microseconds", "2000"),

@@ -88,7 +88,7 @@ pub(super) fn pace(random: &mut Random) -> Pace {
         net_us: up_to(30_000),
         read_bytes: 0,
         kernel_bytes: 1 << 20,
-        mail_us: up_to(5_000),
+        letters_us: up_to(5_000),
         commit_us: if up_to(3) == 1 { up_to(300_000) } else { up_to(20_000) },
         read_us: up_to(20_000),
         job_us: up_to(50_000),

@@ -1,4 +1,4 @@
-//! The threads of the simulated process: a turn, what it leads to, mail between shards, the gate and the commits.
+//! The threads of the simulated process: a turn, what it leads to, letters between shards, the gate and the commits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
-use throng_engine::mail::MailBatch;
+use throng_engine::letters::Letters;
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::{Found, Query, Table};
@@ -28,7 +28,7 @@ pub(super) enum Feed {
     Lost(ConnId, Lost),
     Closed(ConnId),
     Arrived(ConnId, Box<Moved>),
-    Mail(MailBatch),
+    Letters(Letters),
     Found(u64, Vec<Query>),
     Done(u64, JobDone),
     Storage(StorageState),
@@ -37,7 +37,7 @@ pub(super) enum Feed {
 
 #[derive(Debug)]
 pub(super) enum Envelope {
-    Batch(MailBatch),
+    Batch(Letters),
     Moved { socket: usize, after: Gate, moved: Box<Moved> },
 }
 
@@ -108,9 +108,9 @@ impl World {
                 Feed::Sent(conn) => Input::Sent { conn: *conn },
                 Feed::Lost(conn, how) => Input::Lost { conn: *conn, how: *how },
                 Feed::Closed(conn) => Input::Closed { conn: *conn },
-                Feed::Mail(batch) => {
+                Feed::Letters(batch) => {
                     thread.gate.rests_on(batch.after);
-                    Input::Mail(batch)
+                    Input::Letters(batch)
                 }
                 Feed::Storage(state) => Input::Storage(*state),
                 Feed::Secured(conn) => {
@@ -148,7 +148,7 @@ impl World {
         }
         self.out = out;
         self.release(shard);
-        if self.threads[shard.index()].shard.has_own_mail() {
+        if self.threads[shard.index()].shard.has_own_letters() {
             self.kick_turn(shard);
         }
         Occurrence::Turn(shard)
@@ -157,7 +157,7 @@ impl World {
     /// What does not wait at the gate is done, the rest queues there.
     fn effect(&mut self, shard: ShardId, effect: Effect) {
         match effect {
-            Effect::Mail { to, mut batch } => {
+            Effect::Letters { to, mut batch } => {
                 batch.after = self.threads[shard.index()].gate.gate();
                 if self.plant == Some(Plant::LostBatch) && self.random.chance(5) {
                     return;
@@ -191,18 +191,18 @@ impl World {
     }
 
     pub(super) fn post(&mut self, from: ShardId, to: ShardId, envelope: Envelope) {
-        let wish = self.now_us + self.random.below(self.pace.mail_us + 1);
-        let (last, queue) = self.mail.entry((from.0, to.0)).or_default();
+        let wish = self.now_us + self.random.below(self.pace.letters_us + 1);
+        let (last, queue) = self.letters.entry((from.0, to.0)).or_default();
         let due = wish.max(*last);
         *last = due;
         queue.push_back(envelope);
-        self.at(due - self.now_us, Event::Mail(from.0, to.0));
+        self.at(due - self.now_us, Event::Letters(from.0, to.0));
     }
 
-    pub(super) fn deliver_mail(&mut self, from: u16, to: u16) {
-        let Some(envelope) = self.mail.get_mut(&(from, to)).and_then(|(_, queue)| queue.pop_front()) else { return };
+    pub(super) fn deliver_letters(&mut self, from: u16, to: u16) {
+        let Some(envelope) = self.letters.get_mut(&(from, to)).and_then(|(_, queue)| queue.pop_front()) else { return };
         match envelope {
-            Envelope::Batch(batch) => self.feed(ShardId(to), Feed::Mail(batch)),
+            Envelope::Batch(batch) => self.feed(ShardId(to), Feed::Letters(batch)),
             Envelope::Moved { socket, after, moved } => {
                 self.threads[usize::from(to)].gate.rests_on(after);
                 let conn = self.take_slot(socket, ShardId(to));
@@ -263,7 +263,7 @@ impl World {
                 Effect::Note(note) => self.notes.push(*note),
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
-                Effect::Mail { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
+                Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -16,7 +16,7 @@ const PLOTS = [
   { title: "Sleep of each shard", unit: "% of the time", pick: "shard.sleep", by: "shard", row: "shard ", most: 8 },
   { title: "CPU by thread", unit: "% of a core", pick: "thread.cpu", by: "thread", most: 8 },
   { title: "Turns of each shard", unit: "a second", pick: "shard.turns", by: "shard", row: "shard ", most: 16 },
-  { title: "Queues", unit: "entries", pick: "shard.gate_waiting,mail_kept,reads_pending,jobs_pending,parked", lines: { gate_waiting: "behind the disk", mail_kept: "mail", reads_pending: "reads", jobs_pending: "jobs", parked: "parked stanzas" } },
+  { title: "Queues", unit: "entries", pick: "shard.gate_waiting,letters_kept,reads_pending,jobs_pending,parked", lines: { gate_waiting: "behind the disk", letters_kept: "letters", reads_pending: "reads", jobs_pending: "jobs", parked: "parked stanzas" } },
   { title: "Queues: age of the oldest", unit: "ms", pick: "queue.oldest", by: "kind", most: 8 },
   { title: "Waits for clients", unit: "KiB", pick: "shard.outbound_bytes,gate_bytes", lines: { outbound_bytes: "outbound", gate_bytes: "behind the disk" } },
   { title: "Commit latency", unit: "ms", pick: "store.commit_mean,commit_p99,commit_max", lines: { commit_mean: "mean", commit_p99: "99 of 100 are below", commit_max: "longest" } },

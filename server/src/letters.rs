@@ -1,6 +1,6 @@
 //! Queues between shards: one bounded ring for each pair, one writer and one reader each, no lock.
 //!
-//! When a ring is full, the sender keeps what does not fit and stops reading from its clients until there is room; mail
+//! When a ring is full, the sender keeps what does not fit and stops reading from its clients until there is room; letters
 //! from others it goes on handling, so two full rings cannot block each other.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use throng_engine::counters::Counter;
 use throng_engine::id::{Gate, ShardId};
-use throng_engine::mail::MailBatch;
+use throng_engine::letters::Letters;
 use throng_engine::session::moved::Moved;
 
 use crate::tls::TlsConnection;
@@ -17,7 +17,7 @@ use crate::tls::TlsConnection;
 /// What goes through a ring.
 pub enum Envelope {
     /// A turn's letters.
-    Batch(MailBatch),
+    Batch(Letters),
     /// The state of a connection whose socket has moved.
     Moved(Box<MovedLink>),
 }
@@ -60,8 +60,8 @@ impl Traffic {
     }
 }
 
-/// All of a shard's ends.
-pub struct Mailbox {
+/// All of a shard's ends of rings: one to each other shard, and one from each.
+pub struct LetterRings {
     own: usize,
     traffic: Arc<Traffic>,
     incoming: Vec<rtrb::Consumer<Envelope>>,
@@ -79,10 +79,10 @@ struct Outgoing {
 }
 
 /// Makes the rings of `shards` shards, each of `slots` batches.
-pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
+pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
     let count = usize::from(shards);
     let traffic = Arc::new(Traffic::new(count));
-    let empty = |own| Mailbox {
+    let empty = |own| LetterRings {
         own,
         traffic: traffic.clone(),
         incoming: Vec::new(),
@@ -91,10 +91,10 @@ pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
         sent: 0,
         received: 0,
     };
-    let mut boxes: Vec<Mailbox> = (0..count).map(empty).collect();
+    let mut boxes: Vec<LetterRings> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
-            // A shard's mail to itself stays inside of it, but the ring keeps the indices plain.
+            // A shard's letters to itself stay inside of it, but the ring keeps the indices plain.
             let (ring, reader) = rtrb::RingBuffer::new(if from == to { 1 } else { slots });
             boxes[from].outgoing.push(Outgoing { ring, kept: VecDeque::new() });
             boxes[to].incoming.push(reader);
@@ -103,7 +103,7 @@ pub fn mailboxes(shards: u16, slots: usize) -> Vec<Mailbox> {
     boxes
 }
 
-impl Mailbox {
+impl LetterRings {
     /// Sends, or keeps what does not fit.
     pub fn send(&mut self, to: ShardId, envelope: Envelope) {
         if let Envelope::Batch(batch) = &envelope {
@@ -175,7 +175,7 @@ impl Mailbox {
         &self.traffic
     }
 
-    /// Memory of the rings in which mail comes and of what is kept for others, bytes, without what the mail says.
+    /// Memory of the rings in which letters come and of what is kept for others, bytes, without what the letters say.
     pub fn memory_bytes(&self) -> usize {
         let rings = self.incoming.iter().map(|ring| ring.buffer().capacity());
         let kept = self.outgoing.iter().map(|outgoing| outgoing.kept.capacity());
@@ -183,7 +183,7 @@ impl Mailbox {
     }
 
     /// Whether something waits to be received.
-    pub fn has_mail(&self) -> bool {
+    pub fn has_letters(&self) -> bool {
         self.incoming.iter().any(|ring| !ring.is_empty())
     }
 
@@ -196,15 +196,15 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throng_engine::mail::Letter;
+    use throng_engine::letters::Letter;
 
     #[test]
     fn order_is_kept_when_a_ring_is_full() {
-        let mut boxes = mailboxes(2, 2);
+        let mut boxes = letter_rings(2, 2);
         let mut receiver = boxes.pop().unwrap();
         let mut sender = boxes.pop().unwrap();
         let batch = |n: u64| {
-            let mut batch = MailBatch::new(ShardId(0));
+            let mut batch = Letters::new(ShardId(0));
             batch.after = Gate(n);
             Envelope::Batch(batch)
         };
@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn letters_are_counted_by_their_receiver() {
-        let mut boxes = mailboxes(3, 2);
+        let mut boxes = letter_rings(3, 2);
         let letter =
             || Letter::LoginFailed { peer: throng_engine::id::Peer { address: [127, 0, 0, 1].into(), key: 0 } };
         for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
-            let mut batch = MailBatch::new(ShardId(from));
+            let mut batch = Letters::new(ShardId(from));
             (0..letters).for_each(|_| batch.push(letter()));
             boxes[usize::from(from)].send(ShardId(to), Envelope::Batch(batch));
         }

@@ -3,7 +3,7 @@
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::ShardId;
-use crate::mail::{Answer, ConnRef, Kind, Letter, MessageClass, Origin, PresenceNews};
+use crate::letters::{Answer, ConnRef, Kind, Letter, MessageClass, Origin, PresenceNews};
 use crate::router::users::RosterStep;
 use crate::turn::Turn;
 use crate::wire::error::StanzaCondition;
@@ -13,7 +13,7 @@ use crate::wire::splice::address;
 use crate::wire::written::{id_of_stanza, read_back, write_error};
 
 impl Turn {
-    /// Puts a stanza for a user's home into this turn's mail.
+    /// Puts a stanza for a user's home into a letter of this turn.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn post(
         &mut self,
@@ -24,10 +24,10 @@ impl Turn {
         to: &str,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        let mail = self.mail_to(home);
-        let xml = mail.write_with(write);
-        let (from, to) = (mail.name(from), mail.name(to));
-        mail.push(Letter::Stanza { kind, origin, from, to, xml });
+        let letters = self.letters_to(home);
+        let xml = letters.write_with(write);
+        let (from, to) = (letters.name(from), letters.name(to));
+        letters.push(Letter::Stanza { kind, origin, from, to, xml });
     }
 
     /// Sends an error stanza to whom a stanza of this domain came from.
@@ -44,7 +44,7 @@ impl Turn {
     /// The sender's home learns that the stanza is in safe hands; with this turn's writes, when they are durable.
     pub(crate) fn confirm(&mut self, origin: Option<Origin>) {
         if let Some(origin) = origin {
-            self.mail_to(origin.shard).push(Letter::Confirm { session: origin.session, seq: origin.seq });
+            self.letters_to(origin.shard).push(Letter::Confirm { session: origin.session, seq: origin.seq });
         }
     }
 
@@ -59,9 +59,9 @@ impl Turn {
     /// One contact gets a user's presence, a subscription stanza, or a probe.
     pub(crate) fn presence_to(&mut self, news: PresenceNews, from: &str, to: &str, xml: &[u8]) {
         let home = self.home(bare_of(to));
-        let mail = self.mail_to(home);
-        let (from, to, xml) = (mail.name(from), mail.name(to), mail.write(xml));
-        mail.push(Letter::Presence { news, from, to, xml });
+        let letters = self.letters_to(home);
+        let (from, to, xml) = (letters.name(from), letters.name(to), letters.write(xml));
+        letters.push(Letter::Presence { news, from, to, xml });
     }
 
     /// Many contacts get the same presence: the list stands still meanwhile, and the stanza crosses to each shard once.
@@ -71,14 +71,14 @@ impl Turn {
         xml: &[u8],
         contacts: impl Iterator<Item = (&'a str, PresenceNews)>,
     ) {
-        let mut written: Vec<Option<(crate::mail::Name, crate::mail::Span)>> =
+        let mut written: Vec<Option<(crate::letters::Name, crate::letters::Span)>> =
             vec![None; usize::from(self.settings.shards())];
         for (to, news) in contacts {
             let home = self.home(to);
-            let mail = self.mail_to(home);
-            let (from, xml) = *written[home.index()].get_or_insert_with(|| (mail.name(from), mail.write(xml)));
-            let to = mail.name(to);
-            mail.push(Letter::Presence { news, from, to, xml });
+            let letters = self.letters_to(home);
+            let (from, xml) = *written[home.index()].get_or_insert_with(|| (letters.name(from), letters.write(xml)));
+            let to = letters.name(to);
+            letters.push(Letter::Presence { news, from, to, xml });
         }
     }
 
@@ -134,6 +134,6 @@ impl Turn {
     }
 
     pub(crate) fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
-        self.mail_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
+        self.letters_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
     }
 }

@@ -1,8 +1,8 @@
-//! What shards say to each other: one [`MailBatch`] a turn and destination, many [`Letter`]s in it.
+//! What shards say to each other: one [`Letters`] a turn and destination, many [`Letter`]s in it.
 //!
 //! All stanzas of a batch stand in one buffer, all addresses in another, and letters point into them, so that a stanza crosses
-//! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Mail to the own shard takes
-//! the same way. This module knows the form of letters, not what is done about them.
+//! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Letters to the own
+//! shard take the same way. This module knows the form of letters, not what is done about them.
 
 use crate::extension::offline::Keep;
 use crate::extension::subscription;
@@ -25,7 +25,7 @@ impl Span {
 
     /// Of what has been appended behind `start`.
     fn since(start: usize, end: usize) -> Span {
-        let end = u32::try_from(end).expect("a turn's mail stays below 4 GiB");
+        let end = u32::try_from(end).expect("a turn's letters stay below 4 GiB");
         Span { start: start as u32, len: end - start as u32 }
     }
 }
@@ -255,9 +255,9 @@ pub enum Answer {
     Unreadable,
 }
 
-/// The mail of one turn from one shard to another.
+/// The letters of one turn from one shard to another.
 #[derive(Clone, Debug, Default)]
-pub struct MailBatch {
+pub struct Letters {
     /// The sender.
     pub from: ShardId,
     /// What the sender's state of this turn rests on; nothing that follows from the batch leaves the process before it.
@@ -282,17 +282,17 @@ struct Expects {
 /// No more memory than this is taken before it is needed, bytes of text and addresses, and letters.
 const EXPECTS_MAX: Expects = Expects { text: 64 << 10, names: 32 << 10, letters: 512 };
 
-/// What is kept for a shard's mail to itself.
+/// What is kept for a shard's letters to itself.
 const ROOM: Expects = Expects { text: 16 << 10, names: 8 << 10, letters: 128 };
 
-impl MailBatch {
+impl Letters {
     /// An empty batch of a sender.
-    pub fn new(from: ShardId) -> MailBatch {
-        MailBatch { from, ..MailBatch::default() }
+    pub fn new(from: ShardId) -> Letters {
+        Letters { from, ..Letters::default() }
     }
 
     /// Takes the letters out under the next number; what stays expects as much again.
-    pub fn take(&mut self) -> MailBatch {
+    pub fn take(&mut self) -> Letters {
         self.number += 1;
         let likely = |len: usize, expected: usize, max: usize| len.max(expected - expected.div_ceil(8)).min(max);
         let expects = Expects {
@@ -300,32 +300,32 @@ impl MailBatch {
             names: likely(self.names.len(), self.expects.names, EXPECTS_MAX.names),
             letters: likely(self.letters.len(), self.expects.letters, EXPECTS_MAX.letters),
         };
-        std::mem::replace(self, MailBatch { expects, number: self.number, ..MailBatch::new(self.from) })
+        std::mem::replace(self, Letters { expects, number: self.number, ..Letters::new(self.from) })
     }
 
     /// An empty batch with room for the letters of an ordinary turn.
-    pub fn roomy(from: ShardId) -> MailBatch {
-        let mut batch = MailBatch::new(from);
+    pub fn roomy(from: ShardId) -> Letters {
+        let mut batch = Letters::new(from);
         batch.text.reserve_exact(ROOM.text);
         batch.names.reserve_exact(ROOM.names);
         batch.letters.reserve_exact(ROOM.letters);
         batch
     }
 
-    /// An empty batch in the memory of one that has been read: as much as [`MailBatch::roomy`] takes, whatever was in it.
-    pub fn recycle(mut self) -> MailBatch {
+    /// An empty batch in the memory of one that has been read: as much as [`Letters::roomy`] takes, whatever was in it.
+    pub fn recycle(mut self) -> Letters {
         self.text.clear();
         self.names.clear();
         self.letters.clear();
         let kept = (self.text.capacity(), self.names.capacity(), self.letters.capacity());
         match kept == (ROOM.text, ROOM.names, ROOM.letters) {
             true => self,
-            false => MailBatch::roomy(self.from),
+            false => Letters::roomy(self.from),
         }
     }
 
     /// Takes the memory of an empty batch, if this one says nothing yet.
-    pub fn take_memory(&mut self, empty: MailBatch) {
+    pub fn take_memory(&mut self, empty: Letters) {
         if self.is_empty() {
             (self.text, self.names, self.letters) = (empty.text, empty.names, empty.letters);
         }
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn text_comes_back() {
-        let mut batch = MailBatch::new(ShardId(3));
+        let mut batch = Letters::new(ShardId(3));
         let a = batch.name("romeo@localhost/orchard");
         let b = batch.write_with(|out| out.extend_from_slice(b"<presence/>"));
         let c = batch.name("\u{e9}t\u{e9}");
