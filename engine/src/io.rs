@@ -140,7 +140,7 @@ pub enum Command {
         most: u32,
     },
     /// Begin to trace a user's stanzas; the shard is the user's home. Nothing is kept after `ms`, and the trace is gone when
-    /// nobody has fetched from it for [`ABANDONED_MS`](crate::watch::trace::ABANDONED_MS).
+    /// nobody has fetched from it for [`ABANDONED_MS`](crate::observers::trace::ABANDONED_MS).
     Trace {
         /// Its number, which the host chooses.
         id: u64,
@@ -161,7 +161,7 @@ pub enum Command {
         /// Its number.
         id: u64,
     },
-    /// Which sessions of this shard have most stanzas and bytes; see [`crate::watch::busiest`].
+    /// Which sessions of this shard have most stanzas and bytes; see [`crate::observers::busiest`].
     Busiest {
         /// Most rows.
         most: u32,
@@ -251,7 +251,7 @@ pub enum Reply {
     /// Who is held by which limit.
     Limits(Vec<LimitRow>),
     /// What a trace has seen. Boxed, because all effects are as large as the largest.
-    Traced(Box<crate::watch::trace::Page>),
+    Traced(Box<crate::observers::trace::Page>),
     /// The busiest sessions of a window of time, the busiest first.
     Busiest {
         /// How long it was, milliseconds; 0 while there is none: counting has begun.

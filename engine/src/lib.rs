@@ -23,5 +23,5 @@ pub mod slots;
 pub mod store;
 mod streams;
 mod turn;
-pub mod watch;
+pub mod observers;
 pub mod wire;

@@ -14,7 +14,7 @@ use crate::figures::{Gauges, Sample};
 use crate::phases::Phase;
 use crate::progress::{Gatherer, line};
 use crate::scenario::{Scenario, TABLE};
-use crate::{html, report, watch};
+use crate::{html, proc, report};
 
 const AFTER: &str = "\
 Each flag is a key of the scenario's file, with _ in place of -; a flag wins over the file. Every second a line goes to \
@@ -110,7 +110,7 @@ impl control::Listener for Desk {
 
     fn moment(&mut self, at: Duration, phase: Phase, gauges: &Gauges) {
         let due = self.gatherer.is_due(at, phase);
-        let usage = self.server_pid.filter(|_| due).and_then(watch::usage);
+        let usage = self.server_pid.filter(|_| due).and_then(proc::usage);
         let errors = if due && !self.quiet { self.gatherer.whole.counters.errors.clone() } else { Default::default() };
         if let Some(second) = self.gatherer.moment(at, phase, gauges, usage).filter(|_| !self.quiet) {
             eprintln!("{}", line(second, &errors));
@@ -161,11 +161,11 @@ pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure
     drop(accounts);
     let division = Division::of(&scenario).map_err(Failure::Failed)?;
     let server_pid = match scenario.server_pid {
-        0 => watch::listener(scenario.to),
+        0 => proc::listener(scenario.to),
         pid => Some(pid),
     };
     let mut desk = Desk {
-        gatherer: Gatherer::new(server_pid.and_then(watch::usage)),
+        gatherer: Gatherer::new(server_pid.and_then(proc::usage)),
         server_pid,
         quiet: matches.get_flag("quiet"),
         stops: stops()?,

@@ -24,7 +24,7 @@ use crate::phases::{Director, Phase, Totals, part};
 use crate::sasl::Mechanism;
 use crate::scenario::{Auth, DriverChoice, Scenario, Tls};
 use crate::swarm::{self, Plan};
-use crate::watch;
+use crate::proc;
 
 /// Samples that wait for the control at most; workers wait when there are more.
 const SAMPLES_MAX: usize = 4096;
@@ -128,7 +128,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
             run,
             driver: division.driver,
             sockets: driver::Settings { clients, table_slots: u32::MAX, to: scenario.to, sources: sources.clone() },
-            memory_before: (worker == own.start).then(watch::own_memory_bytes),
+            memory_before: (worker == own.start).then(proc::own_memory_bytes),
         }
     };
     Ok(own.clone().map(plan).collect())

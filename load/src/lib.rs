@@ -29,7 +29,7 @@ mod report;
 mod sasl;
 mod scenario;
 mod swarm;
-mod watch;
+mod proc;
 mod wheel;
 
 pub use cli::{Failure, Outcome, command, run};

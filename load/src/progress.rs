@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::figures::{Counters, Gauges, Sample};
 use crate::histogram::Times;
 use crate::phases::Phase;
-use crate::watch::Usage;
+use crate::proc::Usage;
 
 /// One second of a run. Rates are of that second; times are of what came in it.
 #[derive(Clone, Default, PartialEq, Debug, Serialize)]
@@ -37,7 +37,7 @@ pub(crate) struct Second {
     pub(crate) p99_ms: Option<f64>,
     /// Its 99.9th percentile.
     pub(crate) p999_ms: Option<f64>,
-    /// Cores that the server used, if it is watched.
+    /// Cores that the server used, if it is measured.
     pub(crate) server_cores: Option<f64>,
     /// Its resident memory.
     pub(crate) server_resident_bytes: Option<u64>,

@@ -213,7 +213,7 @@ table! {
             "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
              if auth names a mechanism, and behind success the new header, bind and presence at once";
         server_pid: u32 = 0, "PID",
-            "Process whose CPU and memory are watched; 0: the one that owns the listening socket, if it is on this machine";
+            "Process whose CPU and memory are measured; 0: the one that owns the listening socket, if it is on this machine";
     }
     "Accounts" {
         user_prefix: String = "u".into(), "TEXT",

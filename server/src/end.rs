@@ -2,7 +2,7 @@
 //!
 //! A thread of the server that panics leaves others who wait for it for ever: a process that looks alive and serves nobody. So any
 //! panic ends the process, unless the work was begun by [`survive`]: what fails there fails for one asker (a request of the
-//! operator's, a backup, a profile), or watches only and is missed by no client (the recorder, the backlog watch).
+//! operator's, a backup, a profile), or only observes and is missed by no client (the recorder, the backlog watch).
 //!
 //! Nothing is run on the way out that could acknowledge anything: the store is left as by `kill -9`, which loses nothing that was
 //! acknowledged.

@@ -295,7 +295,7 @@ impl Run {
         let next = self.random.range(100_000, 1_000_000);
         self.world.timer(next, FATE);
         self.retain();
-        self.watch();
+        self.observe();
         let while_us = self.random.range(10_000, 1_500_000);
         let faults = self.faults.clone();
         if self.random.chance(faults.crash) {
@@ -324,7 +324,7 @@ impl Run {
     }
 
     /// An operator looks: nothing of it may be felt.
-    fn watch(&mut self) {
+    fn observe(&mut self) {
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
         let (home, jid) = (self.world.shard(ShardId(0)).home(user), user.as_str().into());
         let id = self.aging.below(8);

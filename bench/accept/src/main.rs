@@ -1,7 +1,7 @@
 //! `accept`: the promises of one host, each tried by a command.
 //!
 //! Every command starts the server itself, as a process in a temporary folder on free loopback ports, talks to it only
-//! over sockets, watches it by `/proc` and ends it by its process id. It prints its figures as JSON and one line for
+//! over sockets, measures it by `/proc` and ends it by its process id. It prints its figures as JSON and one line for
 //! people; it fails when a target is missed.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The server as a process: started in a folder of its own, watched from outside by `/proc`, ended by its id.
+//! The server as a process: started in a folder of its own, measured from outside by `/proc`, ended by its id.
 
 use std::fs::File;
 use std::io;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Options;
 use crate::run::Measured;
-use crate::watch::Look;
+use crate::proc::Look;
 
 /// Figures with a verdict.
 pub(crate) struct Judged {

@@ -9,7 +9,7 @@ mod judge;
 mod limits;
 mod page;
 mod run;
-mod watch;
+mod proc;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

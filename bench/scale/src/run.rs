@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::Options;
-use crate::watch::{Look, descriptors_max, look};
+use crate::proc::{Look, descriptors_max, look};
 
 /// Partitions that users are dealt out over.
 const PARTITIONS: u64 = 4_096;

@@ -7,7 +7,7 @@ use crate::id::SessionId;
 use crate::limits::ASKED_MAX;
 use crate::streams::half::Down;
 use crate::streams::half::Takes;
-use crate::watch::trace::News;
+use crate::observers::trace::News;
 use crate::wire::Element;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
@@ -112,8 +112,8 @@ impl Actors {
     pub(crate) fn resumed(&mut self, session: SessionId, takes: Takes, again: u32) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.takes(takes.privacy, takes.lang);
-        if self.watch.is_some() {
-            self.watch_news(session, News::Resumed(again));
+        if self.observers.is_some() {
+            self.tap_news(session, News::Resumed(again));
         }
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
         for place in extension::places(marks) {
@@ -151,8 +151,8 @@ impl Actors {
     /// Sends a stanza to a session, counted for stream management, whatever waits for it already, and whatever
     /// extensions would do with it.
     pub(crate) fn send_past_gates(&mut self, session: SessionId, xml: &[u8]) {
-        if self.watch.is_some() {
-            self.watch_goes(session, xml);
+        if self.observers.is_some() {
+            self.tap_goes(session, xml);
         }
         if self.sessions.get(session).is_none() {
             return;

@@ -14,7 +14,7 @@ use crate::id::SessionId;
 use crate::router::users::Users;
 use crate::session::table::Sessions;
 use crate::streams::Streams;
-use crate::watch::Watch;
+use crate::observers::Observers;
 use crate::wire::jid::resource_of;
 
 /// The users of a shard and their sessions.
@@ -26,7 +26,7 @@ pub struct Actors {
     /// Stanzas and steps that wait for an account, a log or a roster.
     pub(crate) parked: usize,
     /// What an operator looks at; none most of the time.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) observers: Option<Box<Observers>>,
 }
 
 stands_on!(Actors, streams: Streams);
@@ -39,7 +39,7 @@ impl Actors {
             users: Users::new(streams.settings.domains.clone(), users_key),
             streams,
             parked: 0,
-            watch: None,
+            observers: None,
         }
     }
 

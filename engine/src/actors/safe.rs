@@ -52,8 +52,8 @@ impl Actors {
 
     /// The stanza with this number is in safe hands.
     pub(crate) fn stanza_done(&mut self, session: SessionId, seq: u32) {
-        if self.watch.is_some() {
-            self.watch_safe(session, seq);
+        if self.observers.is_some() {
+            self.tap_safe(session, seq);
         }
         self.tell(session, Down::Safe(seq));
     }

@@ -63,8 +63,8 @@ impl Actors {
     pub(crate) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
         let Some(overtaken) = self.write_urgent(session, xml) else { return };
         self.counters.messages_out.one();
-        if self.watch.is_some() {
-            self.watch_goes_ahead(session, xml, overtaken);
+        if self.observers.is_some() {
+            self.tap_goes_ahead(session, xml, overtaken);
         }
     }
 
@@ -89,8 +89,8 @@ impl Actors {
         if element.name() == "message" {
             self.counters.messages_refused.one();
         }
-        if self.watch.is_some() {
-            self.watch_refused(session, refusal.condition);
+        if self.observers.is_some() {
+            self.tap_refused(session, refusal.condition);
         }
         self.stanza_done(session, seq);
     }
@@ -152,8 +152,8 @@ impl Actors {
         if state.marks & GATES != 0 && !self.passes_gates(session, xml, mark != 0) {
             return;
         }
-        if self.watch.is_some() {
-            self.watch_goes(session, xml);
+        if self.observers.is_some() {
+            self.tap_goes(session, xml);
         }
         self.counters.messages_out.one();
         self.counters.messages_live.one();

@@ -6,7 +6,7 @@ use crate::session::table::Session;
 use crate::streams::ended::Ended;
 use crate::streams::ending::Due;
 use crate::streams::half::Down;
-use crate::watch::trace::News;
+use crate::observers::trace::News;
 use crate::wire::error::StreamCondition;
 
 impl Actors {
@@ -21,8 +21,8 @@ impl Actors {
     /// Takes a session out of all lists, with its full JID.
     pub(crate) fn take_session(&mut self, id: SessionId) -> Option<(String, Session)> {
         self.sessions.get(id)?;
-        if self.watch.is_some() {
-            self.watch_news(id, News::Ended);
+        if self.observers.is_some() {
+            self.tap_news(id, News::Ended);
         }
         let full = self.full_jid(id);
         self.users.unlink(&mut self.sessions, id);
@@ -56,18 +56,18 @@ impl Actors {
 
     /// Makes a send of what waits for a connection, unless one is under way.
     pub(crate) fn flush_one(&mut self, id: ConnId) {
-        if self.flush(id) && self.watch.is_some() {
-            self.watch_sending(id);
+        if self.flush(id) && self.observers.is_some() {
+            self.tap_sending(id);
         }
     }
 
     /// The end of a turn: one send for each connection that has something to take.
     pub(crate) fn flush_outbound(&mut self) {
-        if self.watch.is_none() {
+        if self.observers.is_none() {
             return self.flush_all(|_| {});
         }
         let mut named = Vec::new();
         self.flush_all(|conn| named.push(conn));
-        named.into_iter().for_each(|conn| self.watch_sending(conn));
+        named.into_iter().for_each(|conn| self.tap_sending(conn));
     }
 }

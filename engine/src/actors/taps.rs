@@ -1,15 +1,15 @@
 //! What an operator looks at: stanzas of one user, and who is busiest.
 //!
-//! While nobody looks, `watch` is none, and each stanza costs one look at that. All of this stands beside the way of a message,
+//! While nobody looks, `observers` is none, and each stanza costs one look at that. All of this stands beside the way of a message,
 //! and changes nothing on it.
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
 use crate::io::{BusyRow, Reply};
 use crate::router::users::Incoming;
-use crate::watch::TRACES_MAX;
-use crate::watch::busiest::Busiest;
-use crate::watch::trace::{Fate, News, Stanza, Trace, Way};
+use crate::observers::TRACES_MAX;
+use crate::observers::busiest::Busiest;
+use crate::observers::trace::{Fate, News, Stanza, Trace, Way};
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::split_resource;
@@ -19,36 +19,36 @@ impl Actors {
     /// Begins a trace of a user's sessions, or of one; how many there are now.
     pub(crate) fn trace(&mut self, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
         let now_ms = self.now.mono_ms;
-        let watch = self.watch.get_or_insert_default();
-        if watch.traces.len() >= TRACES_MAX {
+        let observers = self.observers.get_or_insert_default();
+        if observers.traces.len() >= TRACES_MAX {
             return Reply::Busy;
         }
         let (bare, resource) = split_resource(jid);
-        watch.traces.push(Trace::new(id, bare, resource, bodies, now_ms, ms));
+        observers.traces.push(Trace::new(id, bare, resource, bodies, now_ms, ms));
         Reply::Done(self.sessions_of(jid).len() as u32)
     }
 
     pub(crate) fn fetch_trace(&mut self, id: u64) -> Reply {
         let now = self.now;
-        let trace = self.watch.as_mut().and_then(|watch| watch.traces.iter_mut().find(|trace| trace.id == id));
+        let trace = self.observers.as_mut().and_then(|observers| observers.traces.iter_mut().find(|trace| trace.id == id));
         trace.map_or(Reply::NotFound, |trace| Reply::Traced(Box::new(trace.fetch(now))))
     }
 
     pub(crate) fn end_trace(&mut self, id: u64) -> Reply {
-        let Some(watch) = self.watch.as_mut() else { return Reply::NotFound };
-        let before = watch.traces.len();
-        watch.traces.retain(|trace| trace.id != id);
-        if watch.traces.len() == before { Reply::NotFound } else { Reply::Done(1) }
+        let Some(observers) = self.observers.as_mut() else { return Reply::NotFound };
+        let before = observers.traces.len();
+        observers.traces.retain(|trace| trace.id != id);
+        if observers.traces.len() == before { Reply::NotFound } else { Reply::Done(1) }
     }
 
     /// Who is busiest; from now on sessions are counted, until nobody asks any more.
     pub(crate) fn busiest(&mut self, most: u32) -> Reply {
         let now_ms = self.now.mono_ms;
-        let watch = self.watch.get_or_insert_default();
-        let (window_ms, counted) = watch.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
+        let observers = self.observers.get_or_insert_default();
+        let (window_ms, counted) = observers.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
         let counted = counted.to_vec();
         let there = counted.into_iter().filter(|counted| self.sessions.get(counted.session).is_some());
-        let row = |counted: crate::watch::busiest::Counted| BusyRow {
+        let row = |counted: crate::observers::busiest::Counted| BusyRow {
             jid: self.full_jid(counted.session),
             stanzas_in: counted.stanzas_in,
             stanzas_out: counted.stanzas_out,
@@ -60,30 +60,30 @@ impl Actors {
     }
 
     /// Ends what nobody looks at any more.
-    pub(crate) fn sweep_watch(&mut self) {
+    pub(crate) fn sweep_observers(&mut self) {
         let now_ms = self.now.mono_ms;
-        self.watch.take_if(|watch| !watch.keep(now_ms));
+        self.observers.take_if(|observers| !observers.keep(now_ms));
     }
 
     /// The user of a session, if somebody traces it.
     pub(crate) fn traced(&self, session: SessionId) -> bool {
-        let (Some(watch), Some(session)) = (&self.watch, self.sessions.get(session)) else { return false };
-        watch.traces_user(&self.users.bare(session.user))
+        let (Some(observers), Some(session)) = (&self.observers, self.sessions.get(session)) else { return false };
+        observers.traces_user(&self.users.bare(session.user))
     }
 
     /// Does this with each trace that takes a session.
     fn with_traces(&mut self, session: SessionId, mut with: impl FnMut(&mut Trace)) {
-        let Actors { sessions, users, watch, .. } = self;
-        let (Some(watch), Some(state)) = (watch, sessions.get(session)) else { return };
+        let Actors { sessions, users, observers, .. } = self;
+        let (Some(observers), Some(state)) = (observers, sessions.get(session)) else { return };
         let account = users.bare(state.user);
-        watch.traces.iter_mut().filter(|trace| trace.takes(&account, Some(&state.resource))).for_each(&mut with);
+        observers.traces.iter_mut().filter(|trace| trace.takes(&account, Some(&state.resource))).for_each(&mut with);
     }
 
-    /// A stanza has come from a session; [`Actors::watch_taken`] follows.
+    /// A stanza has come from a session; [`Actors::tap_taken`] follows.
     #[cold]
-    pub(crate) fn watch_came(&mut self, session: SessionId, element: &Element<'_>) {
+    pub(crate) fn tap_came(&mut self, session: SessionId, element: &Element<'_>) {
         let now = self.now;
-        if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
+        if let Some(busiest) = self.observers.as_mut().and_then(|observers| observers.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, true, element.bytes().len());
         }
         if !self.traced(session) {
@@ -97,35 +97,35 @@ impl Actors {
 
     /// A stanza that has just come is answered with an error.
     #[cold]
-    pub(crate) fn watch_refused(&mut self, session: SessionId, condition: StanzaCondition) {
+    pub(crate) fn tap_refused(&mut self, session: SessionId, condition: StanzaCondition) {
         self.with_traces(session, |trace| trace.refused(condition.name()));
     }
 
     /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
     #[cold]
-    pub(crate) fn watch_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
+    pub(crate) fn tap_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
         let under_way = self.standing(session).is_some_and(|standing| standing.in_flight > in_flight).then_some(seq);
         self.with_traces(session, |trace| trace.taken(session, under_way));
     }
 
     /// The stanza with this number is in safe hands.
     #[cold]
-    pub(crate) fn watch_safe(&mut self, session: SessionId, seq: u32) {
+    pub(crate) fn tap_safe(&mut self, session: SessionId, seq: u32) {
         let now = self.now;
         self.with_traces(session, |trace| trace.safe(now, session, seq));
     }
 
     /// A stanza is about to go to a session.
     #[cold]
-    pub(crate) fn watch_goes(&mut self, session: SessionId, xml: &[u8]) {
-        self.watch_goes_ahead(session, xml, 0);
+    pub(crate) fn tap_goes(&mut self, session: SessionId, xml: &[u8]) {
+        self.tap_goes_ahead(session, xml, 0);
     }
 
     /// The same of one that goes ahead of so many that are counted.
     #[cold]
-    pub(crate) fn watch_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
+    pub(crate) fn tap_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
         let now = self.now;
-        if let Some(busiest) = self.watch.as_mut().and_then(|watch| watch.busiest.as_mut()) {
+        if let Some(busiest) = self.observers.as_mut().and_then(|observers| observers.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, false, xml.len());
         }
         let Some(standing) = self.standing(session).filter(|_| self.traced(session)) else { return };
@@ -145,7 +145,7 @@ impl Actors {
 
     /// All that waits for a connection is in the send that is made now.
     #[cold]
-    pub(crate) fn watch_sending(&mut self, conn: ConnId) {
+    pub(crate) fn tap_sending(&mut self, conn: ConnId) {
         let now = self.now;
         if let Some(session) = self.session_of(conn) {
             self.with_traces(session, |trace| trace.sending(now, session));
@@ -154,7 +154,7 @@ impl Actors {
 
     /// A send is with the kernel.
     #[cold]
-    pub(crate) fn watch_sent(&mut self, conn: ConnId) {
+    pub(crate) fn tap_sent(&mut self, conn: ConnId) {
         let now = self.now;
         if let Some(session) = self.session_of(conn) {
             self.with_traces(session, |trace| trace.sent(now, session));
@@ -163,19 +163,19 @@ impl Actors {
 
     /// The client has acknowledged what it got up to this number.
     #[cold]
-    pub(crate) fn watch_acknowledged(&mut self, session: SessionId, h: u32) {
+    pub(crate) fn tap_acknowledged(&mut self, session: SessionId, h: u32) {
         let now = self.now;
         self.with_traces(session, |trace| trace.acknowledged(now, session, h));
     }
 
     /// A stanza for a user of this home goes to no session now.
     #[cold]
-    pub(crate) fn watch_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
+    pub(crate) fn tap_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
         let (now, (account, resource)) = (self.now, split_resource(stanza.to));
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
-        let Some(watch) = self.watch.as_deref_mut().filter(|watch| watch.traces_user(account)) else { return };
+        let Some(observers) = self.observers.as_deref_mut().filter(|observers| observers.traces_user(account)) else { return };
         read_back(stanza.xml, |element| {
-            for trace in watch.traces.iter_mut().filter(|trace| trace.takes(account, resource)) {
+            for trace in observers.traces.iter_mut().filter(|trace| trace.takes(account, resource)) {
                 trace.aside(now, Stanza::of(element, None, Way::Aside, fate, trace.bodies));
             }
         });
@@ -183,7 +183,7 @@ impl Actors {
 
     /// News of a session.
     #[cold]
-    pub(crate) fn watch_news(&mut self, session: SessionId, news: News) {
+    pub(crate) fn tap_news(&mut self, session: SessionId, news: News) {
         if self.traced(session) {
             let (now, full) = (self.now, self.full_jid(session));
             self.with_traces(session, |trace| trace.news(now, session, &full, news));

@@ -84,8 +84,8 @@ impl Actors {
         if name == "message" {
             self.counters.messages_refused.one();
         }
-        if self.watch.is_some() {
-            self.watch_aside(stanza, Some(refusal.condition));
+        if self.observers.is_some() {
+            self.tap_aside(stanza, Some(refusal.condition));
         }
         let id = id_of_stanza(stanza.xml);
         self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);

@@ -234,8 +234,8 @@ impl Logs {
     }
 
     pub(crate) fn sent(&mut self, id: ConnId) {
-        if self.watch.is_some() {
-            self.watch_sent(id);
+        if self.observers.is_some() {
+            self.tap_sent(id);
         }
         let mut ids = std::mem::take(&mut self.sent_ids);
         let (before, more) = self.send_ended(id, &mut ids).unwrap_or_default();

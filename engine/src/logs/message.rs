@@ -195,8 +195,8 @@ impl Logs {
         self.log(user).stored(stanza.xml.len());
         self.touch_log(user);
         self.counters.messages_stored.one();
-        if self.watch.is_some() {
-            self.watch_aside(stanza, None);
+        if self.observers.is_some() {
+            self.tap_aside(stanza, None);
         }
     }
 

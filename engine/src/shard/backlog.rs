@@ -1,4 +1,4 @@
-//! Connections and logs in which much waits, for the watch over queues: their owners. A look is bounded, whatever the
+//! Connections and logs in which much waits, for the backlog watch: their owners. A look is bounded, whatever the
 //! shard holds, so that it never makes a turn long.
 
 use std::cmp::Reverse;

@@ -13,7 +13,7 @@ use crate::streams::ended::Ended;
 use crate::streams::half::Takes;
 use crate::streams::management::{SM_ITEM_NOT_FOUND, parse_previd};
 use crate::streams::opening::SM_UNEXPECTED;
-use crate::watch::trace::News;
+use crate::observers::trace::News;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::Writer;
@@ -84,8 +84,8 @@ impl Shard {
         let id = self.insert_session(session, conn);
         self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
-        if self.watch.is_some() {
-            self.watch_news(id, News::Bound);
+        if self.observers.is_some() {
+            self.tap_news(id, News::Bound);
         }
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
         self.read_roster_ahead(user);
@@ -144,8 +144,8 @@ impl Shard {
             Err(fault) => return self.handled_too_high(conn, fault),
         };
         let waits = self.wait_to_resume(id, conn);
-        if self.watch.is_some() {
-            self.watch_acknowledged(id, h);
+        if self.observers.is_some() {
+            self.tap_acknowledged(id, h);
         }
         let user = self.sessions.slot(id.slot).user;
         self.messages_received(user, id, &acked);
@@ -167,8 +167,8 @@ impl Shard {
                 };
                 match self.acknowledged(id, h) {
                     Ok(acked) => {
-                        if self.watch.is_some() {
-                            self.watch_acknowledged(id, h);
+                        if self.observers.is_some() {
+                            self.tap_acknowledged(id, h);
                         }
                         self.messages_received(user, id, &acked);
                         // What was sent behind the request that this answers is asked for now: a session that is behind

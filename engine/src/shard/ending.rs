@@ -121,8 +121,8 @@ impl Shard {
         if !(waits && whole && resumable && !self.shutting_down) {
             return self.end_session(id, unsent, under_way);
         }
-        if self.watch.is_some() {
-            self.watch_news(id, crate::watch::trace::News::Disconnected);
+        if self.observers.is_some() {
+            self.tap_news(id, crate::observers::trace::News::Disconnected);
         }
     }
 

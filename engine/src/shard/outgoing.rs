@@ -44,8 +44,8 @@ impl Shard {
             return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
         }
         let (seq, in_flight) = self.came(session);
-        if self.watch.is_some() {
-            self.watch_came(session, element);
+        if self.observers.is_some() {
+            self.tap_came(session, element);
         }
         let written = self.writes.bytes();
         match (stanza, self.outward(session, element)) {
@@ -59,8 +59,8 @@ impl Shard {
             let bytes = element.bytes().len().max(self.writes.bytes() - written);
             self.tell(session, Down::Wrote(bytes));
         }
-        if self.watch.is_some() {
-            self.watch_taken(session, seq, in_flight);
+        if self.observers.is_some() {
+            self.tap_taken(session, seq, in_flight);
         }
     }
 

@@ -78,8 +78,8 @@ impl Shard {
         self.sweep_work();
         self.write_moved_rows();
         self.tell_memory();
-        if self.watch.is_some() {
-            self.sweep_watch();
+        if self.observers.is_some() {
+            self.sweep_observers();
         }
         let (now_ms, settings) = (self.now.mono_ms, &self.settings);
         let often = |timeouts_s: &[u32]| period_ms(timeouts_s, settings.sweep_s_max);

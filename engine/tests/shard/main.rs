@@ -24,5 +24,5 @@ mod scripts;
 mod throttle;
 mod unreadable;
 mod urgent;
-mod watch;
+mod observers;
 mod without;

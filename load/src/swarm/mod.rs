@@ -402,7 +402,7 @@ fn work(plan: Plan, phase: &AtomicU8, tell: &mut dyn FnMut(Sample)) -> io::Resul
     let mut driver = driver::open(plan.driver, &plan.sockets)?;
     let mut world = World::new(plan);
     let start = Instant::now();
-    let (mut sampled, mut cpu_us) = (start, crate::watch::thread_cpu_us());
+    let (mut sampled, mut cpu_us) = (start, crate::proc::thread_cpu_us());
     loop {
         let now_ns = start.elapsed().as_nanos() as u64;
         world.advance(now_ns, Phase::of(phase.load(Ordering::Acquire)));
@@ -415,9 +415,9 @@ fn work(plan: Plan, phase: &AtomicU8, tell: &mut dyn FnMut(Sample)) -> io::Resul
             }
             if let Some(before) = memory_before.filter(|_| world.phase == Phase::Hold && world.gauges.grown_bytes == 0)
             {
-                world.gauges.grown_bytes = crate::watch::own_memory_bytes().saturating_sub(before);
+                world.gauges.grown_bytes = crate::proc::own_memory_bytes().saturating_sub(before);
             }
-            let used = crate::watch::thread_cpu_us();
+            let used = crate::proc::thread_cpu_us();
             let sample = Sample { cpu_us: used.saturating_sub(cpu_us), over, ..world.sample() };
             cpu_us = used;
             tell(sample);

@@ -242,7 +242,7 @@ pub struct SessionRow {
     pub outbound_bytes: u64,
 }
 
-/// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::watch::busiest`]).
+/// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::observers::busiest`]).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BusySession {
     /// Full JID.

@@ -54,7 +54,7 @@ pub enum Told {
 
 /// What was fetched at once.
 ///
-/// The engine's own page ([`throng_engine::watch::trace::Page`]) has the same counts and is a type of its own: the engine knows no
+/// The engine's own page ([`throng_engine::observers::trace::Page`]) has the same counts and is a type of its own: the engine knows no
 /// serde, whose derive for types of others wants their fields written out again, too; and its records borrow the server's words,
 /// which a command that reads a page has to own.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
     let own = super::accounts::place_flags(loaded);
     let dashboard = match config.admin_http.is_empty() {
         true => String::new(),
-        false => format!("Watch it: throng ctl dashboard{own} prints an address for a browser\n"),
+        false => format!("Dashboard: throng ctl dashboard{own} prints an address for a browser\n"),
     };
     text + &format!("throng user add romeo{own}\n{dashboard}Stop with Ctrl-C or `throng ctl shutdown{own}`\n")
 }

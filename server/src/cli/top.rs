@@ -39,7 +39,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u16).range(1..=500)).help(help)
     };
     rows(Command::new("top"))
-        .about("Watch a server live: shards, queues, the busiest sessions")
+        .about("Show a running server live: shards, queues, the busiest sessions")
         .after_help(AFTER)
         .arg(Arg::new("from").long("from").value_name("URL").help("A server's http://HOST:PORT"))
         .arg(

@@ -57,7 +57,7 @@ mod still;
 mod stored;
 mod tables;
 mod view;
-pub mod watch;
+pub mod shared;
 mod worker;
 
 use std::ops::{ControlFlow, Range};
@@ -75,7 +75,7 @@ pub use lock::{FolderLock, LockError};
 pub use memory::MemoryEngine;
 pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
 pub use still::Still;
-pub use watch::{StorageState, Wake};
+pub use shared::{StorageState, Wake};
 
 /// Flat keys from one on, up to another that is not among them.
 pub type KeyRange = Range<Vec<u8>>;

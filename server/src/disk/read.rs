@@ -14,7 +14,7 @@ use throng_engine::store::{Found, Query};
 
 use super::commit::{AbortOnPanic, Fatal};
 use super::counters::us;
-use super::watch::Shared;
+use super::shared::Shared;
 use super::{Committer, DiskError, Engine, Options, ReadCounters, Seen, Wake};
 use crate::waits::{self, Place};
 use crate::waking::Parking;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Watched;
+use super::Telemetry;
 use crate::waits::{Mutex, Place};
 
 /// A loop that has not turned for so long is stuck: it sleeps for a quarter of a second at most.
@@ -21,9 +21,9 @@ impl Default for Turns {
 
 impl Turns {
     /// Looks, once a second.
-    pub(super) fn look(&self, watched: &dyn Watched, now: Instant) {
+    pub(super) fn look(&self, telemetry: &dyn Telemetry, now: Instant) {
         let turns = |numbers: &Vec<super::Number>| numbers.iter().find(|n| n.name == "turns").map_or(0, |n| n.value);
-        let current: Vec<u64> = watched.shards().iter().map(turns).collect();
+        let current: Vec<u64> = telemetry.shards().iter().map(turns).collect();
         let mut seen = self.seen.lock();
         seen.resize(current.len(), (u64::MAX, now));
         for ((before, since), turns) in seen.iter_mut().zip(current) {

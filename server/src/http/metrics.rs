@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::{Number, Numbers, Watched};
+use super::{Number, Numbers, Telemetry};
 use crate::admin::Status;
 
 /// Of the answer.
@@ -21,16 +21,16 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 ///
 /// # Errors
 /// Never; the text is written to memory.
-pub(super) fn text(watched: &dyn Watched) -> Result<String, fmt::Error> {
+pub(super) fn text(telemetry: &dyn Telemetry) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("throng");
-    let status = watched.status();
+    let status = telemetry.status();
     let labels =
         vec![("version", status.version.clone()), ("driver", status.driver.clone()), ("domain", status.domain.clone())];
     registry.register("build", "What runs", Info::new(labels));
-    let shards = watched.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
+    let shards = telemetry.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
     let mut sets = vec![Numbers { of: "shard", by: Some("shard"), sets: shards.collect() }];
-    sets.extend(watched.works());
-    registry.register_collector(Box::new(All { status, sets, memory: watched.memory() }));
+    sets.extend(telemetry.works());
+    registry.register_collector(Box::new(All { status, sets, memory: telemetry.memory() }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)

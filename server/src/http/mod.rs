@@ -4,7 +4,7 @@
 //! serve (listeners, connections, bounds) -> guard (who may ask) ─┬─> page (the dashboard's files)
 //!                                                                 ├─> history, wrong -> the recorder
 //!                                                                 ├─> standing -> waits
-//!                                                                 └─> metrics, health -> dyn Watched
+//!                                                                 └─> metrics, health -> dyn Telemetry
 //! ```
 //!
 //! One thread of its own, which sleeps when nobody asks. The room reads and never commands: that is the control socket's.
@@ -55,7 +55,7 @@ pub struct Numbers {
 }
 
 /// What can be seen of a running server. Reading disturbs no shard.
-pub trait Watched: Send + Sync {
+pub trait Telemetry: Send + Sync {
     /// The state now.
     fn status(&self) -> Status;
 

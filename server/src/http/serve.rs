@@ -24,7 +24,7 @@ use super::guard::{self, Guard, Tells};
 use super::health::Turns;
 use super::history::{History, Query as Asked, Recent, Refused};
 use super::patience::{Conn, Patient, Places};
-use super::{Watched, metrics, page, standing, wrong};
+use super::{Telemetry, metrics, page, standing, wrong};
 use crate::end::{Survive, survive};
 use crate::waits;
 
@@ -51,7 +51,7 @@ pub struct HttpServer {
 
 #[derive(Clone)]
 struct Seen {
-    watched: Arc<dyn Watched>,
+    telemetry: Arc<dyn Telemetry>,
     turns: Arc<Turns>,
     history: Option<History>,
     /// One long look into what was recorded at a time: it takes a core.
@@ -69,7 +69,7 @@ impl HttpServer {
     /// The system's.
     pub fn start(
         listeners: Vec<(TcpListener, Guard)>,
-        watched: Arc<dyn Watched>,
+        telemetry: Arc<dyn Telemetry>,
         history: Option<History>,
     ) -> io::Result<HttpServer> {
         let addresses = listeners.iter().map(|(listener, _)| listener.local_addr()).collect::<io::Result<Vec<_>>>()?;
@@ -80,7 +80,7 @@ impl HttpServer {
         let runtime = tokio::runtime::Builder::new_current_thread().thread_name("http").enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
         let seen = Seen {
-            watched,
+            telemetry,
             turns: Arc::default(),
             history,
             looking: Arc::new(Semaphore::new(1)),
@@ -121,7 +121,7 @@ async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watc
             _ = every.tick() => {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("http");
-                seen.turns.look(&*seen.watched, Instant::now());
+                seen.turns.look(&*seen.telemetry, Instant::now());
             }
         }
     }
@@ -209,7 +209,7 @@ fn router(guard: Guard, seen: Seen) -> Router {
 }
 
 async fn numbers(State(seen): State<Seen>) -> Response {
-    match metrics::text(&*seen.watched) {
+    match metrics::text(&*seen.telemetry) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
@@ -258,10 +258,10 @@ struct Most {
 /// The busiest sessions. Shards are waited for off the thread that answers.
 async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) -> Result<Response, Refused> {
     let Ok(place) = seen.asking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
-    let (watched, most) = (seen.watched.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
+    let (telemetry, most) = (seen.telemetry.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
     let stuck: Vec<usize> = seen.turns.stuck(Instant::now()).into_iter().map(|(shard, _)| shard).collect();
     let asked = aside(move || {
-        let told = watched.busiest(most, &stuck);
+        let told = telemetry.busiest(most, &stuck);
         drop(place);
         told
     });
@@ -297,11 +297,11 @@ async fn recent(State(seen): State<Seen>, Query(asked): Query<Recent>) -> Result
 
 /// The state, and what is wrong.
 async fn now(State(seen): State<Seen>) -> Result<Response, Refused> {
-    let status = seen.watched.status();
+    let status = seen.telemetry.status();
     let stuck = seen.turns.stuck(Instant::now());
     let seconds = look_in(&seen, &seen.judging, History::last_seconds).await;
     // Without a recorder there are fewer rules, and what stands still is told nevertheless.
-    let standing = standing::judge(&stuck, &waits::look(), &seen.watched.owed());
+    let standing = standing::judge(&stuck, &waits::look(), &seen.telemetry.owed());
     let wrong = wrong::judge(standing, &status, &seconds.unwrap_or_default());
     Ok(Json(json!({ "status": status, "wrong": wrong })).into_response())
 }
@@ -314,7 +314,7 @@ async fn health(State(seen): State<Seen>) -> Response {
 }
 
 async fn ready(State(seen): State<Seen>) -> Response {
-    let status = seen.watched.status();
+    let status = seen.telemetry.status();
     let mut why = Vec::new();
     if status.stopping {
         why.push("the server is stopping");
@@ -323,7 +323,7 @@ async fn ready(State(seen): State<Seen>) -> Response {
         why.push("the disk is full: new messages are refused");
     }
     let code = if why.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    // Clients that take the certificate all the same are not kept out: who watches this has to be told.
+    // Clients that take the certificate all the same are not kept out: operators who look here have to be told.
     let certificate = status.certificate.unwrap_or_default();
     let warnings: Vec<_> = certificate.faults.iter().chain(&certificate.soon).collect();
     // And everybody whose rows are whole is served: no reason to take the server out of its service.

@@ -14,7 +14,7 @@ const CLIENTS_MAX: usize = 10;
 pub(super) fn judge(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> Vec<Wrong> {
     let mut found: Vec<Wrong> = stuck.iter().map(|(shard, idle)| self::shard(*shard, *idle, look)).collect();
     for lock in waits::locks(look) {
-        let weight = if lock.waiters > 0 { Weight::Bad } else { Weight::Watch };
+        let weight = if lock.waiters > 0 { Weight::Bad } else { Weight::Warn };
         found.push(wrong(weight, lock.what, lock.text));
     }
     // A shard has its sentence already, and who waits for a lock stands in the lock's.
@@ -55,7 +55,7 @@ fn clients(owed: &[Owed]) -> Vec<Wrong> {
     longest.sort_by_key(|owed| std::cmp::Reverse(bytes(owed)));
     let sentence = |owed: &Owed| {
         let helps = "`throng ctl queue flush` cuts it, and its messages wait in the log";
-        Some(wrong(Weight::Watch, owed.jid(), format!("{}. {helps}", owed.unread()?)))
+        Some(wrong(Weight::Warn, owed.jid(), format!("{}. {helps}", owed.unread()?)))
     };
     longest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throng_recorder::recorder::{Recorder, Sampler};
 
 use super::health::{STUCK_AFTER, Turns};
-use super::{Guard, History, HttpServer, Number, Numbers, Watched};
+use super::{Guard, History, HttpServer, Number, Numbers, Telemetry};
 use crate::admin::{Busiest, BusySession, Fault, Status};
 use crate::record::owners::Owed;
 
@@ -21,7 +21,7 @@ struct Told {
     lost: AtomicU64,
 }
 
-impl Watched for Told {
+impl Telemetry for Told {
     fn status(&self) -> Status {
         Status {
             version: "1.2.3".into(),

@@ -23,7 +23,7 @@ pub(super) enum Weight {
     /// Users feel it, or will soon.
     Bad,
     /// It may become so.
-    Watch,
+    Warn,
 }
 
 /// A sentence.
@@ -83,7 +83,7 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
 
 /// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
 pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> Vec<Wrong> {
-    use Weight::{Bad, Watch};
+    use Weight::{Bad, Warn};
     if status.storage_full {
         found.push(wrong(
             Bad,
@@ -94,7 +94,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     if let Some(certificate) = &status.certificate {
         let refused = |fault: &String| wrong(Bad, "TLS", format!("{fault}: clients refuse this server"));
         found.extend(certificate.faults.iter().map(refused));
-        found.extend(certificate.soon.iter().map(|soon| wrong(Watch, "TLS", soon)));
+        found.extend(certificate.soon.iter().map(|soon| wrong(Warn, "TLS", soon)));
     }
     if let Some(first) = status.damaged.first() {
         let text = format!(
@@ -117,7 +117,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
              reads standard error",
             status.log_lines_lost
         );
-        found.push(wrong(Watch, "log", text));
+        found.push(wrong(Warn, "log", text));
     }
     for (field, what, many, helps) in QUEUES {
         for (row, numbers) in seen(series, "shard", field) {
@@ -130,7 +130,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
                 g if g > 1.0 => format!("{g:.0} more each second, and will not drain"),
                 _ => "which do not get fewer".to_owned(),
             };
-            let weight = if grows > 1.0 { Bad } else { Watch };
+            let weight = if grows > 1.0 { Bad } else { Warn };
             found.push(wrong(weight, format!("shard {row}"), format!("has {now:.0} {what}, {drains}: {helps}")));
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
             let text = format!(
                 "keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` says for whom (OUTBOUND)"
             );
-            found.push(wrong(Watch, format!("shard {row}"), text));
+            found.push(wrong(Warn, format!("shard {row}"), text));
         }
     }
     let total = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).sum::<f64>();
@@ -154,7 +154,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     let cut = total("shard", "outbound_overflows");
     rule(
         cut > 0.05,
-        Watch,
+        Warn,
         "clients",
         format!("are cut off because they ask on and acknowledge nothing, {cut:.1} a second"),
     );
@@ -177,7 +177,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     let again = most("tcp", "retr_pct");
     rule(
         again > 2.0 && total("tcp", "retr") > 20.0,
-        Watch,
+        Warn,
         "network",
         format!("loses what is sent: {again:.1} % of TCP segments had to be sent again"),
     );
@@ -188,7 +188,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     let swapped = total("memory", "swp_tot") - total("memory", "swp_free");
     rule(
         swapped > 64.0,
-        Watch,
+        Warn,
         "memory",
         format!(
             "is short: {swapped:.0} MiB are swapped out, and a shard that waits for them keeps all of its users waiting"
@@ -198,7 +198,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     let busy = 100.0 - idle;
     rule(
         idle < 5.0,
-        Watch,
+        Warn,
         "CPU",
         format!("is {busy:.0} % busy, all cores taken together (`throng ctl profile cpu` shows the server's part)"),
     );
@@ -207,7 +207,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
     let waited = most("pressure", "io_full");
     rule(
         waited > 40.0,
-        Watch,
+        Warn,
         "disk",
         format!("keeps everything waiting: nothing could run for {waited:.0} % of the time"),
     );
@@ -325,7 +325,7 @@ mod tests {
         let told: Vec<_> = told.iter().map(|wrong| (wrong.weight, &*wrong.what, &*wrong.text)).collect();
         let refused = "the certificate in a.pem expired on 2026-11-01: clients refuse this server";
         let soon = "the certificate in b.pem expires in 9 days, on 2026-12-01: renew it";
-        assert_eq!(told, [(Weight::Bad, "TLS", refused), (Weight::Watch, "TLS", soon)]);
+        assert_eq!(told, [(Weight::Bad, "TLS", refused), (Weight::Warn, "TLS", soon)]);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let stuck = vec![wrong(Weight::Bad, "shard 3", "has not turned")];
         let told = judge(stuck, &status, &series(&[("cpu", "", "idle", &[1.0; 20])]));
         let what: Vec<_> = told.iter().map(|wrong| (&*wrong.what, wrong.weight)).collect();
-        assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Watch)]);
+        assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Warn)]);
     }
 
     #[test]

@@ -4,23 +4,23 @@ use std::io;
 
 use super::stacks::{Found, Tally};
 use super::unwind::Stacks;
-use super::{DRAIN_EVERY, Watch};
+use super::{DRAIN_EVERY, Run};
 use throng_sys::{HeapSampler, Kept};
 
 /// Samples of which it is known whether they are freed; those beyond count as dropped. 32 MB.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Samples what all threads but this one allocate, a sample about every `step` bytes, until the watch says so.
-pub(super) fn run(watch: &Watch, step: u64) -> io::Result<Found> {
+/// Samples what all threads but this one allocate, a sample about every `step` bytes, until the run is over.
+pub(super) fn run(run: &Run, step: u64) -> io::Result<Found> {
     let mut stacks = Stacks::of_this_process()?;
     let mut sampler = HeapSampler::start(step)?;
     let mut tally = Tally::default();
     // Number of the stack, bytes, and the piece.
     let mut followed: Vec<(usize, u64, Kept)> = Vec::new();
     let (mut samples, mut beyond) = (0, 0);
-    watch.begin();
+    run.begin();
     loop {
-        let over = watch.is_over();
+        let over = run.is_over();
         sampler.drain(|sample| {
             samples += 1;
             let (thread, weight, kept) = (sample.thread, sample.weight, sample.kept);
@@ -30,7 +30,7 @@ pub(super) fn run(watch: &Watch, step: u64) -> io::Result<Found> {
                 None => beyond += 1,
             }
         });
-        watch.note(samples, sampler.dropped() + beyond);
+        run.note(samples, sampler.dropped() + beyond);
         if over {
             break;
         }

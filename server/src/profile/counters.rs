@@ -10,7 +10,7 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 use serde::{Deserialize, Serialize};
 
-use super::{DRAIN_EVERY, Watch};
+use super::{DRAIN_EVERY, Run};
 
 /// An event: its name, and how it is asked for.
 type Event = (&'static str, fn() -> Builder<'static>);
@@ -40,8 +40,8 @@ pub struct Counted {
     pub with_kernel: bool,
 }
 
-/// Counts of all threads but this one until the watch says so. Threads that begin later are not seen.
-pub(super) fn run(watch: &Watch) -> io::Result<Counted> {
+/// Counts of all threads but this one until the run is over. Threads that begin later are not seen.
+pub(super) fn run(run: &Run) -> io::Result<Counted> {
     let mut counted = Counted { with_kernel: true, ..Counted::default() };
     let mut counters: Vec<(String, &str, Counter)> = Vec::new();
     let own = rustix::thread::gettid().as_raw_nonzero().get();
@@ -64,8 +64,8 @@ pub(super) fn run(watch: &Watch) -> io::Result<Counted> {
     for (_, _, counter) in &mut counters {
         counter.enable()?;
     }
-    watch.begin();
-    while !watch.is_over() {
+    run.begin();
+    while !run.is_over() {
         std::thread::sleep(DRAIN_EVERY);
     }
     for (name, event, counter) in &mut counters {

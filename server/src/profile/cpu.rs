@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 
 use super::stacks::{Found, Tally};
 use super::unwind::Stacks;
-use super::{DRAIN_EVERY, Watch};
+use super::{DRAIN_EVERY, Run};
 use throng_sys::TimeSampler;
 
 /// How often it is looked for new threads.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
-/// Samples all threads but this one until the watch says so.
-pub(super) fn run(watch: &Watch, hz: u32) -> io::Result<Found> {
+/// Samples all threads but this one until the run is over.
+pub(super) fn run(run: &Run, hz: u32) -> io::Result<Found> {
     let mut stacks = Stacks::of_this_process()?;
     let mut sampler = TimeSampler::start(hz)?;
     let mut tally = Tally::default();
     let (mut samples, mut beyond) = (0, 0);
     let mut followed: Option<Instant> = None;
-    watch.begin();
+    run.begin();
     loop {
-        let over = watch.is_over();
+        let over = run.is_over();
         if !over && followed.is_none_or(|at| at.elapsed() >= FOLLOW_EVERY) {
             sampler.follow()?;
             followed = Some(Instant::now());
@@ -30,7 +30,7 @@ pub(super) fn run(watch: &Watch, hz: u32) -> io::Result<Found> {
             let (thread, weight) = (sample.thread, sample.weight);
             beyond += u64::from(tally.add(thread, stacks.frames(sample), weight).is_none());
         });
-        watch.note(samples, sampler.dropped() + beyond);
+        run.note(samples, sampler.dropped() + beyond);
         if over {
             break;
         }

@@ -111,13 +111,13 @@ impl Plan {
         }
     }
 
-    fn run(&self, watch: &Watch, others: &Others) -> io::Result<Outcome> {
+    fn run(&self, run: &Run, others: &Others) -> io::Result<Outcome> {
         match self {
-            Plan::Cpu { hz, .. } => cpu::run(watch, *hz).map(Outcome::Stacks),
-            Plan::Alloc { step, .. } => alloc::run(watch, *step).map(Outcome::Stacks),
-            Plan::Counters { .. } => counters::run(watch).map(Outcome::Counted),
+            Plan::Cpu { hz, .. } => cpu::run(run, *hz).map(Outcome::Stacks),
+            Plan::Alloc { step, .. } => alloc::run(run, *step).map(Outcome::Stacks),
+            Plan::Counters { .. } => counters::run(run).map(Outcome::Counted),
             Plan::Wait { only, .. } => {
-                let mut page = wait::run(watch, only);
+                let mut page = wait::run(run, only);
                 page.stuck.extend((others.0)());
                 Ok(Outcome::Waits(page))
             }
@@ -186,9 +186,9 @@ pub enum Refused {
     Failed(String),
 }
 
-/// What the thread of a profile and those who ask about it share.
+/// A profile under way: what its thread and those who ask about it share.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Run {
     asked_for: Instant,
     /// When it began to look. What it needs for that may take longer than the profile where the CPU is busy.
     began: OnceLock<Instant>,
@@ -200,9 +200,9 @@ pub(crate) struct Watch {
     end: Duration,
 }
 
-impl Watch {
-    fn new(seconds: u64) -> Watch {
-        Watch {
+impl Run {
+    fn new(seconds: u64) -> Run {
+        Run {
             asked_for: Instant::now(),
             began: OnceLock::new(),
             asked_ms: AtomicU64::new(0),
@@ -259,14 +259,14 @@ impl Watch {
 
 #[derive(Debug)]
 struct Job {
-    watch: Arc<Watch>,
+    run: Arc<Run>,
     outcome: Arc<Mutex<Option<Result<Outcome, String>>>>,
 }
 
 impl Job {
     /// It runs, or somebody is about to fetch what it found.
     fn is_wanted(&self) -> bool {
-        !self.watch.done.load(Ordering::Acquire) || self.watch.idle() <= ABANDONED_AFTER
+        !self.run.done.load(Ordering::Acquire) || self.run.idle() <= ABANDONED_AFTER
     }
 }
 
@@ -308,18 +308,18 @@ impl Profiles {
         match ask {
             Ask::Begin(plan) => {
                 if let Some(job) = slot.as_ref().filter(|job| job.is_wanted()) {
-                    let left = job.watch.left().as_secs();
+                    let left = job.run.left().as_secs();
                     return Err(Refused::Busy(format!("another profile is under way, for {left} seconds still")));
                 }
                 let job = begin(&plan, &self.others)?;
-                let progress = job.watch.progress();
+                let progress = job.run.progress();
                 *slot = Some(job);
                 Ok(Told::Progress(progress))
             }
             Ask::Progress {} => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
                 let failed = job.outcome.lock().as_ref().and_then(|outcome| outcome.as_ref().err().cloned());
-                let progress = job.watch.progress();
+                let progress = job.run.progress();
                 match failed {
                     Some(why) => {
                         // It is told, and stands in the way of no other.
@@ -331,7 +331,7 @@ impl Profiles {
             }
             Ask::Found { from } => {
                 let job = slot.as_ref().ok_or_else(nothing)?;
-                job.watch.progress();
+                job.run.progress();
                 let (told, more) = match job.outcome.lock().as_ref() {
                     Some(Ok(Outcome::Stacks(found))) => {
                         let page = found.page(from);
@@ -360,23 +360,23 @@ fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {
     if let Some(fault) = plan.fault() {
         return Err(Refused::Invalid(fault));
     }
-    let watch = Arc::new(Watch::new(plan.seconds()));
+    let run = Arc::new(Run::new(plan.seconds()));
     let outcome = Arc::new(Mutex::new(Place::LockProfile, None));
     let (plan, others) = (plan.clone(), others.clone());
-    let (its_watch, its_outcome) = (watch.clone(), outcome.clone());
+    let (its_run, its_outcome) = (run.clone(), outcome.clone());
     let work = move || {
         // A profile that breaks must not stand in the way of the next.
         let profile = || {
             #[cfg(debug_assertions)]
             crate::plant::pass("profile");
-            plan.run(&its_watch, &others)
+            plan.run(&its_run, &others)
         };
         let result = crate::end::survive(profile)
             .inspect_err(|said| tracing::error!("a profile has failed: {said}"))
             .and_then(|result| result.map_err(|error| error.to_string()));
         *its_outcome.lock() = Some(result);
-        its_watch.done.store(true, Ordering::Release);
+        its_run.done.store(true, Ordering::Release);
     };
     waits::spawn("profile", work).map_err(|error| Refused::Failed(error.to_string()))?;
-    Ok(Job { watch, outcome })
+    Ok(Job { run, outcome })
 }

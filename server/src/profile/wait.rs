@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Watch;
+use super::Run;
 use crate::waits::kernel::{Task, tasks};
 use crate::waits::{self, Count, Counting, Look, Pattern, Place, Stuck, Tally};
 
@@ -181,8 +181,8 @@ impl Sampled {
     }
 }
 
-/// Looks at all threads but this one until the watch says so.
-pub(super) fn run(watch: &Watch, only: &str) -> WaitPage {
+/// Looks at all threads but this one until the run is over.
+pub(super) fn run(run: &Run, only: &str) -> WaitPage {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     let began = Instant::now();
     let counting = Counting::start(Pattern::new(only));
@@ -191,11 +191,11 @@ pub(super) fn run(watch: &Watch, only: &str) -> WaitPage {
     for tid in tasks() {
         sampled.first.extend(Task::of(tid).map(|task| (tid, task)));
     }
-    watch.begin();
-    while !watch.is_over() {
-        std::thread::sleep(LOOK_EVERY.min(watch.left()));
+    run.begin();
+    while !run.is_over() {
+        std::thread::sleep(LOOK_EVERY.min(run.left()));
         sampled.look(&waits::look(), own);
-        watch.note(sampled.looks, 0);
+        run.note(sampled.looks, 0);
     }
     // In this order, so that no wait is both among those that ended and among those under way.
     let (after, look) = (waits::tallies(), waits::look());
@@ -261,7 +261,7 @@ mod tests {
         });
         let (silent_end, silent_ended) = sync_channel::<()>(0);
         let silent = std::thread::Builder::new().name("test-silent".into()).spawn(move || silent_ended.recv());
-        let page = run(&Watch::new(1), "test-*");
+        let page = run(&Run::new(1), "test-*");
         drop((end, silent_end));
         told.expect("a thread").join().expect("it ends");
         assert!(silent.expect("a thread").join().expect("it ends").is_err());

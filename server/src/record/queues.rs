@@ -62,8 +62,8 @@ pub struct Lane {
 /// What a shard's queue of a kind is told by: length, what came, what went.
 type Read = Box<dyn Fn(usize) -> (u64, Option<u64>, Option<u64>) + Send>;
 
-/// A kind as it is looked at.
-struct Watched {
+/// A kind as it is sampled.
+struct Sampled {
     name: &'static str,
     unit: &'static str,
     oldest: Oldest,
@@ -72,7 +72,7 @@ struct Watched {
 }
 
 /// All kinds: those that shards count, and the others.
-fn watched(counters: &[Arc<Counters>], lanes: Vec<Lane>) -> Vec<Watched> {
+fn sampled(counters: &[Arc<Counters>], lanes: Vec<Lane>) -> Vec<Sampled> {
     let of_shards = KINDS.iter().map(|kind| {
         let Kind { name, unit, length, came, went, oldest, backlog } = *kind;
         let counters = counters.to_vec();
@@ -80,14 +80,14 @@ fn watched(counters: &[Arc<Counters>], lanes: Vec<Lane>) -> Vec<Watched> {
             let told = |count: Option<fn(&Counters) -> &Counter>| count.map(|count| count(&counters[shard]).get());
             (length(&counters[shard]).get(), told(came), told(went))
         };
-        Watched { name, unit, oldest, backlog, read: Box::new(read) }
+        Sampled { name, unit, oldest, backlog, read: Box::new(read) }
     });
     let others = lanes.into_iter().map(|Lane { name, unit, backlog, counts }| {
         let read = move |shard| {
             let (came, went) = counts(shard);
             (came.saturating_sub(went), Some(came), Some(went))
         };
-        Watched { name, unit, oldest: Oldest::FirstOut, backlog, read: Box::new(read) }
+        Sampled { name, unit, oldest: Oldest::FirstOut, backlog, read: Box::new(read) }
     });
     of_shards.chain(others).collect()
 }
@@ -282,7 +282,7 @@ impl Line<'_> {
 /// All queues of all shards.
 pub(super) struct Queues {
     counters: Vec<Arc<Counters>>,
-    kinds: Vec<Watched>,
+    kinds: Vec<Sampled>,
     /// A row a kind, in it a queue a shard.
     queues: Vec<Vec<Queue>>,
     began: Instant,
@@ -295,7 +295,7 @@ pub(super) struct Queues {
 impl Queues {
     /// Of these shards, in their order, and what else waits for them.
     pub(super) fn new(counters: Vec<Arc<Counters>>, lanes: Vec<Lane>, marks: Arc<OnceLock<Handle>>) -> Queues {
-        let kinds = watched(&counters, lanes);
+        let kinds = sampled(&counters, lanes);
         let queues = kinds.iter().map(|_| vec![Queue::default(); counters.len()]).collect();
         let now = Instant::now();
         Queues { counters, kinds, queues, began: now, looked: now, samples: 0, marks }

@@ -18,7 +18,7 @@ mod stop;
 mod trace;
 mod traces;
 mod turn;
-mod watch;
+mod telemetry;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};
@@ -402,7 +402,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let history = recording
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
-    let http = watch::start(loaded, &running, history)?;
+    let http = telemetry::start(loaded, &running, history)?;
     // Whoever started it may have closed it.
     let _ = log::standard_output().write_all(crate::cli::serve::welcome(loaded, running.listening()).as_bytes());
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");

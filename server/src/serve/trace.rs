@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use throng_engine::extension::datetime::{self, Precision};
 use throng_engine::io::{Command, Reply};
-use throng_engine::watch::trace::{Fate, News, Record as Seen, Way, What as Thing};
-use throng_engine::watch::{TRACES_MAX, trace};
+use throng_engine::observers::trace::{Fate, News, Record as Seen, Way, What as Thing};
+use throng_engine::observers::{TRACES_MAX, trace};
 
 use super::control::{BY_SOCKET, Running};
 use super::traces::Open;

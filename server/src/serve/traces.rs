@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use throng_engine::watch::trace::ABANDONED_MS;
+use throng_engine::observers::trace::ABANDONED_MS;
 
 use crate::waits::{Mutex, MutexGuard, Place};
 
@@ -25,7 +25,7 @@ impl Open {
     }
 }
 
-/// The traces of the server, at most [`TRACES_MAX`](throng_engine::watch::TRACES_MAX).
+/// The traces of the server, at most [`TRACES_MAX`](throng_engine::observers::TRACES_MAX).
 pub(super) struct Traces {
     open: Mutex<(u64, Vec<Open>)>,
 }

@@ -73,7 +73,7 @@ impl Wishes {
         self.changed.notify_all();
         let (most, own) = (grace.unwrap_or_else(|| self.grace()) + self.hard() + MARGIN, self.clone());
         if let Err(error) = waits::spawn("deadline", move || own.end_after(most)) {
-            tracing::warn!(%error, "nobody watches over the stop: there can be no thread");
+            tracing::warn!(%error, "nothing bounds the time of the stop: there can be no thread");
         }
         true
     }

@@ -29,7 +29,7 @@ impl Theme {
         self.of(Color::Red, Modifier::BOLD | Modifier::REVERSED)
     }
 
-    fn watch(self) -> Style {
+    fn warn(self) -> Style {
         self.of(Color::Yellow, Modifier::BOLD)
     }
 
@@ -158,7 +158,7 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
         first.push(Span::styled("  stopping", theme.bad()));
     }
     if chosen.paused {
-        first.push(Span::styled("  PAUSED", theme.watch()));
+        first.push(Span::styled("  PAUSED", theme.warn()));
     }
     let rate = |of: fn(&Second) -> f64| view.last().map_or_else(|| "-".into(), |second| short(of(second)));
     let second = format!(
@@ -185,14 +185,14 @@ fn wrong_lines(view: &View, theme: Theme, now_ms: u64) -> Vec<Line<'static>> {
     if let Some(age) = age_s.filter(|age| age * 1_000 >= OLD_MS) {
         return vec![Line::styled(
             format!("nothing was recorded for {age} s, or the clocks here and there differ"),
-            theme.watch(),
+            theme.warn(),
         )];
     }
     if view.wrong.is_empty() && view.status.is_some() {
         return vec![Line::styled("nothing is wrong", theme.good())];
     }
     let line = |wrong: &super::view::Wrong| {
-        let style = if wrong.weight == "bad" { theme.bad() } else { theme.watch() };
+        let style = if wrong.weight == "bad" { theme.bad() } else { theme.warn() };
         Line::from(vec![
             Span::styled(format!("! {}", wrong.what), style),
             Span::raw(format!(" {}", printable(&wrong.text))),

@@ -66,7 +66,7 @@ fn view(shards: usize) -> View {
         what: what.into(),
         text: "has 18000 reads of the store".into(),
     };
-    view.take(News::State(Box::new(status), vec![wrong("bad", "shard 1"), wrong("watch", "disk")]));
+    view.take(News::State(Box::new(status), vec![wrong("bad", "shard 1"), wrong("warn", "disk")]));
     (0..HISTORY_MAX - 59).for_each(|at| view.take(News::Second(Box::new(second(at, shards)))));
     let session = |n: usize| BusySession {
         jid: format!("user{n}@example.org/phone"),

@@ -25,7 +25,7 @@ const WAITING: [usize; 5] = [10, 11, 12, 13, 14];
 /// A sentence about what is wrong.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wrong {
-    /// `bad` or `watch`.
+    /// `bad` or `warn`.
     pub weight: String,
     /// What it is about.
     pub what: String,

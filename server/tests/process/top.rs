@@ -505,7 +505,7 @@ fn a_server_that_goes_away_is_told() {
 }
 
 #[test]
-fn without_its_http_a_server_cannot_be_watched() {
+fn without_its_http_a_server_cannot_be_observed() {
     let server = Server::start_with(&["--admin-http", "off"]);
     let output = top(&server, &["--once"]);
     assert_eq!(output.status.code(), Some(1));

@@ -46,10 +46,10 @@ pub trait Kernel {
     fn collect(&mut self, into: &mut Vec<Done>);
 
     /// Tells each time that bytes have arrived, or an end or an error.
-    fn watch(&mut self, slot: u32, low: u32);
+    fn arm_poll(&mut self, slot: u32, low: u32);
 
     /// The same for a descriptor of the process ([`Op::Wake`](super::Op::Wake)).
-    fn watch_descriptor(&mut self, fd: RawFd);
+    fn arm_descriptor(&mut self, fd: RawFd);
 
     /// Ends the operation named `word`, in the table of its slot, which then completes with `ECANCELED`.
     fn cancel(&mut self, word: Word);

@@ -165,11 +165,11 @@ impl Ring {
     }
 
     /// Has the first table tell when one of the others has completions.
-    fn watch_others(&mut self) {
+    fn arm_others(&mut self) {
         for number in 1..self.tables.len() {
             let table = &mut self.tables[number];
-            if !table.is_watched {
-                table.is_watched = true;
+            if !table.is_armed {
+                table.is_armed = true;
                 let entry = opcode::PollAdd::new(Fd(table.raw()), libc::POLLIN as u32).build();
                 // SAFETY: points to no memory.
                 unsafe { self.push(0, entry.user_data(Word::new(Op::Table, number as u32, 0).0)) };
@@ -300,7 +300,7 @@ impl Kernel for Ring {
             if self.tables[1..].iter_mut().any(|table| table.has_completions() || table.is_pending()) {
                 return self.poll();
             }
-            self.watch_others();
+            self.arm_others();
             // Taken to make room for those polls: what is held already is what a sleep would wait for.
             if !self.early.is_empty() {
                 return self.poll();
@@ -321,7 +321,7 @@ impl Kernel for Ring {
         into.extend(self.tables[0].completions().map(|entry| Done::of(&entry, 0, count)));
         if count > 1 {
             for done in into.extract_if(from.., |done| done.word.op() == Op::Table) {
-                self.tables[done.word.slot() as usize].is_watched = false;
+                self.tables[done.word.slot() as usize].is_armed = false;
             }
             for number in 1..count {
                 into.extend(self.tables[number as usize].completions().map(|entry| Done::of(&entry, number, count)));
@@ -330,14 +330,14 @@ impl Kernel for Ring {
         into[from..].iter().for_each(|done| self.lent.land(done));
     }
 
-    fn watch(&mut self, slot: u32, low: u32) {
+    fn arm_poll(&mut self, slot: u32, low: u32) {
         let events = (libc::POLLIN | libc::POLLRDHUP) as u32;
         let entry = opcode::PollAdd::new(Fixed(self.place_of(slot)), events).multi(true).build();
         // SAFETY: points to no memory.
         unsafe { self.push(self.table_of(slot), entry.user_data(Word::new(Op::Poll, slot, low).0)) };
     }
 
-    fn watch_descriptor(&mut self, fd: RawFd) {
+    fn arm_descriptor(&mut self, fd: RawFd) {
         let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).multi(true).build();
         // SAFETY: points to no memory.
         unsafe { self.push(0, entry.user_data(Word::new(Op::Wake, 0, 0).0)) };

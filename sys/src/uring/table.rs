@@ -19,7 +19,7 @@ pub(crate) struct Table {
     ring: IoUring,
     enter_flags: u32,
     /// The first of the tables has a poll of this one in the kernel.
-    pub(crate) is_watched: bool,
+    pub(crate) is_armed: bool,
 }
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
             .register_files_sparse(slots)
             .map_err(|error| explain("a table of direct descriptors cannot be made", error))?;
         let enter_flags = if ring.params().is_feature_no_iowait() { ENTER_NO_IOWAIT } else { 0 };
-        Ok(Table { ring, enter_flags, is_watched: false })
+        Ok(Table { ring, enter_flags, is_armed: false })
     }
 
     pub(crate) fn ring(&self) -> &IoUring {

@@ -49,7 +49,7 @@ impl Bench {
         (u32::try_from(result).map_err(|_| -result), client)
     }
 
-    /// Receives what has come for a watched slot.
+    /// Receives what has come for a polled slot.
     fn receive(&mut self, slot: u32) -> Vec<u8> {
         assert_eq!(self.ring.divide(2, 64), 64);
         self.ring.receive(slot, 1);
@@ -106,7 +106,7 @@ fn bytes_for_any_table_end_a_sleep() {
         })
         .collect();
     for (slot, _) in &all {
-        bench.ring.watch(*slot, 0);
+        bench.ring.arm_poll(*slot, 0);
     }
     for round in 0..200usize {
         let (slot, client) = &mut all[round * 5 % 8];
@@ -203,7 +203,7 @@ fn a_socket_departs_to_the_table_it_is_sent_to() {
         assert!(there.told.is_empty(), "nothing is told over there that memory could be missing for");
         let arrived = door as u32;
         clients[key].write_all(b"hello").expect("sent");
-        there.ring.watch(arrived, 0);
+        there.ring.arm_poll(arrived, 0);
         there.until(Op::Poll);
         assert_eq!(there.receive(arrived), b"hello");
     }
@@ -219,8 +219,8 @@ fn peers_are_told_of_the_slots_that_are_asked_for() {
         })
         .collect();
     // What is done meanwhile is told later.
-    let (watched, client) = &mut clients[7];
-    bench.ring.watch(*watched, 0);
+    let (polled, client) = &mut clients[7];
+    bench.ring.arm_poll(*polled, 0);
     client.write_all(b"hello").expect("sent");
     let asked: Vec<Option<u32>> = clients.iter().map(|(slot, _)| (slot % 5 > 0).then_some(*slot)).collect();
     let told = bench.ring.peer_names(&asked);

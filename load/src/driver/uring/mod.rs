@@ -122,15 +122,15 @@ impl Uring {
         &mut self.slots[index as usize]
     }
 
-    fn watch(&mut self, index: u32) {
+    fn arm_poll(&mut self, index: u32) {
         let slot = self.slot(index);
         if !slot.has(POLLING) {
             slot.flags |= POLLING;
-            self.ring.watch(index, 0);
+            self.ring.arm_poll(index, 0);
         }
     }
 
-    fn unwatch(&mut self, index: u32) {
+    fn cancel_poll(&mut self, index: u32) {
         let slot = self.slot(index);
         if slot.has(POLLING) && !slot.has(CANCELLING) {
             slot.flags |= CANCELLING;
@@ -188,7 +188,7 @@ impl Uring {
         slot.flags &= !CONNECTING;
         match slot.state {
             State::Open if result >= 0 => {
-                self.watch(index);
+                self.arm_poll(index);
                 on_event(Event::Connected(index));
             }
             State::Open => self.ended(index, Some(-result), on_event),
@@ -207,13 +207,13 @@ impl Uring {
         if done.result >= 0 {
             if slot.has(PAUSED) {
                 slot.flags |= READABLE;
-                self.unwatch(index);
+                self.cancel_poll(index);
             } else {
                 self.enqueue(index);
             }
         }
         if !self.slot(index).has(POLLING | PAUSED | ENDED) {
-            self.watch(index);
+            self.arm_poll(index);
         }
     }
 
@@ -302,7 +302,7 @@ impl Uring {
             return;
         }
         if slot.has(POLLING | CONNECTING) || slot.sending != NONE {
-            return self.unwatch(index);
+            return self.cancel_poll(index);
         }
         slot.state = State::Freeing;
         let abort = slot.has(ABORT);
@@ -396,7 +396,7 @@ impl Driver for Uring {
             self.enqueue(client);
         }
         if !self.slot(client).has(CANCELLING | CONNECTING | ENDED) {
-            self.watch(client);
+            self.arm_poll(client);
         }
     }
 

@@ -58,7 +58,7 @@ impl<K: Kernel> Uring<K> {
             let peer = peer.expect("the peer of a TCP socket has an internet address");
             let conn = self.occupy(result as u32, State::Open, on_event);
             on_event(Event::Accepted { conn, tag, peer });
-            self.watch(conn.slot);
+            self.arm_poll(conn.slot);
             self.more_to_accept |= done.sock_nonempty;
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO) {
             let other = self.roomiest();

@@ -150,15 +150,15 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Puts the poll into the kernel, unless it is there.
-    pub(super) fn watch(&mut self, index: u32) {
+    pub(super) fn arm_poll(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if !slot.has(POLLING) {
             slot.flags |= POLLING;
-            self.ring.watch(index, slot.generation);
+            self.ring.arm_poll(index, slot.generation);
         }
     }
 
-    fn unwatch(&mut self, index: u32) {
+    fn cancel_poll(&mut self, index: u32) {
         let word = self.word(Op::Poll, index);
         let slot = self.slot(index);
         if slot.has(POLLING) && !slot.has(CANCELLING) {
@@ -183,14 +183,14 @@ impl<K: Kernel> Uring<K> {
         if done.result >= 0 {
             if slot.has(PAUSED) {
                 slot.flags |= READABLE;
-                self.unwatch(index);
+                self.cancel_poll(index);
             } else {
                 self.enqueue_as(index, done.result & ENDS == 0);
             }
         }
         let slot = self.slot(index);
         if !slot.has(POLLING | PAUSED | BROKEN) {
-            self.watch(index);
+            self.arm_poll(index);
         }
     }
 
@@ -338,14 +338,14 @@ impl<K: Kernel> Uring<K> {
             State::Finishing | State::Lingering if slot.has(BROKEN) => self.end(index),
             State::Departing if !busy => {
                 if slot.has(POLLING) {
-                    self.unwatch(index)
+                    self.cancel_poll(index)
                 } else {
                     self.go(index)
                 }
             }
             State::Closing => {
                 if slot.has(POLLING) || busy {
-                    return self.unwatch(index);
+                    return self.cancel_poll(index);
                 }
                 let abort = slot.has(ABORT) && (!slot.has(BROKEN) || slot.has(ALIVE));
                 slot.state = State::Freeing;
@@ -371,7 +371,7 @@ impl<K: Kernel> Uring<K> {
         // What came before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
         if !self.slot(index).has(CANCELLING) {
-            self.watch(index);
+            self.arm_poll(index);
         }
     }
 
@@ -484,7 +484,7 @@ impl<K: Kernel> Uring<K> {
         self.notices.push_back(Notice::DepartureFailed(self.id(index), leaving.key, error));
         let slot = self.slot(index);
         if !slot.has(CANCELLING | PAUSED | BROKEN) {
-            self.watch(index);
+            self.arm_poll(index);
             self.enqueue(index);
         }
     }

@@ -122,13 +122,13 @@ impl<K: Kernel> Uring<K> {
             peer,
         };
         driver.tune(&Tuning::default());
-        driver.watch_peer();
+        driver.arm_peer();
         Ok(driver)
     }
 
-    fn watch_peer(&mut self) {
+    fn arm_peer(&mut self) {
         let event = self.peer.event().as_raw_fd();
-        self.ring.watch_descriptor(event);
+        self.ring.arm_descriptor(event);
     }
 
     /// Takes the completions there are and handles each.
@@ -153,7 +153,7 @@ impl<K: Kernel> Uring<K> {
                 Op::Close => self.closed(entry, on_event),
                 Op::Depart => self.departed(entry),
                 Op::Left => self.left(entry, on_event),
-                Op::Wake if !entry.more => self.watch_peer(),
+                Op::Wake if !entry.more => self.arm_peer(),
                 Op::Wake | Op::PeerName | Op::None | Op::Link | Op::Connect | Op::Table => {}
             }
         }
@@ -168,7 +168,7 @@ impl<K: Kernel> Uring<K> {
         for (key, slot) in self.peer.arrived() {
             let conn = self.occupy(slot, State::Open, on_event);
             on_event(Event::Arrived { key, conn });
-            self.watch(slot);
+            self.arm_poll(slot);
             self.rest_if_full(self.ring.table_of(slot));
         }
     }
@@ -338,7 +338,7 @@ impl<K: Kernel> Driver for Uring<K> {
             self.enqueue(index);
         }
         if !self.slot(index).has(CANCELLING | BROKEN) {
-            self.watch(index);
+            self.arm_poll(index);
         }
     }
 

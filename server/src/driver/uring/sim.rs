@@ -312,14 +312,14 @@ impl Kernel for Sim {
         }
     }
 
-    fn watch(&mut self, slot: u32, low: u32) {
+    fn arm_poll(&mut self, slot: u32, low: u32) {
         let mut world = self.0.borrow_mut();
         world.socket(slot);
         assert!(!world.pending.iter().any(|p| matches!(p, Pending::Poll(w) if w.slot() == slot)), "a second poll");
         world.pending.push(Pending::Poll(Word::new(Op::Poll, slot, low)));
     }
 
-    fn watch_descriptor(&mut self, _: RawFd) {}
+    fn arm_descriptor(&mut self, _: RawFd) {}
 
     fn cancel(&mut self, word: Word) {
         self.0.borrow_mut().cancel(word);

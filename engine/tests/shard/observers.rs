@@ -3,9 +3,9 @@
 use throng_engine::id::ShardId;
 use throng_engine::io::{BusyRow, Command, Reply};
 use throng_engine::settings::Settings;
-use throng_engine::watch::TRACES_MAX;
-use throng_engine::watch::busiest::{LEASE_MS, WINDOW_MS};
-use throng_engine::watch::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
+use throng_engine::observers::TRACES_MAX;
+use throng_engine::observers::busiest::{LEASE_MS, WINDOW_MS};
+use throng_engine::observers::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
 use throng_sim::script::{Heard, Patience, Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{Occurrence, PASSWORD, Pace};
@@ -125,11 +125,11 @@ time passes: 1000 ms
 #[test]
 fn a_stanza_is_followed_to_where_it_gets() {
     for (seed, shards) in [(1, 1), (2, 3), (3, 8)] {
-        let watch = |stage: &mut Stage| {
+        let ask = |stage: &mut Stage| {
             assert_eq!(begin(stage, 1, "romeo@localhost", false), Reply::Done(1));
             assert_eq!(begin(stage, 2, "juliet@localhost/balcony", false), Reply::Done(1));
         };
-        let mut stage = play(seed, shards, &[ONLINE, HELLO], vec![Box::new(watch)]);
+        let mut stage = play(seed, shards, &[ONLINE, HELLO], vec![Box::new(ask)]);
         let (sent, got) = (fetch(&mut stage, 1, "romeo@localhost"), fetch(&mut stage, 2, "juliet@localhost"));
         assert_eq!(fates(&sent.records, "m1"), [Fate::UnderWay, Fate::Safe], "seed {seed}: {sent:?}");
         assert_eq!(
@@ -168,11 +168,11 @@ time passes: 2000 ms
 
 #[test]
 fn what_is_refused_kept_stored_and_resumed_is_told() {
-    let watch = |stage: &mut Stage| {
+    let ask = |stage: &mut Stage| {
         begin(stage, 1, "juliet@localhost", false);
         begin(stage, 2, "romeo@localhost", false);
     };
-    let mut stage = play(4, 2, &[ONLINE, EVENTFUL], vec![Box::new(watch)]);
+    let mut stage = play(4, 2, &[ONLINE, EVENTFUL], vec![Box::new(ask)]);
     let juliet = fetch(&mut stage, 1, "juliet@localhost");
     let romeo = fetch(&mut stage, 2, "romeo@localhost");
     assert_eq!(fates(&romeo.records, "away")[0], Fate::Refused("remote-server-not-found"));
@@ -199,13 +199,13 @@ time passes: 1000 ms
 
 #[test]
 fn what_a_stanza_carries_is_withheld_unless_asked_for() {
-    let watch = |stage: &mut Stage| {
+    let ask = |stage: &mut Stage| {
         for (id, bodies) in [(1, false), (2, true)] {
             begin(stage, id, "romeo@localhost", bodies);
             begin(stage, 10 + id, "juliet@localhost", bodies);
         }
     };
-    let mut stage = play(5, 2, &[ONLINE, SECRETS], vec![Box::new(watch)]);
+    let mut stage = play(5, 2, &[ONLINE, SECRETS], vec![Box::new(ask)]);
     for (id, jid) in [(1, "romeo@localhost"), (11, "juliet@localhost")] {
         let page = fetch(&mut stage, id, jid);
         assert!(!stanzas(&page).is_empty());
@@ -220,7 +220,7 @@ fn what_a_stanza_carries_is_withheld_unless_asked_for() {
 
 #[test]
 fn a_full_jid_is_one_session_and_others_are_not_seen() {
-    let watch = |stage: &mut Stage| {
+    let ask = |stage: &mut Stage| {
         assert_eq!(begin(stage, 1, "juliet@localhost/hall", false), Reply::Done(1));
         assert_eq!(begin(stage, 2, "juliet@localhost", false), Reply::Done(2));
         // Nobody's session, and names that are like those of others.
@@ -234,7 +234,7 @@ romeo sends: <message to='juliet@localhost/balcony' id='one'><body>x</body></mes
 romeo sends: <message to='juliet@localhost/hall' id='two'><body>x</body></message>
 time passes: 1000 ms
 ";
-    let mut stage = play(6, 3, &[nurse, ONLINE, talk], vec![Box::new(watch)]);
+    let mut stage = play(6, 3, &[nurse, ONLINE, talk], vec![Box::new(ask)]);
     let ids = |page: &Page| stanzas(page).iter().filter_map(|s| s.id.as_deref().map(str::to_owned)).collect::<Vec<_>>();
     assert_eq!(ids(&fetch(&mut stage, 1, "juliet@localhost")), ["two"]);
     assert_eq!(ids(&fetch(&mut stage, 2, "juliet@localhost")), ["one", "two"]);

@@ -13,16 +13,16 @@ use trace::Trace;
 /// Most traces of a shard at once.
 pub const TRACES_MAX: usize = 4;
 
-/// All that a shard is watched for.
+/// All that operators look at in a shard.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct Observers {
     /// At most [`TRACES_MAX`].
     pub traces: Vec<Trace>,
     /// While somebody asks.
     pub busiest: Option<Busiest>,
 }
 
-impl Watch {
+impl Observers {
     /// Ends what nobody has asked about for too long; false if nothing is left.
     pub fn keep(&mut self, now_ms: u64) -> bool {
         self.traces.retain(|trace| !trace.is_abandoned(now_ms));

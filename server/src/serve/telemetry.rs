@@ -16,14 +16,14 @@ use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
-use crate::http::{Guard, History, HttpServer, Number, Numbers, TokenFault, Watched};
+use crate::http::{Guard, History, HttpServer, Number, Numbers, TokenFault, Telemetry};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
 
 /// Longest wait for all shards' busiest sessions.
 const BUSIEST_WAIT: Duration = Duration::from_secs(2);
 
-impl Watched for Running {
+impl Telemetry for Running {
     fn status(&self) -> Status {
         Control::status(self)
     }
