@@ -623,7 +623,9 @@ impl Effect {
                 Rests::OnAccounts
             }
             Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) => Rests::OnAll,
-            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => Rests::OnNothing,
+            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => {
+                Rests::OnNothing
+            }
         }
     }
 }

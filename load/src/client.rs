@@ -2,8 +2,8 @@
 //!
 //! [`Client::open`] begins a stream and [`Client::handle`] takes what came; both append what is to be sent. From the first
 //! byte on it secures the stream, registers if asked to, authenticates, binds, shows presence, and asks for a ping whose
-//! answer tells that the server has taken all this in. The room must never know a socket, a clock, or what other clients
-//! do. A client whose session stands keeps no heap, so that very many fit.
+//! answer tells that the server has taken all this in. This module must never know a socket, a clock, or what other
+//! clients do. A client whose session stands keeps no heap, so that very many fit.
 
 use std::borrow::Cow;
 

@@ -21,10 +21,10 @@ use crate::client::{Profile, Security};
 use crate::driver::{self, Kind};
 use crate::figures::{Gauges, Sample};
 use crate::phases::{Director, Phase, Totals, part};
+use crate::proc;
 use crate::sasl::Mechanism;
 use crate::scenario::{Auth, DriverChoice, Scenario, Tls};
 use crate::swarm::{self, Plan};
-use crate::proc;
 
 /// Samples that wait for the control at most; workers wait when there are more.
 const SAMPLES_MAX: usize = 4096;

@@ -2,7 +2,7 @@
 //!
 //! A pair's messages are numbered from 0 in the order they are sent. The receiver's book is exact whatever happens: it
 //! keeps what has not come as ranges, so that its memory is in proportion to the gaps and not to the messages.
-//! The room must never know who sends, or when.
+//! This module must never know who sends, or when.
 
 use std::collections::BTreeMap;
 

@@ -23,13 +23,13 @@ mod figures;
 mod histogram;
 pub mod html;
 mod phases;
+mod proc;
 mod progress;
 mod random;
 mod report;
 mod sasl;
 mod scenario;
 mod swarm;
-mod proc;
 mod wheel;
 
 pub use cli::{Failure, Outcome, command, run};

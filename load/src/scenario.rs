@@ -1,6 +1,6 @@
 //! What a run does: one table of keys, each a flag of the command line and a key of a TOML file.
 //!
-//! The room reads, checks and writes scenarios. It must never carry one out.
+//! This module reads, checks and writes scenarios. It must never carry one out.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! A binary arithmetic coder that adapts: what is likely costs next to nothing, however many numbers do not change.
 //!
 //! It is the range coder of LZMA (Martin 1979, Pavlov) with probabilities of 16 bits that learn fast at first. Writer and
-//! reader are the same [`Bits`] to their caller, so that both sides of a code are one function. The room knows bits and
-//! nothing of what they say.
+//! reader are the same [`Bits`] to their caller, so that both sides of a code are one function. This module knows bits
+//! and nothing of what they say.
 
 /// Below this the range is widened by a byte.
 const NARROW: u32 = 1 << 24;

@@ -8,7 +8,7 @@
 //!                            sar: feed (files, or this host now) -> rates -> text, JSON, CSV, summary
 //! ```
 //!
-//! | room | knows | must never know |
+//! | file | knows | must never know |
 //! | --- | --- | --- |
 //! | `schema`, `table` | modules, fields, rows, the shape of a sample | where numbers come from, how they are kept |
 //! | `coder`, `codec` | numbers as few bits | what they are |

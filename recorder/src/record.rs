@@ -19,8 +19,8 @@
 //! thinned:  the next sample without the rows of thinned modules, but for `all`
 //! ```
 //!
-//! A segment needs nothing in front of it but its schema, which any file of the recording has. The room knows bytes and
-//! no files.
+//! A segment needs nothing in front of it but its schema, which any file of the recording has. This module knows bytes
+//! and no files.
 
 use std::sync::Arc;
 

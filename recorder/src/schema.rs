@@ -1,8 +1,8 @@
 //! What is recorded: modules, and their fields, each declared once with its unit, its kind and a sentence.
 //!
 //! A module without instances has one row (`memory`), one with instances a row for each (`nic`: one an interface). A
-//! recording carries its schema, so that files stay readable when fields are added. The room knows neither where numbers
-//! come from nor how they are kept.
+//! recording carries its schema, so that files stay readable when fields are added. This module knows neither where
+//! numbers come from nor how they are kept.
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@
 //! sample:  wall clock (ms) | monotonic clock (us) | module 0: row 0, row 1, .. | module 1: row 0, ..
 //! ```
 //!
-//! The room knows names and places of numbers, never where they come from.
+//! This module knows names and places of numbers, never where they come from.
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 //!
 //! All other modules keep every second, and marks stay. Counters are exact over the ten samples, and the row `all` is right in
 //! each. The first and the last sample of a file, and of a set of rows, stay whole, so that what grew from one to the next is
-//! known by row. The work is done in slices of a few samples. The room reads an open file, and never knows where the bytes
-//! that it makes go.
+//! known by row. The work is done in slices of a few samples. This module reads an open file, and never knows where the
+//! bytes that it makes go.
 
 use std::fs::File;
 use std::io::{self, Read};

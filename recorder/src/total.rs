@@ -1,8 +1,8 @@
 //! All instances of a module together: the row `all`.
 //!
 //! Of a number that only grows it has by how much its instances have grown, each from where it was first seen, so that one
-//! that comes, goes or begins anew makes no growth that was none. Of a level it has the sum of all, or the most. The room
-//! knows samples, and neither files nor what is shown.
+//! that comes, goes or begins anew makes no growth that was none. Of a level it has the sum of all, or the most. This
+//! module knows samples, and neither files nor what is shown.
 
 use crate::schema::{Field, Module, Schema};
 use crate::table::{ABSENT, Detail, Sample};

@@ -1,8 +1,8 @@
 //! What operators did to the running server: a short list for whoever asks, and for whoever records it beside figures.
 //!
 //! The list is bounded and each event has a number, so that who polls ([`Events::after`]) sees each once, or sees that
-//! numbers are missing. The room knows events; it carries nothing out and never learns who listens. It has a lock and stands
-//! on nobody's way: only who obeys an operator comes here.
+//! numbers are missing. This module knows events; it carries nothing out and never learns who listens. It has a lock
+//! and stands on nobody's way: only who obeys an operator comes here.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -91,16 +91,16 @@ pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
         sent: 0,
         received: 0,
     };
-    let mut boxes: Vec<LetterRings> = (0..count).map(empty).collect();
+    let mut rings: Vec<LetterRings> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
             // A shard's letters to itself stay inside of it, but the ring keeps the indices plain.
             let (ring, reader) = rtrb::RingBuffer::new(if from == to { 1 } else { slots });
-            boxes[from].outgoing.push(Outgoing { ring, kept: VecDeque::new() });
-            boxes[to].incoming.push(reader);
+            rings[from].outgoing.push(Outgoing { ring, kept: VecDeque::new() });
+            rings[to].incoming.push(reader);
         }
     }
-    boxes
+    rings
 }
 
 impl LetterRings {
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn order_is_kept_when_a_ring_is_full() {
-        let mut boxes = letter_rings(2, 2);
-        let mut receiver = boxes.pop().unwrap();
-        let mut sender = boxes.pop().unwrap();
+        let mut rings = letter_rings(2, 2);
+        let mut receiver = rings.pop().unwrap();
+        let mut sender = rings.pop().unwrap();
         let batch = |n: u64| {
             let mut batch = Letters::new(ShardId(0));
             batch.after = Gate(n);
@@ -226,15 +226,15 @@ mod tests {
 
     #[test]
     fn letters_are_counted_by_their_receiver() {
-        let mut boxes = letter_rings(3, 2);
+        let mut rings = letter_rings(3, 2);
         let letter =
             || Letter::LoginFailed { peer: throng_engine::id::Peer { address: [127, 0, 0, 1].into(), key: 0 } };
         for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
             let mut batch = Letters::new(ShardId(from));
             (0..letters).for_each(|_| batch.push(letter()));
-            boxes[usize::from(from)].send(ShardId(to), Envelope::Batch(batch));
+            rings[usize::from(from)].send(ShardId(to), Envelope::Batch(batch));
         }
-        let traffic = boxes[0].traffic().clone();
+        let traffic = rings[0].traffic().clone();
         assert_eq!([0, 1, 2].map(|to| traffic.to(ShardId(to))), [4, 10, 0]);
     }
 }

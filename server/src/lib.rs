@@ -1,5 +1,5 @@
-//! The rooms of the Throng server: everything that touches a socket, a file, a thread or the clock, around the pure
-//! shards of `throng-engine`.
+//! The modules of the Throng server: everything that touches a socket, a file, a thread or the clock, around the
+//! pure shards of `throng-engine`.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +15,9 @@ pub mod entropy;
 pub mod events;
 pub mod http;
 pub mod jobs;
+pub mod letters;
 pub mod links;
 pub mod log;
-pub mod letters;
 #[cfg(debug_assertions)]
 pub mod plant;
 pub mod profile;

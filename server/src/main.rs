@@ -1,4 +1,4 @@
-//! The binary `throng`: the command line over the server's rooms.
+//! The binary `throng`: the command line over the server's modules.
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@
 //!                 sends, closes, moves, reads, replies ──> gate queue ──> out, once durable
 //! ```
 //!
-//! This room knows the order of a turn and nothing of what is said.
+//! This module knows the order of a turn and nothing of what is said.
 
 mod ending;
 mod front;
@@ -31,8 +31,8 @@ use throng_engine::store::Table;
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
-use crate::links::Links;
 use crate::letters::{Envelope, LetterRings, MovedLink};
+use crate::links::Links;
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 use crate::waits::{self, Place};
 pub use ending::{Ending, Report, Stage};

@@ -138,7 +138,10 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ),
     (
         "profile",
-        &["admin", "cli", "config", "disk", "http", "jobs", "letters", "links", "log", "record", "serve", "thread", "tls"],
+        &[
+            "admin", "cli", "config", "disk", "http", "jobs", "letters", "links", "log", "record", "serve", "thread",
+            "tls",
+        ],
     ),
     (
         "waits",
@@ -157,8 +160,8 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     (
         "plant",
         &[
-            "admin", "cli", "config", "disk", "driver", "http", "jobs", "letters", "links", "record", "serve", "thread",
-            "waits",
+            "admin", "cli", "config", "disk", "driver", "http", "jobs", "letters", "links", "record", "serve",
+            "thread", "waits",
         ],
     ),
     (
@@ -244,8 +247,8 @@ fn sources(krate: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The module that a file below `src` stands in.
-fn room(file: &str) -> &str {
+/// The top module that a file below `src` is in.
+fn top_module(file: &str) -> &str {
     file.split(['/', '.']).next().expect("a name")
 }
 
@@ -269,15 +272,15 @@ fn named(text: &str) -> Vec<(usize, &str)> {
 }
 
 #[test]
-fn engine_rooms_name_only_rooms_below_them() {
+fn engine_modules_name_only_modules_below_them() {
     let mut wrong = Vec::new();
     for (file, text) in sources("engine") {
-        let own = room(&file);
+        let own = top_module(&file);
         if PARENTS.contains(&own) || file.contains("tests") {
             continue;
         }
         let Some((_, allowed)) = ENGINE.iter().find(|(name, _)| *name == own) else {
-            wrong.push(format!("engine/src/{file}: the room {own} is not in the table"));
+            wrong.push(format!("engine/src/{file}: the module {own} is not in the table"));
             continue;
         };
         for (line, other) in named(&text) {
@@ -290,13 +293,13 @@ fn engine_rooms_name_only_rooms_below_them() {
 }
 
 #[test]
-fn the_table_of_rooms_has_no_circle() {
+fn the_table_of_modules_has_no_circle() {
     // With modules in an order in which each names only earlier ones, there is none; `limits`, `ns` and `floor` name
     // others in links of their documentation only.
-    for (index, (room, allowed)) in ENGINE.iter().enumerate() {
-        for other in allowed.iter().filter(|_| !["limits", "ns", "floor"].contains(room)) {
-            let place = ENGINE.iter().position(|(name, _)| name == other).expect("a room of the table");
-            assert!(place < index, "{room} names {other}, which stands behind it");
+    for (index, (module, allowed)) in ENGINE.iter().enumerate() {
+        for other in allowed.iter().filter(|_| !["limits", "ns", "floor"].contains(module)) {
+            let place = ENGINE.iter().position(|(name, _)| name == other).expect("a module of the table");
+            assert!(place < index, "{module} names {other}, which stands behind it");
         }
     }
 }
@@ -320,10 +323,10 @@ fn features_do_not_call_each_other() {
 }
 
 #[test]
-fn server_rooms_do_not_reach_across() {
+fn server_modules_do_not_reach_across() {
     let mut wrong = Vec::new();
     for (file, text) in sources("server") {
-        let own = room(&file);
+        let own = top_module(&file);
         let Some((_, never)) = SERVER_NEVER.iter().find(|(name, _)| *name == own) else { continue };
         if file.contains("tests") {
             continue;
@@ -400,7 +403,7 @@ fn names<'a>(file: &str, code: &str, files: &BTreeMap<Vec<&str>, &'a str>) -> BT
 }
 
 #[test]
-fn files_of_a_room_stand_in_layers() {
+fn files_of_a_module_stand_in_layers() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for krate in CRATES.into_iter().chain([SIM]) {
         let sources = sources(krate);
@@ -410,7 +413,7 @@ fn files_of_a_room_stand_in_layers() {
             let lines = text.lines().take_while(|line| !line.trim_start().starts_with("mod tests"));
             let code: Vec<_> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
             let mut named = names(file, &code.join("\n"), &files);
-            named.retain(|other| room(other) == room(file));
+            named.retain(|other| top_module(other) == top_module(file));
             above.insert(file.as_str(), named);
         }
         seen += above.values().map(BTreeSet::len).sum::<usize>();
@@ -431,7 +434,7 @@ fn files_of_a_room_stand_in_layers() {
 fn calls_of_floors() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     let mut code = BTreeMap::new();
     for (file, text) in sources("engine") {
-        if FLOORS.contains(&room(&file)) && !file.contains("tests") {
+        if FLOORS.contains(&top_module(&file)) && !file.contains("tests") {
             let lines = text.lines().take_while(|line| !line.trim_start().starts_with("mod tests"));
             let lines: Vec<_> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
             code.insert(file, lines.join("\n"));
@@ -495,7 +498,7 @@ fn files_of_the_shard_call_only_files_below_them() {
 fn user_halves_touch_no_connection() {
     let mut wrong = Vec::new();
     for (file, text) in
-        sources("engine").iter().filter(|(file, _)| ["actors", "logs", "contacts"].contains(&room(file)))
+        sources("engine").iter().filter(|(file, _)| ["actors", "logs", "contacts"].contains(&top_module(file)))
     {
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
@@ -509,7 +512,7 @@ fn user_halves_touch_no_connection() {
 
 #[test]
 fn files_of_the_shard_are_short() {
-    let floors = sources("engine").into_iter().filter(|(file, _)| FLOORS.contains(&room(file)));
+    let floors = sources("engine").into_iter().filter(|(file, _)| FLOORS.contains(&top_module(file)));
     let long = floors.filter(|(_, text)| text.lines().count() > FLOOR_LINES_MAX);
     let wrong: Vec<_> = long.map(|(file, text)| format!("engine/src/{file}: {} lines", text.lines().count())).collect();
     assert!(wrong.is_empty(), "over {FLOOR_LINES_MAX} lines:\n{}", wrong.join("\n"));
@@ -536,7 +539,7 @@ fn the_load_generator_knows_the_wire_and_nothing_else_of_this_server() {
                 wrong.push(format!("load/src/{file} names more of the engine than the wire"));
             }
         }
-        let own = room(&file);
+        let own = top_module(&file);
         for (line, other) in named(&text).into_iter().filter(|_| !file.contains("tests")) {
             let allowed = LOAD.iter().find(|(name, _)| *name == own).map(|(_, allowed)| *allowed);
             if other != own && (other == "cli" || allowed.is_some_and(|allowed| !allowed.contains(&other))) {
@@ -564,12 +567,12 @@ fn only_tests_link_the_simulated_world() {
 }
 
 #[test]
-fn the_recorder_knows_no_server_and_its_rooms_only_those_below() {
+fn the_recorder_knows_no_server_and_its_modules_only_those_below() {
     let mut wrong = Vec::new();
     for (file, text) in sources("recorder").into_iter().filter(|(file, _)| file != "lib.rs") {
-        let own = room(&file);
+        let own = top_module(&file);
         let Some((_, allowed)) = RECORDER.iter().find(|(name, _)| *name == own) else {
-            wrong.push(format!("recorder/src/{file}: the room {own} is not in the table"));
+            wrong.push(format!("recorder/src/{file}: the module {own} is not in the table"));
             continue;
         };
         for (line, other) in named(&text) {

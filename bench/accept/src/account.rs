@@ -1,6 +1,6 @@
 //! Accounts in great number: all have one password, one salt and so the same keys, which are derived once on both sides.
 //!
-//! This room knows the import's form, and nothing of connections.
+//! This module knows the import's form, and nothing of connections.
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;

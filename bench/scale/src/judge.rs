@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::Options;
-use crate::run::Measured;
 use crate::proc::Look;
+use crate::run::Measured;
 
 /// Figures with a verdict.
 pub(crate) struct Judged {

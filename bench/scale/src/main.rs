@@ -8,8 +8,8 @@
 mod judge;
 mod limits;
 mod page;
-mod run;
 mod proc;
+mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

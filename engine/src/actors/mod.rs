@@ -11,10 +11,10 @@ pub(crate) mod waiting;
 
 use crate::floor::stands_on;
 use crate::id::SessionId;
+use crate::observers::Observers;
 use crate::router::users::Users;
 use crate::session::table::Sessions;
 use crate::streams::Streams;
-use crate::observers::Observers;
 use crate::wire::jid::resource_of;
 
 /// The users of a shard and their sessions.

@@ -2,11 +2,11 @@
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
+use crate::observers::trace::News;
 use crate::session::table::Session;
 use crate::streams::ended::Ended;
 use crate::streams::ending::Due;
 use crate::streams::half::Down;
-use crate::observers::trace::News;
 use crate::wire::error::StreamCondition;
 
 impl Actors {

@@ -6,10 +6,10 @@
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
 use crate::io::{BusyRow, Reply};
-use crate::router::users::Incoming;
 use crate::observers::TRACES_MAX;
 use crate::observers::busiest::Busiest;
 use crate::observers::trace::{Fate, News, Stanza, Trace, Way};
+use crate::router::users::Incoming;
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::split_resource;
@@ -30,7 +30,8 @@ impl Actors {
 
     pub(crate) fn fetch_trace(&mut self, id: u64) -> Reply {
         let now = self.now;
-        let trace = self.observers.as_mut().and_then(|observers| observers.traces.iter_mut().find(|trace| trace.id == id));
+        let trace =
+            self.observers.as_mut().and_then(|observers| observers.traces.iter_mut().find(|trace| trace.id == id));
         trace.map_or(Reply::NotFound, |trace| Reply::Traced(Box::new(trace.fetch(now))))
     }
 
@@ -173,7 +174,9 @@ impl Actors {
     pub(crate) fn tap_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
         let (now, (account, resource)) = (self.now, split_resource(stanza.to));
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
-        let Some(observers) = self.observers.as_deref_mut().filter(|observers| observers.traces_user(account)) else { return };
+        let Some(observers) = self.observers.as_deref_mut().filter(|observers| observers.traces_user(account)) else {
+            return;
+        };
         read_back(stanza.xml, |element| {
             for trace in observers.traces.iter_mut().filter(|trace| trace.takes(account, resource)) {
                 trace.aside(now, Stanza::of(element, None, Way::Aside, fate, trace.bodies));

@@ -75,7 +75,9 @@ impl Actors {
         let refusal = refusal.into();
         self.limited(refusal, || bare_of(stanza.to).to_owned());
         let name = match stanza.kind {
-            Kind::Message { class: crate::letters::MessageClass::Error, .. } | Kind::Response | Kind::Directed { .. } => {
+            Kind::Message { class: crate::letters::MessageClass::Error, .. }
+            | Kind::Response
+            | Kind::Directed { .. } => {
                 return;
             }
             Kind::Message { .. } => "message",

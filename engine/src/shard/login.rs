@@ -3,8 +3,8 @@
 use crate::extension::register;
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
-use crate::limits::PREAUTH_BYTES_MAX;
 use crate::letters::{Answer, ConnRef, Question};
+use crate::limits::PREAUTH_BYTES_MAX;
 use crate::session::conn::{Attempt, ConnState, Opening, Pause, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::session::sasl;

@@ -3,8 +3,8 @@
 
 use throng_engine::id::ShardId;
 use throng_engine::io::{Effect, Input};
-use throng_engine::limits::ROSTER_ITEMS_MAX;
 use throng_engine::letters::{Letter, Letters, PresenceNews};
+use throng_engine::limits::ROSTER_ITEMS_MAX;
 use throng_engine::settings::Settings;
 use throng_sim::host::{Host, said};
 

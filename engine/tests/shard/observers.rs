@@ -2,10 +2,10 @@
 
 use throng_engine::id::ShardId;
 use throng_engine::io::{BusyRow, Command, Reply};
-use throng_engine::settings::Settings;
 use throng_engine::observers::TRACES_MAX;
 use throng_engine::observers::busiest::{LEASE_MS, WINDOW_MS};
 use throng_engine::observers::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
+use throng_engine::settings::Settings;
 use throng_sim::script::{Heard, Patience, Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{Occurrence, PASSWORD, Pace};

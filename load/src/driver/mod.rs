@@ -1,7 +1,7 @@
 //! The clients' sockets: connects, bytes in, bytes out, ends; the same on io_uring and on epoll.
 //!
 //! A connection is named by its client's number in the worker, and a client has one at a time: after a close the number
-//! may be connected again once [`Event::Closed`] has come. The room must never know what the bytes say.
+//! may be connected again once [`Event::Closed`] has come. This module must never know what the bytes say.
 
 mod epoll;
 mod uring;

@@ -4,7 +4,7 @@
 //! feed (files of a folder or behind a server's port, this host) -> rates over a selection -> text | data (JSON, CSV) | summary
 //! ```
 //!
-//! The room knows how numbers are shown and never how they were taken.
+//! This module knows how numbers are shown and never how they were taken.
 
 mod cli;
 mod course;

@@ -1,6 +1,7 @@
 //! The operator's end of the control socket.
 //!
-//! Calls block until the answer is there. The room knows lines and answers; what is done with them is the command's.
+//! Calls block until the answer is there. This module knows lines and answers; what is done with them is the
+//! command's.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! SCRAM keys as text: what is stored instead of a password, in the form of RFC 5803.
 //!
-//! `{SCRAM-SHA-256$4096:salt$stored:server}{SCRAM-SHA-1$4096:salt$stored:server}` with base64 parts. The room knows the
-//! form only; deriving keys from a password is the engine's.
+//! `{SCRAM-SHA-256$4096:salt$stored:server}{SCRAM-SHA-1$4096:salt$stored:server}` with base64 parts. This module knows
+//! the form only; deriving keys from a password is the engine's.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@
 //! throng user             --> FolderLock ----------------------> dyn Accounts  (a store at rest)
 //! ```
 //!
-//! The room knows requests, answers and who may ask. It never learns how the server carries them out: that is behind
+//! This module knows requests, answers and who may ask. It never learns how the server carries them out: that is behind
 //! [`Control`] and [`Accounts`]. Passwords do not come here; only SCRAM keys ([`ScramKeys`]) do.
 
 pub mod client;

@@ -6,8 +6,8 @@
 //! < {"v":1,"id":7,"done":{"count":312}}             or "fault":{"kind":"not-found","text":"..."}
 //! ```
 //!
-//! A client may send several requests without waiting; they are answered in order. The room knows lines and their
-//! meaning; it neither reads sockets nor carries anything out.
+//! A client may send several requests without waiting; they are answered in order. This module knows lines and
+//! their meaning; it neither reads sockets nor carries anything out.
 
 use serde::{Deserialize, Serialize};
 

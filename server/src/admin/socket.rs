@@ -2,8 +2,8 @@
 //!
 //! While no client is connected there is one thread, which sleeps in `accept`. A client's thread sleeps a few milliseconds when
 //! there is nothing to do, and may wait for a shard or a lock: others are served meanwhile, for it is then that an operator
-//! wants to look. A listing is produced a page at a time, as the client reads it. The room knows lines and clients; what is
-//! asked goes to [`Control`].
+//! wants to look. A listing is produced a page at a time, as the client reads it. This module knows lines and clients;
+//! what is asked goes to [`Control`].
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};

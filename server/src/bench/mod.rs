@@ -2,7 +2,7 @@
 //! Nyström, 2009) with users in the place of processes.
 //!
 //! The server runs within this process, with all its threads, rings, gates and its store; only the network is replaced by
-//! a crowd in memory. The room must never know how a server is put together: that is behind [`Host`].
+//! a crowd in memory. This module must never know how a server is put together: that is behind [`Host`].
 
 mod crowd;
 mod split;

@@ -1,6 +1,6 @@
 //! The command line's shape, for clap: commands, their flags and the help that teaches them.
 //!
-//! Flags of options come from the table of options. The room describes; it carries nothing out.
+//! Flags of options come from the table of options. This module describes; it carries nothing out.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 

@@ -5,7 +5,7 @@
 //!                                                              -> admin::client (a running server)
 //! ```
 //!
-//! The room knows words, exit codes and terminals. It never opens a store or a listener itself: that is behind
+//! This module knows words, exit codes and terminals. It never opens a store or a listener itself: that is behind
 //! [`Program`]. Everything it reads and writes goes through [`Io`], so that tests run commands in memory.
 
 pub mod accounts;

@@ -1,6 +1,6 @@
 //! The reference page of the command line, and the test that keeps the pages of docs/reference up to date.
 //!
-//! This room turns clap's description into text and does nothing else.
+//! This module turns clap's description into text and does nothing else.
 
 use clap::Command;
 

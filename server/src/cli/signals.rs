@@ -1,6 +1,6 @@
 //! Signals of the process, as a server understands them.
 //!
-//! The room turns signals into [`Wish`]es on a thread of its own; it ends nothing itself.
+//! This module turns signals into [`Wish`]es on a thread of its own; it ends nothing itself.
 
 use std::io;
 use std::thread::JoinHandle;

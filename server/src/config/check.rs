@@ -1,6 +1,6 @@
 //! What can be wrong with a configuration, said so that the reader can put it right; and the rules between options.
 //!
-//! This room knows values and where they came from; it opens nothing.
+//! This module knows values and where they came from; it opens nothing.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! What a value of an option may look like: its type, unit and range, and the reading and showing of it.
 //!
-//! This room knows text and ranges. It never learns where a text came from (flag, environment, file), nor what the
+//! This module knows text and ranges. It never learns where a text came from (flag, environment, file), nor what the
 //! value is for.
 
 use std::net::SocketAddr;

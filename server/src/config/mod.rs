@@ -10,7 +10,7 @@
 //!
 //! While the server runs, [`Knobs`] lays what an operator sets over it.
 //!
-//! The room knows what an operator may say; it never learns how the server does it. It opens no file but the
+//! This module knows what an operator may say; it never learns how the server does it. It opens no file but the
 //! configuration file.
 
 pub mod check;

@@ -1,6 +1,6 @@
 //! The table as text: the reference page, `throng config print` and `throng config explain`.
 //!
-//! This room turns rows and values into text and does nothing else.
+//! This module turns rows and values into text and does nothing else.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Where values come from: flags, environment, file, default, in this order of precedence.
 //!
-//! This room knows names and texts. It does not judge values; the table does.
+//! This module knows names and texts. It does not judge values; the table does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

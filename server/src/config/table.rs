@@ -1,7 +1,7 @@
 //! The one table of options: each row names an option, its type, unit, range, default and meaning.
 //!
 //! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come from these rows. To
-//! add an option, add a row. This room knows no source and no consumer.
+//! add an option, add a row. This module knows no source and no consumer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

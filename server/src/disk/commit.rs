@@ -26,8 +26,8 @@ use throng_engine::store::Batch;
 
 use super::counters::us;
 use super::gather::{ENOUGH, Gathering};
-use super::space::{FreeBytes, Reserve, accepting_bytes};
 use super::shared::Shared;
+use super::space::{FreeBytes, Reserve, accepting_bytes};
 use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake};
 use crate::waits::{self, Place};
 use crate::waking::Parking;

@@ -12,7 +12,7 @@
 //! shard n --ring-----> readers (wait for the request's gate) --ring--> shard n
 //! ```
 //!
-//! This room never knows what a row means, who is connected, or what a stanza is.
+//! This module never knows what a row means, who is connected, or what a stanza is.
 
 mod actors;
 mod apart;
@@ -52,12 +52,12 @@ pub mod read;
 pub mod restore;
 pub mod salvage;
 pub mod segment;
+pub mod shared;
 pub mod space;
 mod still;
 mod stored;
 mod tables;
 mod view;
-pub mod shared;
 mod worker;
 
 use std::ops::{ControlFlow, Range};
@@ -74,8 +74,8 @@ pub use folder::Store;
 pub use lock::{FolderLock, LockError};
 pub use memory::MemoryEngine;
 pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
-pub use still::Still;
 pub use shared::{StorageState, Wake};
+pub use still::Still;
 
 /// Flat keys from one on, up to another that is not among them.
 pub type KeyRange = Range<Vec<u8>>;

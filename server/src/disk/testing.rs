@@ -1,4 +1,4 @@
-//! Helpers of this room's tests.
+//! Helpers of this module's tests.
 
 use std::path::Path;
 use std::sync::Arc;

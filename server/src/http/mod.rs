@@ -7,7 +7,8 @@
 //!                                                                 └─> metrics, health -> dyn Telemetry
 //! ```
 //!
-//! One thread of its own, which sleeps when nobody asks. The room reads and never commands: that is the control socket's.
+//! One thread of its own, which sleeps when nobody asks. This module reads and never commands: that is the control
+//! socket's.
 
 mod guard;
 mod health;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The server takes samples and adds up equal ones; what addresses are called is found out by the command, in its own process.
-//! While nobody profiles, nothing of this runs and no memory is held. The room knows threads and places; it never learns who
-//! asked, and touches no shard.
+//! While nobody profiles, nothing of this runs and no memory is held. This module knows threads and places; it never
+//! learns who asked, and touches no shard.
 
 mod alloc;
 pub mod counters;

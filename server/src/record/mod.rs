@@ -1,7 +1,8 @@
 //! The activity recorder inside the server: its own sources beside those of the host, on a thread of its own.
 //!
-//! The recorder is the crate `throng-recorder`; this room adds what only the server knows, one source a file. It reads
-//! counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in memory.
+//! The recorder is the crate `throng-recorder`; this module adds what only the server knows, one source a file. It
+//! reads counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in
+//! memory.
 
 mod age;
 pub mod memory;

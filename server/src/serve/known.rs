@@ -16,7 +16,7 @@ use crate::record::{Inside, Lane};
 /// Letters that are a backlog of one shard.
 const LETTERS_BACKLOG: u64 = 2_000;
 
-/// The numbers of all rooms. Cheap to clone.
+/// The numbers of all modules. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Known {
     /// The shards'.
@@ -91,6 +91,11 @@ impl Known {
 
     /// All of it, as the recorder gets it.
     pub(super) fn for_recorder(&self) -> Inside {
-        Inside { counters: self.counters.clone(), lanes: vec![self.letters()], works: self.works(), memory: self.memory() }
+        Inside {
+            counters: self.counters.clone(),
+            lanes: vec![self.letters()],
+            works: self.works(),
+            memory: self.memory(),
+        }
     }
 }

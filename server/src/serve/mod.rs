@@ -1,6 +1,7 @@
 //! Puts the server together: store, threads, listeners, control socket; and takes it apart again in the right order.
 //!
-//! This is the one place that knows all rooms of the server. What it builds it hands out; it carries nothing out itself.
+//! This is the one place that knows all modules of the server. What it builds it hands out; it carries nothing out
+//! itself.
 
 mod accounts;
 mod backups;
@@ -15,10 +16,10 @@ mod retention;
 mod settings;
 mod shown;
 mod stop;
+mod telemetry;
 mod trace;
 mod traces;
 mod turn;
-mod telemetry;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};
@@ -47,8 +48,8 @@ use crate::disk::{
 use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::end;
 use crate::jobs::{self, JobPort};
-use crate::log::{self, LogHandle};
 use crate::letters::{LetterRings, letter_rings};
+use crate::log::{self, LogHandle};
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
@@ -558,9 +559,9 @@ fn start(
 
     let (clock, ending) = (Clock::start(), Arc::new(Ending::new(usize::from(shards))));
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
-    let boxes = letter_rings(shards, config.letter_ring_slots as usize);
-    let traffic = boxes.first().map(|own| own.traffic().clone());
-    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(boxes).zip(sockets).zip(rests).enumerate();
+    let rings = letter_rings(shards, config.letter_ring_slots as usize);
+    let traffic = rings.first().map(|own| own.traffic().clone());
+    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(rings).zip(sockets).zip(rests).enumerate();
     for (index, (((((submitter, reads), jobs), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
@@ -622,8 +623,8 @@ fn cannot_listen(address: SocketAddr, key: &str, error: &std::io::Error) -> Fail
     Failure::failed(format!("cannot listen on {address}: {error}{what_to_do}"))
 }
 
-/// Keeps the type of the engine's trait in one place for the parts of this room.
+/// Keeps the type of the engine's trait in one place for the parts of this module.
 type Rows = dyn Engine;
 
-/// Keeps the settings' type in one place for the parts of this room.
+/// Keeps the settings' type in one place for the parts of this module.
 type Shared = Arc<Settings>;

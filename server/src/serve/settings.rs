@@ -1,4 +1,4 @@
-//! From the operator's options to what each room takes.
+//! From the operator's options to what each module takes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
-use crate::http::{Guard, History, HttpServer, Number, Numbers, TokenFault, Telemetry};
+use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
 

@@ -1,6 +1,6 @@
 //! TLS between the driver (bytes of a socket) and a shard (plaintext).
 //!
-//! This room turns bytes into bytes: no socket, no thread and no timer in it.
+//! This module turns bytes into bytes: no socket, no thread and no timer in it.
 //! A [`TlsConnection`] belongs to one connection and moves between threads
 //! with it. It must never know what the plaintext means; it must never show a
 //! type of the TLS library to its callers, so that what happens inside can
@@ -18,7 +18,7 @@
 //! When it is done, the library's object is dropped and only the traffic keys,
 //! their sequence numbers and a few counters stay (248 bytes, see
 //! [`TlsConnection::heap_bytes`]); the records are then sealed and opened by the AEADs of
-//! `ring`. This room adds what only a server has: certificates, tickets, and
+//! `ring`. This module adds what only a server has: certificates, tickets, and
 //! what a handshake agreed on. The figures are in `docs/decisions/0002-tls.md`.
 //!
 //! # What the caller owes
@@ -27,18 +27,18 @@
 //!   A peer may send nothing between `<starttls/>` and the `ClientHello` that
 //!   follows our `<proceed/>`. So bytes that came in the same read *after* the
 //!   `<starttls/>` element are an attempt at injecting plaintext: close the
-//!   stream with `<policy-violation/>`, do not hand them to this room, and do
+//!   stream with `<policy-violation/>`, do not hand them to this module, and do
 //!   not keep them for the stream after the handshake. The stream's state is
 //!   made new when [`Received::handshake_done`] is reported.
 //! * `<proceed/>` is sent in the clear, ordered before everything that this
-//!   room puts into `to_send`.
+//!   module puts into `to_send`.
 //! * What is in `to_send` is sent even when a call returned a [`TlsFault`]: it
 //!   is the alert that tells the peer why. After that the socket is closed.
 //! * The socket's end without [`Received::peer_closed`] before it is a
 //!   truncation (RFC 8446 6.1). XMPP closes its own streams, so the session
 //!   layer sees a missing `</stream:stream>` and treats it as an abrupt close.
 //! * A peer that does not get on with its handshake is closed by the
-//!   pre-authentication sweep; this room has no timer.
+//!   pre-authentication sweep; this module has no timer.
 
 mod certificate;
 mod connection;

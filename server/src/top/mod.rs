@@ -6,7 +6,7 @@
 //!                                                                                      terminal <────────┘
 //! ```
 //!
-//! The room shows numbers that others have taken; it knows no server but by its HTTP, and changes nothing there.
+//! This module shows numbers that others have taken; it knows no server but by its HTTP, and changes nothing there.
 
 pub mod input;
 pub mod keys;

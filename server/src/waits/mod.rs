@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Always on is where a thread is: two plain stores a wait. Counting reads a clock twice a wait; it is switched on and off while
-//! the server runs. Places are declared in one table ([`Place`]). The room knows threads and places; it never learns what anybody
-//! waits to do, and nothing here waits for those who are looked at.
+//! the server runs. Places are declared in one table ([`Place`]). This module knows threads and places; it never learns
+//! what anybody waits to do, and nothing here waits for those who are looked at.
 
 mod count;
 pub mod kernel;

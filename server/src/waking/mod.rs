@@ -11,7 +11,7 @@
 //! a model checker, which plays every order of steps and every value that the memory model lets a load see. Whoever
 //! changes an ordering here learns there what gets lost by it.
 //!
-//! The room knows nothing of what threads sleep in: a system call, [`std::thread::park`], a model's scheduler.
+//! This module knows nothing of what threads sleep in: a system call, [`std::thread::park`], a model's scheduler.
 
 mod arrivals;
 mod bell;

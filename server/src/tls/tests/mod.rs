@@ -1,4 +1,4 @@
-//! A client and this room's server, joined in memory.
+//! A client and this module's server, joined in memory.
 
 use std::path::Path;
 use std::process::Command;
