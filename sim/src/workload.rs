@@ -7,7 +7,6 @@ mod draw;
 
 use std::collections::BTreeMap;
 
-use throng_engine::id::ShardId;
 use throng_engine::io::{Command, StorageState};
 
 pub use self::draw::Faults;
@@ -318,7 +317,7 @@ impl Run {
             return;
         }
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
-        let home = self.world.shard(ShardId(0)).home(user);
+        let home = self.world.home(user);
         let users = vec![user.as_str().into()];
         self.world.command(home, 0, Command::Retain { users });
     }
@@ -326,7 +325,7 @@ impl Run {
     /// An operator looks: nothing of it may be felt.
     fn observe(&mut self) {
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
-        let (home, jid) = (self.world.shard(ShardId(0)).home(user), user.as_str().into());
+        let (home, jid) = (self.world.home(user), user.as_str().into());
         let id = self.aging.below(8);
         self.world.command(home, 0, Command::FetchTrace { id });
         self.world.command(home, 0, Command::Trace { id, jid, bodies: id.is_multiple_of(2), ms: 20_000 });

@@ -235,6 +235,11 @@ impl World {
         &self.threads[id.index()].shard
     }
 
+    /// The shard that is home to a bare JID.
+    pub fn home(&self, bare: &str) -> ShardId {
+        self.settings.partitions.home(bare)
+    }
+
     /// Effects and bytes that wait for commits at a shard.
     pub fn gate(&self, id: ShardId) -> (usize, usize) {
         let gate = &self.threads[id.index()].gate;

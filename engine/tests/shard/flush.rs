@@ -41,9 +41,8 @@ juliet receives nothing
 ";
 
 fn flush(stage: &mut Stage, user: &str) {
-    let shard = stage.world.shards().next().expect("a shard");
-    let home = stage.world.shard(shard).home(&format!("{user}@localhost"));
-    stage.world.command(home, 1, Command::FlushWaiting { account: format!("{user}@localhost").into() });
+    let account = format!("{user}@localhost");
+    stage.world.command(stage.world.home(&account), 1, Command::FlushWaiting { account: account.into() });
     stage.pass(1_000);
 }
 

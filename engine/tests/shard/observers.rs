@@ -58,8 +58,7 @@ fn play(seed: u64, shards: u16, talk: &[&str], acts: Vec<Act<'_>>) -> Stage {
 }
 
 fn home(stage: &Stage, jid: &str) -> ShardId {
-    let shard = stage.world.shards().next().expect("a shard");
-    stage.world.shard(shard).home(throng_engine::wire::jid::bare_of(jid))
+    stage.world.home(throng_engine::wire::jid::bare_of(jid))
 }
 
 /// Asks a shard; nothing else must be on its way to a client meanwhile.

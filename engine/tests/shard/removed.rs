@@ -136,7 +136,7 @@ impl Talk {
     }
 
     fn command(&mut self, token: u64, user: &str, command: Command) -> Reply {
-        let home = self.world.shard(ShardId(0)).home(&format!("{user}@localhost"));
+        let home = self.world.home(&format!("{user}@localhost"));
         self.world.command(home, token, command);
         let until = self.world.now_us() + PATIENCE_US;
         while !self.replies.iter().any(|(of, _)| *of == token) {
@@ -287,7 +287,7 @@ fn an_operators_change_that_crosses_a_removal_does_not_bring_the_account_back() 
     for (shards, seed) in (1..=3).flat_map(|shards| (0..20).map(move |seed| (shards, seed))) {
         let mut talk = Talk::new(seed, shards, Pace { read_us: 20_000, ..Pace::default() });
         let line = talk.bound("romeo", PASSWORD);
-        let home = talk.world.shard(ShardId(0)).home("romeo@localhost");
+        let home = talk.world.home("romeo@localhost");
         let row = talk.world.disk.rows_of(Table::Accounts, "romeo@localhost").next().expect("an account").1.to_vec();
         talk.say(line, REMOVE);
         talk.pass(seed * 1_000);

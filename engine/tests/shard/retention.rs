@@ -63,9 +63,8 @@ fn archive(stage: &Stage, user: &str) -> Vec<String> {
 
 fn retain(stage: &mut Stage) {
     for user in ["romeo", "juliet", "nurse", "nobody"] {
-        let shard = stage.world.shards().next().expect("a shard");
-        let home = stage.world.shard(shard).home(&format!("{user}@localhost"));
-        stage.world.command(home, 1, Command::Retain { users: vec![format!("{user}@localhost").into()] });
+        let user = format!("{user}@localhost");
+        stage.world.command(stage.world.home(&user), 1, Command::Retain { users: vec![user.into()] });
     }
     stage.pass(1_000);
 }
