@@ -17,8 +17,10 @@ impl Contacts {
     ) -> Option<T> {
         let mut roster = self.users.get_mut(user).state.as_mut()?.roster.take()?;
         let result = step(self, &mut roster);
+        let now_s = self.now.mono_s();
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
             state.roster = Some(roster);
+            state.roster_used_s = now_s;
         }
         Some(result)
     }

@@ -71,6 +71,7 @@ impl Contacts {
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
                 state.roster = Some(roster);
+                state.roster_used_s = now_s;
                 false
             }
             _ => true,

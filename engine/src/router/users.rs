@@ -243,6 +243,8 @@ pub struct UserState {
     pub quota: Quota,
     /// Second (monotonic) of the last use.
     pub used_s: u32,
+    /// Second (monotonic) of the roster's last use: a user may write for hours and need it once.
+    pub roster_used_s: u32,
 }
 
 /// When what a user has put into logs has passed, in microseconds of the monotonic clock.
@@ -265,6 +267,13 @@ impl UserState {
     /// Memory that it takes with the roster, bytes; without what waits for it.
     pub fn memory_bytes(&self) -> usize {
         size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes) + self.notes.memory_bytes()
+    }
+
+    /// Drops the roster if no step is to use it; it is read again when one is.
+    pub fn drop_roster(&mut self) {
+        if !self.roster_asked && self.roster_waits.is_empty() {
+            self.roster = None;
+        }
     }
 
     /// Whether nothing is lost when it is dropped.

@@ -166,12 +166,16 @@ impl Shard {
     fn sweep_user(&mut self, user: u32) {
         let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
         let crowded = self.users.len() > self.settings.cached_users_max;
+        let unused = |used_s: u32| now_s.saturating_sub(used_s) > cache_s || (crowded && used_s < now_s);
         let entry = self.accounts.users.get_mut(user);
         let live = entry.live;
-        self.sweeper.users.found += entry.state.as_ref().map_or(0, |s| s.memory_bytes()) as u64;
-        let idle = entry.state.as_ref().is_some_and(|s| {
-            s.is_settled(live) && (now_s.saturating_sub(s.used_s) > cache_s || (crowded && s.used_s < now_s))
-        });
+        if let Some(state) = entry.state.as_mut() {
+            if unused(state.roster_used_s) {
+                state.drop_roster();
+            }
+            self.sweeper.users.found += state.memory_bytes() as u64;
+        }
+        let idle = entry.state.as_ref().is_some_and(|s| s.is_settled(live) && unused(s.used_s));
         // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another. What
         // extensions have noted of a user is not read again as long as there is a session.
         let now_us = self.now.mono_ms * 1_000;

@@ -23,6 +23,7 @@ mod rosters_agree;
 mod scripts;
 mod throttle;
 mod unreadable;
+mod unused_roster;
 mod urgent;
 mod waiting_order;
 mod without;
