@@ -78,7 +78,7 @@ fn a_roster_that_is_not_used_is_dropped_while_its_user_writes() {
     let pending = vec![b'x'; REQUEST_BYTES];
     let request = ItemView { state: State::NonePendingIn as u8, pending: &pending, ..ItemView::default() };
     for n in 0..REQUESTS {
-        put(&format!("stranger{n}@localhost"), request.clone());
+        put(&format!("stranger{n}@localhost"), request);
     }
     disk.put(Table::Roster, "romeo@localhost", b"", &Version { current: 9, removal: 0 }.encode());
     script.play(&mut weighed, "localhost", PASSWORD).unwrap();
