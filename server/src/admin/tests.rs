@@ -237,7 +237,7 @@ fn bounds_of_requests_are_kept_on_both_sides() {
     assert!(matches!(client.ask(Ask::Say { text: "x".into(), to, urgent: false }, drop), Err(AskError::Fault(_))));
     // A batch that is too long for one line, or too large for one request, goes in several.
     let keys = ScramKeys::derive(&Secret::new("x"), 4_096, &[1; 16]).expect("good");
-    let name = |n: usize| format!("{n}{}", "n".repeat(1_000));
+    let name = |n: usize| format!("{n}{}@localhost", "n".repeat(1_000));
     let batch: Vec<NewAccount> = (0..2_500).map(|n| NewAccount { user: name(n), keys: keys.clone() }).collect();
     let outcomes = Remote::new(client).put(batch, Existing::Refuse).expect("written");
     assert_eq!(outcomes.len(), 2_500);
