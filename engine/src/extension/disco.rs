@@ -1,6 +1,6 @@
 //! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
 
-use super::caps::{self, Identity};
+use super::caps::{self, Form, Identity};
 use super::hook::Extension;
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
 use super::{offered, version, xml};
@@ -43,6 +43,9 @@ pub const EXTENSION: Extension =
 /// What the server is.
 const SERVER: Identity = ("server", "im", version::SOFTWARE);
 
+/// The type of the form with what the server says of itself (XEP-0157 2).
+const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
+
 /// What an account is (XEP-0030 3.1).
 const ACCOUNT: Identity = ("account", "registered", "");
 
@@ -57,7 +60,34 @@ fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
 
 /// The verification string of the server's capabilities (XEP-0115 5.1).
 fn verification(server: &ServerFacts) -> String {
-    caps::verification(&[SERVER], &vars(server, false))
+    caps::verification(&[SERVER], &vars(server, false), &forms(server))
+}
+
+/// Extended information about the server (XEP-0128): whom to write to (XEP-0157).
+fn forms(server: &ServerFacts) -> Vec<Form<'_>> {
+    let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
+    for contact in server.contacts.iter() {
+        match fields.last_mut() {
+            Some((field, uris)) if *field == contact.role.field() => uris.push(&contact.uri),
+            _ => fields.push((contact.role.field(), vec![&contact.uri])),
+        }
+    }
+    if fields.is_empty() { Vec::new() } else { vec![(SERVER_INFO, fields)] }
+}
+
+fn write_form(out: &mut Vec<u8>, (kind, fields): &Form<'_>) {
+    out.extend_from_slice(b"<x xmlns='jabber:x:data' type='result'><field var='FORM_TYPE' type='hidden'>");
+    xml::text_element(out, "value", kind);
+    out.extend_from_slice(b"</field>");
+    for (var, values) in fields {
+        out.extend_from_slice(b"<field");
+        xml::attribute(out, "var", var);
+        xml::attribute(out, "type", "list-multi");
+        out.push(b'>');
+        values.iter().for_each(|value| xml::text_element(out, "value", value));
+        out.extend_from_slice(b"</field>");
+    }
+    out.extend_from_slice(b"</x>");
 }
 
 /// Entity capabilities (XEP-0115 6.3).
@@ -98,6 +128,9 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         out.extend_from_slice(b"<feature");
         xml::attribute(&mut out, "var", var);
         out.extend_from_slice(b"/>");
+    }
+    if !account {
+        forms(context.server).iter().for_each(|form| write_form(&mut out, form));
     }
     out.extend_from_slice(b"</query>");
     Step::Result(out)

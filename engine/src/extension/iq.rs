@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::change::Change;
+use super::contact::Contact;
 use super::note::Note;
+use super::service::Services;
 use crate::id::Now;
 use crate::store::{Batch, Found, Query};
 
@@ -48,6 +50,10 @@ pub struct ServerFacts {
     pub registration: bool,
     /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2, 3.3).
     pub account_changes: bool,
+    /// Whom to write to about the service, sorted (XEP-0157).
+    pub contacts: Arc<[Contact]>,
+    /// Services outside XMPP that clients are told of (XEP-0215).
+    pub services: Services,
     /// Extensions that the operator has switched off, a bit for each place in the table.
     pub without: u32,
 }

@@ -8,6 +8,7 @@ pub mod blocking;
 pub mod caps;
 pub mod carbons;
 pub mod change;
+pub mod contact;
 pub mod csi;
 pub mod datetime;
 pub mod disco;
@@ -22,6 +23,8 @@ pub mod private;
 pub mod register;
 pub mod roster;
 pub mod roster_iq;
+pub mod service;
+pub mod services;
 pub mod session;
 pub mod subscription;
 pub mod time;
@@ -54,6 +57,7 @@ const ROWS: &[Extension] = &[
     carbons::EXTENSION,
     csi::EXTENSION,
     blocking::EXTENSION,
+    services::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

@@ -5,7 +5,13 @@ use crate::id::Now;
 use crate::store::{OpView, Query, Row};
 
 fn facts() -> ServerFacts {
-    ServerFacts { version: "1.2.3".into(), os: None, registration: true, account_changes: true, without: 0 }
+    ServerFacts {
+        version: "1.2.3".into(),
+        os: None,
+        registration: true,
+        account_changes: true,
+        ..ServerFacts::default()
+    }
 }
 
 fn local(text: &str) -> Option<Box<str>> {
@@ -192,7 +198,7 @@ fn nodes_of_service_discovery() {
     assert_eq!(answer.attr("node"), Some(&*node));
     // XEP-0115 5.4: the hash of the answer is the hash that was announced.
     let vars: Vec<_> = answer.children().filter_map(|child| child.attr("var")).collect();
-    assert_eq!(c.attr("ver"), Some(&*caps::verification(&[("server", "im", "Throng")], &vars)));
+    assert_eq!(c.attr("ver"), Some(&*caps::verification(&[("server", "im", "Throng")], &vars, &[])));
 }
 
 #[test]
@@ -370,5 +376,71 @@ fn registration_after_authentication() {
     let fixed = ServerFacts { account_changes: false, ..facts() };
     for payload in [&change, &query("<remove/>")] {
         assert_eq!(ask_with(&fixed, true, SERVER, true, payload), Step::Error(NotAllowed.into()), "XEP-0077 3.2, 3.3");
+    }
+}
+
+#[test]
+fn contact_addresses_are_told_in_a_form_that_the_hash_counts_xep_0157_2() {
+    let contacts = ["abuse=mailto:abuse@x", "abuse=xmpp:abuse@x", "admin=xmpp:bard@x"].map(|c| c.parse().expect("one"));
+    let server = ServerFacts { contacts: contacts.into(), ..facts() };
+    let ask =
+        |server| text(ask_with(server, true, SERVER, false, "<query xmlns='http://jabber.org/protocol/disco#info'/>"));
+    let told = ask(&server);
+    assert!(
+        told.ends_with(
+            "<x xmlns='jabber:x:data' type='result'><field var='FORM_TYPE' type='hidden'>\
+             <value>http://jabber.org/network/serverinfo</value></field>\
+             <field var='abuse-addresses' type='list-multi'><value>mailto:abuse@x</value><value>xmpp:abuse@x</value></field>\
+             <field var='admin-addresses' type='list-multi'><value>xmpp:bard@x</value></field></x></query>"
+        ),
+        "{told}"
+    );
+    assert!(!ask(&facts()).contains("jabber:x:data"), "nothing is told that is not set up");
+    let ver = |server: &ServerFacts| {
+        let mut out = Vec::new();
+        stream_features(server, &mut out);
+        String::from_utf8(out).expect("UTF-8").split_once("ver='").map(|(_, ver)| ver.to_owned())
+    };
+    assert_ne!(ver(&server), ver(&facts()), "XEP-0115 5.1");
+}
+
+#[test]
+fn services_are_told_with_credentials_and_only_where_there_are_some_xep_0215_3() {
+    use Condition::*;
+    let all = "<services xmlns='urn:xmpp:extdisco:2'/>";
+    assert_eq!(get(SERVER, all), Step::Error(ServiceUnavailable.into()), "not offered");
+    let list: Vec<service::Service> =
+        ["stun:x", "turn:x", "turns:[2001:db8::1]"].map(|uri| uri.parse().expect("a URI")).into();
+    let with = |secret: Option<&str>| {
+        let secret = secret.map(|secret| service::SharedSecret(secret.into()));
+        let services = service::Services { list: list.as_slice().into(), secret, lifetime_s: 600 };
+        ServerFacts { services, ..facts() }
+    };
+    let (open, closed) = (with(None), with(Some("a secret of the relay")));
+    let ask = |server: &ServerFacts, payload: &str| ask_with(server, true, SERVER, false, payload);
+    assert_eq!(
+        text(ask(&open, all)),
+        "<services xmlns='urn:xmpp:extdisco:2'><service type='stun' host='x' port='3478' transport='udp'/>\
+         <service type='turn' host='x' port='3478' transport='udp'/>\
+         <service type='turns' host='2001:db8::1' port='5349' transport='tcp'/></services>"
+    );
+    let one = text(ask(&closed, "<services xmlns='urn:xmpp:extdisco:2' type='turns'/>"));
+    assert!(
+        one.contains("restricted='true' username='1166551715:") && one.contains("expires='2006-12-19T18:08:35Z'"),
+        "{one}"
+    );
+    assert_eq!(one.matches("<service ").count(), 1);
+    let credentials = |of: &str| format!("<credentials xmlns='urn:xmpp:extdisco:2'>{of}</credentials>");
+    let turn = credentials("<service host='x' type='turn' port='3478'/>");
+    assert!(text(ask(&closed, &turn)).contains("password='"));
+    for (server, payload, condition) in [
+        (&open, turn.clone(), ItemNotFound),
+        (&closed, credentials("<service host='x' type='stun'/>"), ItemNotFound),
+        (&closed, credentials("<service host='y' type='turn'/>"), ItemNotFound),
+        (&closed, credentials("<service host='x' type='turn' port='1'/>"), ItemNotFound),
+        (&closed, credentials("<service type='turn'/>"), BadRequest),
+        (&closed, credentials(""), BadRequest),
+    ] {
+        assert_eq!(ask(server, &payload), Step::Error(condition.into()), "{payload}");
     }
 }

@@ -423,7 +423,7 @@ fn row_flag(row: &'static Row) -> Arg {
     let arg = if row.key == "scram_iterations" { arg.visible_alias("iterations").hide_short_help(false) } else { arg };
     match row.kind {
         Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-        Kind::Listeners | Kind::Words(_) | Kind::Domains => arg.action(ArgAction::Append),
+        kind if kind.is_list() => arg.action(ArgAction::Append),
         _ => arg,
     }
 }

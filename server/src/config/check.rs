@@ -236,6 +236,9 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         let reason = "without effect while register is among those of without: leave one of the two out";
         clash("open_registration", reason.into());
     }
+    if config.external_services_secret.is_some() && config.external_services.is_empty() {
+        clash("external_services_secret", "without effect: external_services names no server".into());
+    }
     if config.archive_days > 0 && !config.archive {
         clash("archive_days", "without effect while archive is false: leave it out, or set archive = true".into());
     }

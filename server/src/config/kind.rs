@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
+use throng_engine::extension::contact::Contact;
+use throng_engine::extension::service::Service;
 use throng_engine::wire::jid::normalise_domain;
 
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
@@ -53,6 +55,10 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// Domain names; several are separated by commas or given one a flag; nothing is none.
     Domains,
+    /// Contact addresses, `ROLE=URI` (XEP-0157); several are separated by commas or given one a flag; nothing is none.
+    Contacts,
+    /// STUN and TURN servers as URIs (RFC 7064, RFC 7065); several are separated by commas or given one a flag; nothing is none.
+    Services,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
     /// A path that is always there.
@@ -81,6 +87,10 @@ impl Kind {
             Kind::Domain => "a domain name such as example.org or m\u{fc}nchen.example, with labels of at most 63 bytes and of at most 253 in \
                 all, without a port".into(),
             Kind::Domains => "domain names such as example.net,chat.example.org, separated by commas; empty for none".into(),
+            Kind::Contacts => "ROLE=URI such as abuse=mailto:abuse@example.org, separated by commas, with abuse, admin, feedback, sales, \
+                security, status or support as ROLE; empty for none".into(),
+            Kind::Services => "URIs such as stun:example.org, turn:example.org:3478?transport=udp or turns:example.org, separated by \
+                commas; empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -100,6 +110,8 @@ impl Kind {
             Kind::Words(_) => "words",
             Kind::Domain => "domain",
             Kind::Domains => "domains",
+            Kind::Contacts => "contacts",
+            Kind::Services => "services",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -135,6 +147,8 @@ impl Kind {
             Kind::Seconds { .. } => "SECONDS",
             Kind::Choice(_) | Kind::Words(_) => "WORD",
             Kind::Domain | Kind::Domains => "NAME",
+            Kind::Contacts => "ROLE=URI",
+            Kind::Services => "URI",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -142,7 +156,7 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains)
+        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains | Kind::Contacts | Kind::Services)
     }
 }
 
@@ -322,27 +336,56 @@ impl Field for Vec<SocketAddr> {
     }
 }
 
-/// Each once, in the order given.
+/// Items separated by commas, each once, in the order given; `None` if one cannot be read, or there are too many.
+fn items<T: PartialEq>(parts: &[String], most: usize, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    if let [one] = parts
+        && matches!(one.trim(), "off" | "none" | "")
+    {
+        return Some(Vec::new());
+    }
+    let mut items = Vec::new();
+    for text in parts.iter().flat_map(|part| part.split(',')) {
+        let item = read(text.trim())?;
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    (items.len() <= most).then_some(items)
+}
+
+fn show_items<T: ToString>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 impl Field for Vec<Domain> {
     fn read(parts: &[String], _: &Kind) -> Option<Vec<Domain>> {
-        if let [one] = parts
-            && matches!(one.trim(), "off" | "none" | "")
-        {
-            return Some(Vec::new());
-        }
-        let mut domains = Vec::new();
-        for text in parts.iter().flat_map(|part| part.split(',')) {
-            let domain = Domain(read_domain(text.trim())?);
-            if !domains.contains(&domain) {
-                domains.push(domain);
-            }
-        }
-        (domains.len() <= DOMAINS_MAX).then_some(domains)
+        items(parts, DOMAINS_MAX, |text| read_domain(text).map(Domain))
     }
     fn show(&self, _: &Kind) -> String {
         self.iter().map(|domain| &*domain.0).collect::<Vec<_>>().join(",")
     }
 }
+
+impl Field for Vec<Contact> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<Contact>> {
+        items(parts, TOLD_MAX, |text| text.parse().ok())
+    }
+    fn show(&self, _: &Kind) -> String {
+        show_items(self)
+    }
+}
+
+impl Field for Vec<Service> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<Service>> {
+        items(parts, TOLD_MAX, |text| text.parse().ok())
+    }
+    fn show(&self, _: &Kind) -> String {
+        show_items(self)
+    }
+}
+
+/// Most contact addresses, and most services, that clients are told of: all of them are in one answer.
+const TOLD_MAX: usize = 32;
 
 /// A domain as [`read_domain`] has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -478,6 +521,20 @@ mod tests {
         for bad in ["a.example,", "a b", "me@a.example"] {
             assert_eq!(read(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn what_clients_are_told_of_is_a_list_that_reads_back() {
+        let contacts = "abuse=mailto:abuse@a.example,admin=xmpp:bard@a.example";
+        let kind = Kind::Contacts;
+        let read = |text: &str| <Vec<Contact>>::read(&one(text), &kind).map(|contacts| contacts.show(&kind));
+        assert_eq!(read(contacts).as_deref(), Some(contacts));
+        assert_eq!((read("off").as_deref(), read("abuse")), (Some(""), None));
+        let kind = Kind::Services;
+        let read = |text: &str| <Vec<Service>>::read(&one(text), &kind).map(|services| services.show(&kind));
+        assert_eq!(read("stun:a.example, stun:a.example:3478").as_deref(), Some("stun:a.example:3478?transport=udp"));
+        let many: Vec<String> = (0..=TOLD_MAX).map(|n| format!("stun:a{n}.example")).collect();
+        assert_eq!((read(""), read("http:a"), read(&many.join(","))), (Some(String::new()), None, None));
     }
 
     #[test]

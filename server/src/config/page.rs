@@ -114,7 +114,7 @@ fn toml(kind: &Kind, text: &str) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     match kind {
         Kind::Switch => text.to_owned(),
-        Kind::Listeners | Kind::Words(_) | Kind::Domains => {
+        kind if kind.is_list() => {
             let items: Vec<String> = text.split(',').filter(|item| !matches!(*item, "off" | "")).map(quoted).collect();
             format!("[{}]", items.join(", "))
         }

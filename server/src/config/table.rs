@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use throng_engine::extension;
+use throng_engine::extension::contact::Contact;
+use throng_engine::extension::service::Service;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
 
 use super::kind::{Domain, Field, Kind, choice};
@@ -314,6 +316,20 @@ options! {
         "File with the token that requests to admin_http have to bring (Authorization: Bearer).",
         "One line of at least 16 characters. /health and /ready are answered without it. When empty, the server makes http.token \
          in the data folder, which what tells of users asks for (/api/); /metrics does not.";
+
+    Addresses Detail Restart contact_addresses: Vec<Contact>, Kind::Contacts, "",
+        "Whom to write to about the service, for clients that ask (XEP-0157); may be given several times.",
+        "As abuse=mailto:abuse@example.org. Everybody is told who has an account.";
+    Addresses Detail Restart external_services: Vec<Service>, Kind::Services, "",
+        "STUN and TURN servers that clients are told of for calls (XEP-0215); may be given several times.",
+        "As turn:turn.example.org:3478?transport=udp. Credentials for TURN: external_services_secret.";
+    Addresses Detail Restart external_services_secret: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the secret that this server shares with the TURN servers of external_services.",
+        "One line of at least 16 characters: coturn's static-auth-secret, with use-auth-secret. Without it clients are given no \
+         credentials.";
+    Addresses Detail Restart external_services_seconds: Duration, Kind::Seconds { min: 60, max: 30 * DAY }, "1d",
+        "Time for which credentials for a TURN server are good.",
+        "A call that goes on longer may lose its relay.";
 
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",

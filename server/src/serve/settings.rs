@@ -1,9 +1,11 @@
 //! From the operator's options to what each module takes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::id::PartitionMap;
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
@@ -157,6 +159,31 @@ fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
     Ok(key)
 }
 
+/// Shortest secret that is shared with TURN servers, in bytes.
+const SHARED_SECRET_MIN: usize = 16;
+
+/// What clients are told of services outside XMPP.
+fn services(config: &Config) -> Result<Services, Failure> {
+    let secret = config.external_services_secret.as_ref().map(|file| shared_secret(file)).transpose()?;
+    Ok(Services {
+        list: config.external_services.as_slice().into(),
+        secret,
+        lifetime_s: u32::try_from(config.external_services_seconds.as_secs()).unwrap_or(u32::MAX),
+    })
+}
+
+fn shared_secret(file: &Path) -> Result<SharedSecret, Failure> {
+    let wrong = |what: &dyn std::fmt::Display| {
+        Failure::new(Exit::Usage, format!("external_services_secret: {}: {what}", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let secret = text.trim();
+    if secret.len() < SHARED_SECRET_MIN || secret.contains(['\n', '\r']) {
+        return Err(wrong(&format_args!("it has to be one line of at least {SHARED_SECRET_MIN} characters")));
+    }
+    Ok(SharedSecret(secret.into()))
+}
+
 /// What the engine takes. Also claims the store for the domain.
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
@@ -165,6 +192,10 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Re
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = decoy_key(engine)?;
     s.facts.registration = config.open_registration;
+    s.facts.services = services(config)?;
+    let mut contacts = config.contact_addresses.clone();
+    contacts.sort();
+    s.facts.contacts = contacts.into();
     s.facts.without = throng_engine::extension::bits(&config.without);
     take_options(&mut s, config);
     Ok(s)
