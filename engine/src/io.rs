@@ -460,7 +460,7 @@ pub struct Note {
 }
 
 /// What has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A login succeeded.
     LoggedIn {
@@ -494,6 +494,8 @@ pub enum Happened {
     PasswordChanged,
     /// A user has removed the account.
     Removed,
+    /// A user has blocked somebody and reports it to the operator (XEP-0377).
+    Reported(Box<crate::extension::change::Report>),
 }
 
 /// One thing that the host has to do.

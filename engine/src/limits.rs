@@ -192,6 +192,12 @@ pub const PRIVATE_KEY_BYTES_MAX: usize = 1_024;
 /// Longest status that is kept of a user's last unavailable presence, in bytes; a longer one is cut.
 pub const LAST_STATUS_BYTES_MAX: usize = 256;
 
+/// Longest vCard (XEP-0054), in bytes: a photo of 90 KB, in base64.
+pub const VCARD_BYTES_MAX: usize = 128 << 10;
+
+/// Longest text of each kind that is passed on of a report to the operator (XEP-0377), in bytes; a longer one is cut.
+pub const REPORT_TEXT_BYTES_MAX: usize = 512;
+
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
 // In-band registration (XEP-0077).
@@ -201,3 +207,12 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 
 /// Requests of the server's own to one client whose answers are waited for; with more of them the earliest is given up.
 pub const ASKED_MAX: usize = 8;
+
+/// The beginning of a text, of so many bytes at most, cut between characters.
+pub fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut len = text.len().min(bytes_max);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    &text[..len]
+}

@@ -109,19 +109,19 @@ fn what_a_request_leaves_in_memory_is_bounded_by_what_was_sent() {
 
 /// What a byte sent may lead to at most: bytes to the asker and to others, and bytes read and written.
 #[test]
-fn the_ten_worst_requests_keep_their_bounds() {
+fn the_worst_requests_keep_their_bounds() {
     let mut all: Vec<(f64, &Request, &Cost)> = costs().map(|(request, cost)| (cost.a_byte(), request, cost)).collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (a_byte, request, cost) in &all[..10] {
         println!("{a_byte:8.1} bytes a byte: {} ({cost:?})", request.name);
     }
     for (a_byte, request, cost) in &all {
-        // The ten worst have a bound each, all others have one in common.
+        // The worst have a bound each, all others have one in common.
         let most =
             walk::WORST.iter().find(|(name, _)| *name == request.name).map_or(walk::OTHERS_MOST, |(_, most)| *most);
         assert!(*a_byte <= most, "{}: {a_byte:.1} bytes a byte, {most} are allowed: {cost:?}", request.name);
     }
-    assert_eq!(walk::WORST.len(), 10);
+    assert!(walk::WORST.len() >= 10);
     for (name, _) in walk::WORST {
         assert!(REQUESTS.iter().any(|request| request.name == *name), "{name} is no request");
     }

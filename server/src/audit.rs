@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use throng_engine::extension::change::Report;
 use throng_engine::io::{Happened, Note};
 
 /// Lines of one kind: so many at once, and then so many a second.
@@ -71,8 +72,9 @@ static FAILED: Kind = Kind::new("login failed", 2_000, 20);
 static REFUSED: Kind = Kind::new("login refused", 200, 2);
 static HELD: Kind = Kind::new("limit holds", 200, 2);
 static ACCOUNT: Kind = Kind::new("account", 2_000, 20);
+static REPORT: Kind = Kind::new("report", 200, 1);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 6] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &ORDER];
+static KINDS: [&Kind; 7] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -96,7 +98,7 @@ impl fmt::Display for Shown {
 /// Writes down what a shard has noted. `peer` is the address of the connection, where it names one.
 pub fn tell(note: &Note, peer: Option<IpAddr>) {
     let (now_us, peer, account) = (now_us(), Shown(note.peer.or(peer)), &*note.account);
-    match note.what {
+    match &note.what {
         Happened::LoggedIn { mechanism } if LOGIN.admits(now_us) => {
             tracing::debug!(%peer, account, mechanism, "login");
         }
@@ -112,6 +114,10 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
         Happened::Registered if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account registered"),
         Happened::PasswordChanged if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "password changed"),
         Happened::Removed if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account removed"),
+        Happened::Reported(report) if REPORT.admits(now_us) => {
+            let Report { jid, reason, text, messages } = &**report;
+            tracing::info!(%peer, account, of = &**jid, reason = &**reason, messages = &**messages, text = &**text, "report");
+        }
         // One too many of its kind: counted.
         _ => {}
     }

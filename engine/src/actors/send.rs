@@ -7,6 +7,7 @@ use crate::letters::{Kind, MessageClass};
 use crate::router::users::Incoming;
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
+use crate::streams::work::work;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::{bare_of, resource_of};
@@ -117,6 +118,8 @@ impl Actors {
             _ => false,
         };
         if answer {
+            // What it asks of others is paid for when it comes: nobody knew before how much it would be.
+            self.tell(session, Down::Charge(work(0, stanza.xml.len())));
             self.reply(session, stanza.xml);
             return true;
         }

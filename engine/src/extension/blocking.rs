@@ -1,18 +1,25 @@
 //! Blocking Command (XEP-0191): JIDs that a user wants to hear nothing of. To them the user looks as if away.
 //!
 //! The list is one row of the user's, read with the account, so that each stanza is judged by it where it is handled: those that come at
-//! the user's home before any session gets them, those that go before they leave it.
+//! the user's home before any session gets them, those that go before they leave it. Whoever blocks somebody may say why
+//! (XEP-0377): that goes to the operator.
 
-use super::change::{Change, Way};
+use super::change::{Change, Report, Way};
 use super::hook::{Extension, Record};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Target, Verbs, always};
 use super::note::Note;
 use super::xml;
+use crate::limits::{REPORT_TEXT_BYTES_MAX, beginning};
 use crate::wire::error::ErrorType;
 use crate::wire::jid;
 use crate::wire::limit::AppError;
+use minidom::Element;
 
 const NS: &str = "urn:xmpp:blocking";
+/// XEP-0377 2.
+const REPORTING_NS: &str = "urn:xmpp:reporting:1";
+/// Reports in one request.
+const REPORTS_MAX: usize = 10;
 /// JIDs in a list.
 const ITEMS_MAX: usize = 1_000;
 /// Bytes of a list.
@@ -41,7 +48,8 @@ const BLOCKLIST: Feature = Feature {
 };
 
 /// XEP-0191 3.3.
-const BLOCK: Feature = Feature { name: "block", verbs: Verbs::Set, handle: block, ..BLOCKLIST };
+const BLOCK: Feature =
+    Feature { name: "block", verbs: Verbs::Set, server_vars: &[REPORTING_NS], handle: block, ..BLOCKLIST };
 
 /// XEP-0191 3.4, 3.5.
 const UNBLOCK: Feature = Feature { name: "unblock", verbs: Verbs::Set, handle: unblock, ..BLOCKLIST };
@@ -104,9 +112,9 @@ fn blocklist(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
 }
 
 fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    let jids = match items(context, request) {
-        Ok(jids) if jids.is_empty() => return Step::Error(Condition::BadRequest.into()),
-        Ok(jids) => jids,
+    let (jids, reports) = match items(context, request) {
+        Ok((jids, _)) if jids.is_empty() => return Step::Error(Condition::BadRequest.into()),
+        Ok(both) => both,
         Err(condition) => return Step::Error(condition.into()),
     };
     let mut list = Blocked::of(context.note);
@@ -122,12 +130,13 @@ fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let mut changes: Vec<_> = hidden.into_iter().map(Change::Hide).collect();
     changes.push(Change::Record(row));
     changes.push(Change::Push(payload("block", &jids)));
+    changes.extend(reports.into_iter().map(|report| Change::Report(Box::new(report))));
     Step::Change(changes, Vec::new())
 }
 
 fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let jids = match items(context, request) {
-        Ok(jids) => jids,
+        Ok((jids, _)) => jids,
         Err(condition) => return Step::Error(condition.into()),
     };
     let mut list = Blocked::of(context.note);
@@ -144,23 +153,40 @@ fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::Change(changes, Vec::new())
 }
 
-/// The JIDs of a request, normalised, each once.
-fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Vec<Box<str>>, Condition> {
+/// The JIDs of a request, normalised, each once, and what is reported of them.
+fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Result<(Vec<Box<str>>, Vec<Report>), Condition> {
     let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
-    let mut jids = Vec::new();
+    let (mut jids, mut reports) = (Vec::new(), Vec::new());
     for item in element.children() {
         if !item.is("item", NS) {
             return Err(Condition::BadRequest);
         }
         let jid = item.attr("jid").ok_or(Condition::BadRequest)?;
-        jids.push((context.jid)(jid).ok_or(Condition::JidMalformed)?);
+        let jid = (context.jid)(jid).ok_or(Condition::JidMalformed)?;
+        reports.extend(item.get_child("report", REPORTING_NS).and_then(|found| report(&jid, found)));
+        reports.truncate(REPORTS_MAX);
+        jids.push(jid);
         if jids.len() > ITEMS_MAX {
             return Err(Condition::NotAcceptable);
         }
     }
     jids.sort_unstable();
     jids.dedup();
-    Ok(jids)
+    Ok((jids, reports))
+}
+
+/// A report (XEP-0377 3). One without a reason is none; the address is blocked all the same (XEP-0377 4).
+fn report(jid: &str, report: &Element) -> Option<Report> {
+    let cut = |text: &str| beginning(text, REPORT_TEXT_BYTES_MAX).into();
+    let ids = report.children().filter(|child| child.is("stanza-id", crate::ns::STANZA_ID));
+    let ids: Vec<&str> = ids.filter_map(|id| id.attr("id")).collect();
+    let text = report.get_child("text", REPORTING_NS).map(Element::text).unwrap_or_default();
+    Some(Report {
+        jid: jid.into(),
+        reason: cut(report.attr("reason").filter(|reason| !reason.is_empty())?),
+        text: cut(text.trim()),
+        messages: cut(&ids.join(" ")),
+    })
 }
 
 fn payload(name: &str, jids: &[Box<str>]) -> Vec<u8> {
@@ -190,6 +216,23 @@ mod tests {
         assert_eq!(Blocked::of(Some(&*note)), list);
         assert!(Blocked::default().row().is_empty(), "an empty list has no row");
         assert!(load(b"").is_none() && load(&[9]).is_none());
+    }
+
+    #[test]
+    fn a_report_says_why_and_is_bounded_xep_0377_3() {
+        let read = |inside: &str| {
+            let xml = format!("<report xmlns='urn:xmpp:reporting:1' {inside}</report>");
+            report("a@b", &xml::parse(xml.as_bytes()).expect("XML"))
+        };
+        let told = read(
+            "reason='urn:xmpp:reporting:spam'><stanza-id xmlns='urn:xmpp:sid:0' by='c@d' id='1'/>\
+             <stanza-id xmlns='urn:xmpp:sid:0' by='c@d' id='2'/><text xml:lang='en'> Never came trouble. </text>",
+        );
+        let (reason, text, messages) = ("urn:xmpp:reporting:spam".into(), "Never came trouble.".into(), "1 2".into());
+        assert_eq!(told, Some(Report { jid: "a@b".into(), reason, text, messages }));
+        assert_eq!(read(">"), None, "3: a reason MUST be there");
+        let long = read(&format!("reason='x'><text>{}</text>", "\u{e9}".repeat(REPORT_TEXT_BYTES_MAX))).unwrap();
+        assert_eq!(long.text.len(), REPORT_TEXT_BYTES_MAX / 2 * 2);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod services;
 pub mod session;
 pub mod subscription;
 pub mod time;
+pub mod vcard;
 pub mod version;
 pub mod xml;
 
@@ -58,6 +59,7 @@ const ROWS: &[Extension] = &[
     csi::EXTENSION,
     blocking::EXTENSION,
     services::EXTENSION,
+    vcard::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

@@ -52,7 +52,7 @@ fn ask(account: &str, query: &Element) -> Step {
         return Step::Error(Condition::BadRequest.into());
     };
     let empty = Element::bare(child.name(), child.ns());
-    match written(&empty) {
+    match xml::written(&empty) {
         Some(empty) => {
             let go_on = Resume::with(move |found| resume_get(&empty, found));
             Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], go_on)
@@ -78,7 +78,7 @@ fn set(account: &str, query: &Element) -> Step {
     let mut elements = Vec::new();
     for child in query.children() {
         let nothing = child.nodes().next().is_none() && child.attrs().iter().next().is_none();
-        let element = if nothing { Some(Vec::new()) } else { written(child) };
+        let element = if nothing { Some(Vec::new()) } else { xml::written(child) };
         let Some(element) = element else {
             return Step::Error(Condition::InternalServerError.into());
         };
@@ -118,11 +118,4 @@ fn resume_set(account: &str, elements: &[(Box<[u8]>, Vec<u8>)], found: &[Found])
         }
     }
     Step::Write(batch, Vec::new())
-}
-
-/// The element as XML that stands for itself: it declares its own namespaces.
-fn written(element: &Element) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    element.write_to(&mut out).ok()?;
-    Some(out)
 }

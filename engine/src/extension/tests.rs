@@ -159,7 +159,7 @@ fn what_is_advertised_is_what_is_there() {
         assert!(vars.is_sorted() && vars.len() >= 9, "{vars:?}");
         for var in &vars {
             let answered = offered(&server).any(|feature| feature.namespace == *var);
-            assert!(answered || ["msgoffline", caps::NS].contains(var), "{var}");
+            assert!(answered || ["msgoffline", caps::NS, "urn:xmpp:reporting:1"].contains(var), "{var}");
         }
         assert_eq!(vars.contains(&register::NS), registration);
         let form = ask_with(&server, true, SERVER, false, "<query xmlns='jabber:iq:register'/>");

@@ -53,6 +53,13 @@ pub fn text_element(out: &mut Vec<u8>, name: &str, text: &str) {
     out.push(b'>');
 }
 
+/// The element as XML that stands for itself: it declares its own namespaces.
+pub fn written(element: &Element) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    element.write_to(&mut out).ok()?;
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::actors::safe::Address;
 use crate::extension;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
-use crate::io::StorageState;
+use crate::io::{Happened, StorageState};
 use crate::letters::Kind;
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
@@ -197,6 +197,10 @@ impl Shard {
             }
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
             Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
+            Change::Report(report) => {
+                let bare = self.bare_of_user(user);
+                self.note_change(Happened::Reported(report), &bare, asker);
+            }
             Change::Show(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: true }),
         }
     }

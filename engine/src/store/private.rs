@@ -5,7 +5,7 @@
 //! with NUL are the server's own.
 
 use super::{Batch, Query, Table};
-use crate::limits::{LAST_STATUS_BYTES_MAX, PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX};
+use crate::limits::{LAST_STATUS_BYTES_MAX, PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, beginning};
 
 const LAST: &[u8] = b"\0last";
 const FORMAT: u8 = 1;
@@ -75,11 +75,7 @@ pub fn get_last(account: &str) -> Query {
 
 /// Writes the last logout, of a long status only the beginning.
 pub fn put_last(batch: &mut Batch, account: &str, last: LastLogout<'_>) {
-    let mut len = last.status.len().min(LAST_STATUS_BYTES_MAX);
-    while !last.status.is_char_boundary(len) {
-        len -= 1;
-    }
-    let status = &last.status[..len];
+    let status = beginning(last.status, LAST_STATUS_BYTES_MAX);
     batch.put(Table::Private, account.as_bytes(), LAST, &[&[FORMAT], &last.at_us.to_be_bytes(), status.as_bytes()]);
 }
 

@@ -92,6 +92,9 @@ limits! {
     /// Entries of a list that an extension keeps for a user, and their bytes.
     Record = "list", PolicyViolation,
         "the list is as long as it may be", "remove an entry before adding another";
+    /// A user's vCard.
+    VCard = "vcard", PolicyViolation,
+        "the vCard is longer than 128 KiB", "try again with a smaller photo";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_engine::counters::Counters;
+use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::letters::Letters;
@@ -71,7 +72,14 @@ const ASKER: &str = "mallory/one";
 impl Crowd {
     /// The scene: `mallory` with two sessions and all friends, `bob` online and no friend, `away` without a session.
     pub(super) fn new() -> Crowd {
-        let settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
+        let mut settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
+        settings.facts.services = Services {
+            list: ["stun:turn.example", "turn:turn.example", "turns:turn.example"]
+                .map(|uri| uri.parse().expect("a URI"))
+                .into(),
+            secret: Some(SharedSecret("a secret of the relay".into())),
+            lifetime_s: 86_400,
+        };
         let settings = Arc::new(settings);
         let counters: Vec<Arc<Counters>> = (0..SHARDS).map(|_| Arc::default()).collect();
         let shards = (0..SHARDS)

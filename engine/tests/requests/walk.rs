@@ -10,15 +10,19 @@ pub(super) struct Request {
     pub(super) bound: &'static str,
 }
 
-/// The ten requests that lead to the most bytes for each byte sent, with the most that they may.
+/// The requests that lead to the most bytes for each byte sent, ten at least, with the most that they may.
 pub(super) const WORST: &[(&str, f64)] = &[
     ("presence: first available", 1_300.0),
     ("account: remove", 1_150.0),
+    ("vcard: get", 820.0),
     ("presence: available", 650.0),
     ("stream: end", 570.0),
     ("private: get", 520.0),
+    ("blocking: unblock", 450.0),
     ("presence: unavailable", 310.0),
+    ("blocking: the list", 300.0),
     ("private: set, one small behind one large", 250.0),
+    ("blocking: one more", 150.0),
     ("presence: available, long", 115.0),
     ("roster: get", 96.0),
     ("roster: get, known version", 83.0),
@@ -85,6 +89,17 @@ requests! {
     "private: set", [], format!("<iq type='set' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'>{}</x></query></iq>", "v".repeat(1_000)), "128 elements, 512 KiB a user";
     "private: set, one small behind one large", [large_private()], "<iq type='set' id='1'><query xmlns='jabber:iq:private'><y xmlns='y'>v</y></query></iq>", "128 elements, 512 KiB a user";
     "private: get", [large_private()], "<iq type='get' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'/></query></iq>", "512 KiB a user; outbound_bytes_max";
+    "blocking: the list", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='get' id='1'><blocklist xmlns='urn:xmpp:blocking'/></iq>", "1,000 addresses, 64 KiB a user; outbound_bytes_max";
+    "blocking: block a stranger", [], format!("<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(1)), "1,000 addresses, 64 KiB a user";
+    "blocking: block a friend and report", [], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='friend001@localhost'><report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/></item></block></iq>", "10 reports a request; a line a second of the log";
+    "blocking: one more", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='one@more'/></block></iq>", "1,000 addresses, 64 KiB a user";
+    "blocking: unblock", ["<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'><item jid='localhost'/></block></iq>"], "<iq type='set' id='1'><unblock xmlns='urn:xmpp:blocking'/></iq>", "contacts: 2,000 a roster";
+    "carbons: enable", [], "<iq type='set' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>", "a bit a session";
+    "vcard: set", [], vcard(1_000), "128 KiB a user";
+    "vcard: get", [vcard(20_000)], "<iq type='get' id='1'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max";
+    "vcard: get that of a user who is away", [], "<iq type='get' id='1' to='away@localhost'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max; cached_users_max";
+    "services: all", [], "<iq type='get' id='1' to='localhost'><services xmlns='urn:xmpp:extdisco:2'/></iq>", ANSWER;
+    "services: credentials", [], "<iq type='get' id='1' to='localhost'><credentials xmlns='urn:xmpp:extdisco:2'><service host='turn.example' type='turn'/></credentials></iq>", ANSWER;
     "disco: the server", [], "<iq type='get' id='1' to='localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
     "disco: the own account", [], "<iq type='get' id='1'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
     "disco: a friend's account", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
@@ -112,6 +127,17 @@ requests! {
 }
 
 const CHANGE: &str = "<iq type='set' id='1'><query xmlns='jabber:iq:register'><username>mallory</username><password>other</password></query></iq>";
+
+/// Items of addresses that nobody has.
+fn strangers(count: usize) -> String {
+    (0..count).map(|n| format!("<item jid='stranger{n:03}@localhost'/>")).collect()
+}
+
+/// A vCard with a photo of so many bytes.
+fn vcard(bytes: usize) -> String {
+    let photo = "v".repeat(bytes);
+    format!("<iq type='set' id='0'><vCard xmlns='vcard-temp'><PHOTO><BINVAL>{photo}</BINVAL></PHOTO></vCard></iq>")
+}
 
 /// Private XML of 20 KB.
 fn large_private() -> String {

@@ -1,0 +1,60 @@
+//! vCards (XEP-0054): what a user says of themselves, kept by the server and readable by every user of it.
+
+use super::hook::Extension;
+use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
+use super::xml;
+use crate::limits::VCARD_BYTES_MAX;
+use crate::store::private as rows;
+use crate::store::{Batch, Found};
+
+const NS: &str = "vcard-temp";
+const FORMAT: u8 = 1;
+
+/// XEP-0054 3: of the own account, and of others.
+const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "vCard",
+    targets: &[Target::Own, Target::Other],
+    verbs: Verbs::GetSet,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[NS],
+    handle,
+};
+
+/// The extension.
+pub const EXTENSION: Extension = Extension { name: "vcard", requests: &[FEATURE], ..Extension::NONE };
+
+fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let key = rows::own_key("vcard");
+    if !request.set {
+        let own = request.target == Target::Own;
+        return Step::Read(vec![rows::get(request.account, &key)], Resume::with(move |found| found_card(own, found)));
+    }
+    // XEP-0054 3.2.
+    if request.target != Target::Own {
+        return Step::Error(Condition::Forbidden.into());
+    }
+    // Written anew, it declares the namespaces that were those of the stream.
+    let card = xml::parse(request.payload).filter(|card| card.is("vCard", NS)).and_then(|card| xml::written(&card));
+    let Some(card) = card else { return Step::Error(Condition::BadRequest.into()) };
+    if card.len() > VCARD_BYTES_MAX {
+        return Step::Error(Limit::VCard.into());
+    }
+    let row = [&[FORMAT][..], &card].concat();
+    let mut batch = Batch::new();
+    rows::put(&mut batch, request.account, &key, &row);
+    Step::Write(batch, Vec::new())
+}
+
+fn found_card(own: bool, found: &[Found]) -> Step {
+    match found {
+        [Found::Value(Some(row))] if row.first() == Some(&FORMAT) => Step::Result(row[1..].to_vec()),
+        // XEP-0054 3.1.
+        [Found::Value(None)] if own => Step::Error(Condition::ItemNotFound.into()),
+        // XEP-0054 3.3: as if there was no such user.
+        [Found::Value(None)] => Step::Error(Condition::ServiceUnavailable.into()),
+        _ => Step::Error(Condition::InternalServerError.into()),
+    }
+}
