@@ -17,7 +17,7 @@ class Actor:
     `capabilities` names what the client can do beyond the common part:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
     "resume", "resend" (sends unacknowledged stanzas again after a resume),
-    "removal" (of its account), "carbons", "csi", "blocking".
+    "removal" (of its account), "carbons", "csi", "blocking", "services".
     """
 
     kind = "?"
@@ -101,6 +101,26 @@ class Actor:
         """({(category, type)}, {feature}) by XEP-0030."""
         raise NotImplementedError
 
+    async def set_vcard(self, name):
+        """Publish a vCard (XEP-0054) with this full name."""
+        raise NotImplementedError
+
+    async def vcard(self, of=None):
+        """The full name in a vCard, the own one or another's; raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def contact_addresses(self, to):
+        """{field: [address]} of the server by XEP-0157."""
+        raise NotImplementedError
+
+    async def services(self, kind=None):
+        """The attributes of each external service (XEP-0215 3.1, 3.2)."""
+        raise NotImplementedError
+
+    async def credentials(self, host, kind):
+        """The same with credentials for it (XEP-0215 3.3); raises `StanzaError`."""
+        raise NotImplementedError
+
     async def version(self, to):
         """The name of the software by XEP-0092."""
         raise NotImplementedError
@@ -128,6 +148,10 @@ class Actor:
 
     async def block(self, *jids):
         """Block addresses (XEP-0191 3.3); raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def block_and_report(self, jid, reason, text, ids=()):
+        """Block an address and tell the operator why (XEP-0377 4)."""
         raise NotImplementedError
 
     async def unblock(self, *jids):

@@ -19,6 +19,7 @@ CARBONS = "urn:xmpp:carbons:2"
 DELAY = "urn:xmpp:delay"
 FORWARD = "urn:xmpp:forward:0"
 #: Application-specific conditions of errors that are looked for.
+EXTDISCO = "urn:xmpp:extdisco:2"
 APP_CONDITIONS = ("{urn:xmpp:blocking:errors}blocked",)
 
 
@@ -60,7 +61,8 @@ class SlixmppActor(Actor):
     kind = "slixmpp"
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
-         "private", "time", "last", "removal", "carbons", "csi", "blocking"}
+         "private", "time", "last", "removal", "carbons", "csi", "blocking",
+         "services"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -79,8 +81,8 @@ class SlixmppActor(Actor):
         client.enable_plaintext = self.tls == "plain"
         client.auto_authorize = None
         client.auto_subscribe = False
-        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0085", "xep_0092", "xep_0191",
-                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0352"):
+        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0054", "xep_0085", "xep_0092", "xep_0191",
+                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0352", "xep_0377"):
             client.register_plugin(plugin)
         register_stanza_plugin(client.plugin["xep_0049"].stanza.PrivateXML, Note)
         ns = client.default_ns
@@ -333,6 +335,16 @@ class SlixmppActor(Actor):
     async def block(self, *jids):
         await self._iq(self._blocking("block", jids))
 
+    async def block_and_report(self, jid, reason, text, ids=()):
+        iq = self.client.make_iq_set()
+        item = ET.SubElement(ET.SubElement(iq.xml, "{urn:xmpp:blocking}block"), "{urn:xmpp:blocking}item", jid=jid)
+        report = self.client.plugin["xep_0377"].stanza.Report()
+        report["reason"], report["text"] = reason, text
+        for id in ids:
+            report.append(ET.Element("{urn:xmpp:sid:0}stanza-id", {"by": self.bare, "id": id}))
+        item.append(report.xml)
+        await self._iq(iq.send())
+
     async def unblock(self, *jids):
         await self._iq(self._blocking("unblock", jids))
 
@@ -350,6 +362,39 @@ class SlixmppActor(Actor):
         )
         info = result["disco_info"]
         return {(i[0], i[1]) for i in info["identities"]}, set(info["features"])
+
+    async def set_vcard(self, name):
+        card = self.client.plugin["xep_0054"].make_vcard()
+        card["FN"] = name
+        await self._iq(self.client.plugin["xep_0054"].publish_vcard(card))
+
+    async def vcard(self, of=None):
+        result = await self._iq(self.client.plugin["xep_0054"].get_vcard(jid=of, local=False, cached=False))
+        return result["vcard_temp"]["FN"]
+
+    async def contact_addresses(self, to):
+        result = await self._iq(
+            self.client.plugin["xep_0030"].get_info(jid=to, local=False, cached=False)
+        )
+        fields = result.xml.iterfind(".//{jabber:x:data}field")
+        values = {f.get("var"): [v.text for v in f] for f in fields}
+        assert values.pop("FORM_TYPE") == ["http://jabber.org/network/serverinfo"]
+        return values
+
+    async def services(self, kind=None):
+        return await self._services("services", {"type": kind} if kind else {})
+
+    async def credentials(self, host, kind):
+        return await self._services("credentials", {}, {"host": host, "type": kind})
+
+    async def _services(self, name, attributes, service=None):
+        query = ET.Element(f"{{{EXTDISCO}}}{name}", attributes)
+        if service:
+            ET.SubElement(query, f"{{{EXTDISCO}}}service", service)
+        iq = self.client.make_iq_get(ito=self.server_jid)
+        iq.xml.append(query)
+        result = await self._iq(iq.send())
+        return [dict(found.attrib) for found in result.xml.iterfind(f".//{{{EXTDISCO}}}service")]
 
     async def version(self, to):
         result = await self._iq(self.client.plugin["xep_0092"].get_version(to))

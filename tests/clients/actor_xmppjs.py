@@ -13,6 +13,7 @@ from servers import DOMAIN
 
 HERE = Path(__file__).parent
 BLOCKING = "urn:xmpp:blocking"
+EXTDISCO = "urn:xmpp:extdisco:2"
 CARBONS = "urn:xmpp:carbons:2"
 CSI = "urn:xmpp:csi:0"
 FORWARD = "urn:xmpp:forward:0"
@@ -109,7 +110,8 @@ class XmppjsActor(Actor):
 
     kind = "xmppjs"
     capabilities = frozenset(
-        {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking"}
+        {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking",
+         "services"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -288,6 +290,11 @@ class XmppjsActor(Actor):
     async def block(self, *jids):
         await self._blocking("block", jids)
 
+    async def block_and_report(self, jid, reason, text, ids=()):
+        stanzas = [["stanza-id", {"xmlns": "urn:xmpp:sid:0", "by": self.bare, "id": id}] for id in ids]
+        report = ["report", {"xmlns": "urn:xmpp:reporting:1", "reason": reason}, ["text", {}, text], *stanzas]
+        await self._iq("set", None, "block", {"xmlns": BLOCKING}, ["item", {"jid": jid}, report])
+
     async def unblock(self, *jids):
         await self._blocking("unblock", jids)
 
@@ -300,6 +307,31 @@ class XmppjsActor(Actor):
         query = child(await self._iq("get", to, "query", {"xmlns": ns}), "query", ns)
         identities = {(n[1]["category"], n[1]["type"]) for n in query[2:] if n[0] == "identity"}
         return identities, {n[1]["var"] for n in query[2:] if n[0] == "feature"}
+
+    async def set_vcard(self, name):
+        await self._iq("set", None, "vCard", {"xmlns": "vcard-temp"}, ["FN", {}, name])
+
+    async def vcard(self, of=None):
+        result = await self._iq("get", of, "vCard", {"xmlns": "vcard-temp"})
+        return text(child(child(result, "vCard", "vcard-temp"), "FN"))
+
+    async def contact_addresses(self, to):
+        ns = "http://jabber.org/protocol/disco#info"
+        query = child(await self._iq("get", to, "query", {"xmlns": ns}), "query", ns)
+        fields = child(query, "x", "jabber:x:data")[2:]
+        values = {f[1]["var"]: [text(v) for v in f[2:]] for f in fields}
+        assert values.pop("FORM_TYPE") == ["http://jabber.org/network/serverinfo"]
+        return values
+
+    async def services(self, kind=None):
+        attributes = {"type": kind} if kind else {}
+        result = await self._iq("get", None, "services", {"xmlns": EXTDISCO, **attributes})
+        return [found[1] for found in child(result, "services", EXTDISCO)[2:]]
+
+    async def credentials(self, host, kind):
+        service = ["service", {"host": host, "type": kind}]
+        result = await self._iq("get", None, "credentials", {"xmlns": EXTDISCO}, service)
+        return [found[1] for found in child(result, "credentials", EXTDISCO)[2:]]
 
     async def version(self, to):
         result = await self._iq("get", to, "query", {"xmlns": "jabber:iq:version"})

@@ -165,9 +165,12 @@ class Throng(Server):
         self.binary = os.environ["THRONG_BIN"]
         self.admin_http = free_port()
         self.data = self.folder / "data"
+        self.turn = free_port()
+        self.turn_secret = "shared with the relay of the tests"
 
     def prepare(self):
         """Import the accounts while the server is stopped."""
+        (self.folder / "turn.secret").write_text(self.turn_secret + "\n")
         csv = self.folder / "users.csv"
         csv.write_text("".join(f"{a.name},{a.password}\n" for a in self.prepared()))
         self._user("import", str(csv), "--domain", DOMAIN)
@@ -190,7 +193,11 @@ class Throng(Server):
             self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
-            "--driver", self.driver, "--plain-auth", "--open-registration", *self.options,
+            "--driver", self.driver, "--plain-auth", "--open-registration",
+            "--contact-addresses", "admin=xmpp:admin@localhost",
+            "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
+            "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",
+            "--external-services-secret", str(self.folder / "turn.secret"), *self.options,
         ]
 
 

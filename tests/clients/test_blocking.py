@@ -353,3 +353,19 @@ async def test_a_blocked_contact_can_be_removed(world, kind):
     await juliet.wait_push(romeo.bare, "remove")
     assert await juliet.roster() == {}
     assert await juliet.blocklist() == {romeo.bare}
+
+
+async def test_a_report_goes_to_the_operator(world, kind):
+    """XEP-0377 2 and 4: the address is blocked, and the log says why, in one line whatever the text holds."""
+    if world.server.driver == "prosody":
+        pytest.skip("Throng's own")
+    juliet = await world.online(kind)
+    _, features = await juliet.disco_info(DOMAIN)
+    assert "urn:xmpp:reporting:1" in features
+    spammer, text = f"tybalt@{DOMAIN}", 'Never came "trouble"\nto my house like this.'
+    await juliet.block_and_report(spammer, "urn:xmpp:reporting:spam", text, ["28482", "38383"])
+    assert await juliet.blocklist() == {spammer}
+    lines = [line for line in world.server.log().splitlines() if f'account="{juliet.bare}"' in line and " report " in line]
+    assert len(lines) == 1
+    for field in (f'of="{spammer}"', 'reason="urn:xmpp:reporting:spam"', 'messages="28482 38383"', "trouble", "to my house"):
+        assert field in lines[0], lines[0]
