@@ -54,6 +54,8 @@ class Raw:
     def __init__(self, world):
         self.world = world
         self.reader = self.writer = None
+        #: What the stream offers as it is once secured.
+        self.features = ""
 
     async def open(self):
         """Connect, secure the stream as the mode says, and read the features."""
@@ -63,13 +65,13 @@ class Raw:
             "127.0.0.1", self.world.port, **direct
         )
         self.send(HEADER)
-        await self.until("</stream:features>")
+        self.features = await self.until("</stream:features>")
         if self.world.tls == "starttls":
             self.send("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>")
             await self.until("<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>")
             await self.writer.start_tls(context, server_hostname=DOMAIN)
             self.send(HEADER)
-            await self.until("</stream:features>")
+            self.features = await self.until("</stream:features>")
         return self
 
     def send(self, text):

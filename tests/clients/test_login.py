@@ -1,8 +1,11 @@
 """Registration and login with every mechanism that the client has."""
 
+import re
+
 import pytest
 
 from events import LoginFailed, StanzaError
+from raw import HEADER, Raw, plain
 from servers import Account
 
 PLAIN_MECHANISMS = {
@@ -103,3 +106,21 @@ async def test_the_same_resource_twice(world, kind):
         await one.ping()
         return
     await two.ping()
+
+
+async def test_a_stream_says_what_it_takes(world):
+    """XEP-0478 2: bytes of a stanza before and after the login, and seconds of silence where they end a stream."""
+    if world.server.driver == "prosody":
+        pytest.skip("not built into this Prosody")
+    limits = re.compile("<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>([0-9]+)</max-bytes>"
+                        "(?:<idle-seconds>([0-9]+)</idle-seconds>)?</limits>")
+    raw = Raw(world)
+    await raw.open()
+    before, _ = limits.search(raw.features).groups()
+    assert 1_000 <= int(before) <= 65_536
+    raw.send(plain(world.server.fresh()))
+    await raw.until("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>")
+    raw.send(HEADER)
+    after, idle = limits.search(await raw.until("</stream:features>")).groups()
+    assert (int(after), int(idle)) == (262_144, 600)
+    raw.close()

@@ -21,7 +21,7 @@ def own(server):
 
 
 @pytest.fixture
-async def relay(own):
+def relay(own):
     """coturn on the port that the server tells of."""
     log = own.folder / "turn.log"
     command = ["turnserver", "-n", "--listening-ip", "127.0.0.1", "--relay-ip", "127.0.0.1",
@@ -46,7 +46,7 @@ async def use(port, name, password):
 
 
 async def test_contact_addresses(own, world, kind):
-    """XEP-0157 2: in the server's extended information."""
+    """XEP-0157 2: in the server's extended information (XEP-0128)."""
     actor = await world.bound(kind)
     assert await actor.contact_addresses(DOMAIN) == {
         "abuse-addresses": ["mailto:abuse@localhost", "xmpp:abuse@localhost"],
