@@ -5,7 +5,7 @@
 //! (XEP-0377): that goes to the operator.
 
 use super::change::{Change, Report, Way};
-use super::hook::{Extension, Record};
+use super::hook::{Extension, Record, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Target, Verbs, always};
 use super::note::Note;
 use super::xml;
@@ -29,6 +29,10 @@ const FORMAT: u8 = 1;
 /// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "blocking",
+    xeps: &[
+        Xep { number: 191, version: "1.3", title: "Blocking Command" },
+        Xep { number: 377, version: "0.4.1", title: "Blocking Command Reports" },
+    ],
     requests: &[BLOCKLIST, BLOCK, UNBLOCK],
     record: Some(Record { load, refuses }),
     ..Extension::NONE

@@ -5,7 +5,7 @@
 //! an error is copied whatever it answers, because nobody remembers what was sent.
 
 use super::change::{Change, Way};
-use super::hook::{Copies, Extension, Original};
+use super::hook::{Copies, Extension, Original, Xep};
 use super::iq::{Feature, Step, Target, Verbs, always};
 use crate::wire::Element;
 use crate::wire::text::write_attribute;
@@ -17,6 +17,10 @@ const NS_MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 /// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "carbons",
+    xeps: &[
+        Xep { number: 280, version: "1.0.1", title: "Message Carbons" },
+        Xep { number: 297, version: "1.0", title: "Stanza Forwarding" },
+    ],
     requests: &[ENABLE, DISABLE],
     copies: Some(Copies { takes, write }),
     ..Extension::NONE

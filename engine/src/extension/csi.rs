@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::change::{Going, SessionChange};
-use super::hook::{Extension, Gate, Nonza};
+use super::hook::{Extension, Gate, Nonza, Xep};
 use super::note::Note;
 use crate::wire::{Child, Element, Event};
 
@@ -18,6 +18,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "csi",
+    xeps: &[Xep { number: 352, version: "1.0.0", title: "Client State Indication" }],
     stream_feature: Some(|_, out| out.extend_from_slice(b"<csi xmlns='urn:xmpp:csi:0'/>")),
     nonza: Some(Nonza { namespace: NS, handle }),
     gate: Some(Gate { pass, resumed }),

@@ -1,7 +1,7 @@
 //! Service Discovery (XEP-0030): what the server and its accounts are and can do, assembled from the features' table.
 
 use super::caps::{self, Form, Identity};
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
 use super::{offered, version, xml};
 
@@ -37,8 +37,18 @@ pub const ITEMS: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension =
-    Extension { name: "disco", requests: &[INFO, ITEMS], stream_feature: Some(stream_feature), ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "disco",
+    xeps: &[
+        Xep { number: 30, version: "2.5.0", title: "Service Discovery" },
+        Xep { number: 115, version: "1.6.0", title: "Entity Capabilities" },
+        Xep { number: 128, version: "1.0.1", title: "Service Discovery Extensions" },
+        Xep { number: 157, version: "1.1.1", title: "Contact Addresses for XMPP Services" },
+    ],
+    requests: &[INFO, ITEMS],
+    stream_feature: Some(stream_feature),
+    ..Extension::NONE
+};
 
 /// What the server is.
 const SERVER: Identity = ("server", "im", version::SOFTWARE);

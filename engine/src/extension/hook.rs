@@ -78,11 +78,24 @@ pub struct Asks {
     pub answered: fn(&mut Kept, &Element<'_>) -> SessionChange,
 }
 
+/// A text that is implemented, complete but for what `docs/decisions/0005-what-the-texts-leave.md` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Xep {
+    /// Its number.
+    pub number: u16,
+    /// The version that was read.
+    pub version: &'static str,
+    /// Its title.
+    pub title: &'static str,
+}
+
 /// One extension.
 #[derive(Debug)]
 pub struct Extension {
     /// Its name, for operators (`--without`): stable.
     pub name: &'static str,
+    /// What it implements, unless RFC 6121 has all of it. `docs/compliance.md` is made from it.
+    pub xeps: &'static [Xep],
     /// Whether RFC 6121 asks for it, so that it cannot be switched off.
     pub needed: bool,
     /// IQ requests that it answers. Service discovery tells of it by them.
@@ -111,6 +124,7 @@ impl Extension {
     /// One without any hook, to be filled in.
     pub const NONE: Extension = Extension {
         name: "",
+        xeps: &[],
         needed: false,
         requests: &[],
         stream_feature: None,

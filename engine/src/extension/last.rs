@@ -2,7 +2,7 @@
 //!
 //! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: see [`Extension::guards_sessions`].
 
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::store::private::{self, LastLogout};
@@ -27,6 +27,7 @@ pub const FEATURE: Feature = Feature {
 /// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "last",
+    xeps: &[Xep { number: 12, version: "2.0", title: "Last Activity" }],
     requests: &[FEATURE],
     guards_sessions: Some(NS),
     logged_out: Some(logged_out),

@@ -33,7 +33,7 @@ pub mod version;
 pub mod xml;
 
 pub use change::{Ask, Change, Going, SessionChange, Way};
-pub use hook::{Extension, Original};
+pub use hook::{Extension, Original, Xep};
 pub use iq::{
     AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
     Target, Verbs,

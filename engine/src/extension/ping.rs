@@ -1,7 +1,7 @@
 //! XMPP Ping (XEP-0199): the answer that shows that the stream works, asked by either side.
 
 use super::change::{Ask, SessionChange};
-use super::hook::{Asks, Extension};
+use super::hook::{Asks, Extension, Xep};
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 
 /// XEP-0199 4.2: to the server, or to one's own bare JID or nobody.
@@ -20,6 +20,7 @@ pub const FEATURE: Feature = Feature {
 /// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "ping",
+    xeps: &[Xep { number: 199, version: "2.0.1", title: "XMPP Ping" }],
     requests: &[FEATURE],
     // XEP-0199 4.1: that an answer came is all that counts, also if it is an error.
     asks: Some(Asks { idle: Some(ask), answered: |_, _| SessionChange::default() }),

@@ -1,6 +1,6 @@
 //! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
 
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::{PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, PRIVATE_KEY_BYTES_MAX};
@@ -25,7 +25,12 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "private", requests: &[FEATURE], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "private",
+    xeps: &[Xep { number: 49, version: "1.2", title: "Private XML Storage" }],
+    requests: &[FEATURE],
+    ..Extension::NONE
+};
 
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(query) = xml::parse(request.payload).filter(|element| element.is("query", NS)) else {

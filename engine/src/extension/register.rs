@@ -1,7 +1,7 @@
 //! In-Band Registration (XEP-0077): making an account before authentication, changing one's password and cancelling
 //! one's account after it. It must never know how a password is kept.
 
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, Limit, ServerFacts, Step, Target, Verbs};
 use super::xml;
 use crate::limits::{JID_PART_BYTES_MAX, PASSWORD_BYTES_MAX};
@@ -28,7 +28,12 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "register", requests: &[FEATURE], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "register",
+    xeps: &[Xep { number: 77, version: "2.4", title: "In-Band Registration" }],
+    requests: &[FEATURE],
+    ..Extension::NONE
+};
 
 /// A request on a stream that has not authenticated yet (XEP-0077 3.1): `None` if it is not about registration, which
 /// RFC 6120 4.9.3.12 answers with a stream error. `secure` tells whether the connection may carry a password.

@@ -5,7 +5,7 @@
 //! the password is its HMAC-SHA-1. Neither server has to ask the other.
 
 use super::datetime::{self, Precision};
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs};
 use super::service::Service;
 use super::xml;
@@ -33,7 +33,12 @@ const SERVICES: Feature = Feature {
 const CREDENTIALS: Feature = Feature { name: "credentials", server_vars: &[], handle: credentials, ..SERVICES };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "services", requests: &[SERVICES, CREDENTIALS], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "services",
+    xeps: &[Xep { number: 215, version: "1.0.0", title: "External Service Discovery" }],
+    requests: &[SERVICES, CREDENTIALS],
+    ..Extension::NONE
+};
 
 impl Service {
     fn write(&self, out: &mut Vec<u8>, credentials: Option<&Credentials>) {

@@ -1,6 +1,6 @@
 //! vCards (XEP-0054): what a user says of themselves, kept by the server and readable by every user of it.
 
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::VCARD_BYTES_MAX;
@@ -24,7 +24,12 @@ const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "vcard", requests: &[FEATURE], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "vcard",
+    xeps: &[Xep { number: 54, version: "1.3.0", title: "vcard-temp" }],
+    requests: &[FEATURE],
+    ..Extension::NONE
+};
 
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let key = rows::own_key("vcard");

@@ -1,6 +1,6 @@
 //! Software Version (XEP-0092): name, version and, where the operator lets it, the operating system.
 
-use super::hook::Extension;
+use super::hook::{Extension, Xep};
 use super::iq::{Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::xml;
 
@@ -21,7 +21,12 @@ pub const FEATURE: Feature = Feature {
 };
 
 /// The extension.
-pub const EXTENSION: Extension = Extension { name: "version", requests: &[FEATURE], ..Extension::NONE };
+pub const EXTENSION: Extension = Extension {
+    name: "version",
+    xeps: &[Xep { number: 92, version: "1.1", title: "Software Version" }],
+    requests: &[FEATURE],
+    ..Extension::NONE
+};
 
 fn handle(context: &Context<'_>, _: &IqRequest<'_>) -> Step {
     let mut out = b"<query xmlns='jabber:iq:version'>".to_vec();
