@@ -155,7 +155,7 @@ impl Scene {
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new() };
+        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new(), stream: None };
         self.handle(Input::Arrived { conn, moved: Box::new(moved) }, false);
         self.say(conn, HEADER.as_bytes(), usize::MAX, false);
         let bind =

@@ -9,6 +9,7 @@ use crate::extension::subscription;
 use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
+use crate::store::token::{TokenAnswer, TokenShown};
 use crate::wire::limit::Held;
 
 /// A piece of a batch's text.
@@ -205,8 +206,8 @@ pub enum Question {
     MayLogIn {
         /// The peer of the connection.
         peer: Peer,
-        /// Whether it shows a password.
-        plain: bool,
+        /// What it shows.
+        shows: Shows,
     },
     /// Whether an account may be registered from this address, after those that were; counts as one (XEP-0077 6).
     MayRegister {
@@ -217,16 +218,29 @@ pub enum Question {
     Credentials {
         /// The peer of the connection.
         peer: Peer,
-        /// Whether it shows a password, so that it helps to know the one that was shown before.
-        plain: bool,
+        /// What it shows.
+        shows: Shows,
         /// The address is held: only if a login from it to this account has succeeded lately does it go on.
-        held: Option<Held>,
+        held: Option<Box<Held>>,
     },
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
         /// The keys of its password.
         credentials: Box<Credentials>,
     },
+}
+
+const _: () = assert!(size_of::<Letter>() <= 80, "all letters are as large as the largest");
+
+/// What a login shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// A proof that the connection's shard checks.
+    Proof,
+    /// A password, so that it helps to know the one that was shown before.
+    Password,
+    /// A token, which the account's home checks: [`Answer::Token`].
+    Token(Box<TokenShown>),
 }
 
 /// The answer to a [`Question`].
@@ -243,6 +257,8 @@ pub enum Answer {
         /// What its home knows the password by that was shown before, if it was asked for.
         seen: Option<Box<Tag>>,
     },
+    /// What the token is worth that was shown. The account is charged for the attempt.
+    Token(Box<TokenAnswer>),
     /// Not now: too many failed logins, or registrations.
     Held(Held),
     /// The account is made.

@@ -51,6 +51,26 @@ pub const JOBS_UNDER_WAY_MAX: usize = 16;
 /// refused with `<resource-constraint/>`.
 pub const JOBS_WAITING_SPARE: usize = 1_024;
 
+/// Clients of an account that may have tokens (XEP-0484): of more, those that were not used for longest have none any more.
+pub const TOKEN_CLIENTS_MAX: usize = 16;
+
+/// Seconds for which a token is good: a phone that was away for a month shows the password again.
+pub const TOKEN_LIFE_S: u64 = 30 * 86_400;
+
+/// Seconds before its end from which on a token that is shown is replaced (XEP-0484 3.5).
+pub const TOKEN_ROTATES_S: u64 = 23 * 86_400;
+
+/// How exactly it is known when a client has used its token last, seconds: not each login writes a row.
+pub const TOKEN_USED_S: u64 = 6 * 3_600;
+
+const _: () = assert!(TOKEN_ROTATES_S < TOKEN_LIFE_S && TOKEN_USED_S < TOKEN_LIFE_S - TOKEN_ROTATES_S);
+
+/// Longest text of a client's `<tag/>` in bytes, which becomes part of its resource (XEP-0386 2.2).
+pub const BIND_TAG_BYTES_MAX: usize = 256;
+
+/// Longest `previd` in bytes that is looked at before the client has authenticated (XEP-0198 5).
+pub const PREVID_BYTES_MAX: usize = 64;
+
 /// Requests of a connection that are answered before it has authenticated, and as many again before it has a session:
 /// registration (XEP-0077), and stream management that comes too early (XEP-0198 3). Attempts to authenticate and
 /// refused resources have limits of their own.

@@ -6,6 +6,12 @@ pub use crate::wire::ns::{CLIENT, SERVER, STREAM};
 pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
 /// SASL (RFC 6120 6).
 pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
+/// SASL 2 (XEP-0388).
+pub const SASL2: &str = "urn:xmpp:sasl:2";
+/// Bind 2 (XEP-0386).
+pub const BIND2: &str = "urn:xmpp:bind:0";
+/// FAST (XEP-0484).
+pub const FAST: &str = "urn:xmpp:fast:0";
 /// SASL channel-binding types (XEP-0440).
 pub const SASL_CB: &str = "urn:xmpp:sasl-cb:0";
 /// Resource binding (RFC 6120 7).

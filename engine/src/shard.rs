@@ -6,7 +6,9 @@
 //! The shard itself knows them all, and holds what goes across them, in the order of a stanza's way:
 //! - [`intake`]: bytes of a connection to items
 //! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to the user's home
+//! - [`features`]: what streams offer
 //! - [`bind`]: resources and resumption
+//! - [`inline`]: the same together with authentication
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers
@@ -20,6 +22,8 @@ pub mod bind;
 pub mod command;
 pub mod dispatch;
 pub mod ending;
+pub mod features;
+pub mod inline;
 pub mod inspect;
 pub mod intake;
 pub mod iq;
@@ -53,8 +57,8 @@ pub struct Shard {
     accounts: Accounts,
     /// Memory for the tags of one item at a time.
     scanner: Scanner,
-    /// What a stream offers behind authentication, the same for all.
-    bind_features: Box<[u8]>,
+    /// What streams offer, as far as it is the same for all.
+    features: features::Features,
     /// The number of the last batch that was read from each shard.
     letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
@@ -69,14 +73,14 @@ impl Shard {
         let users_key = SecretKey::new(&seed).tag(&[b"users"]);
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
-        let bind_features = login::bind_features(&settings).into();
+        let features = features::Features::of(&settings);
         let letters_read = vec![0; usize::from(settings.shards())];
         let turn = Turn::new(id, settings, counters, seed);
         let logs = Logs::new(Actors::new(Streams::new(turn), users_key));
         Shard {
             accounts: Accounts::new(Contacts::new(logs, presence_seed)),
             scanner: Scanner::new(),
-            bind_features,
+            features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
         }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use throng_engine::session::sasl::{
-    Begun, ChannelBindings, Decoy, Mechanism, NONCE_BYTES, PlainCache, PlainStep, Terms, begin,
+    Begun, ChannelBindings, Decoy, Fast, Mechanism, NONCE_BYTES, PlainCache, PlainStep, Terms, begin_with,
 };
 use throng_engine::store::account::Credentials;
 
@@ -17,8 +17,10 @@ fuzz_target!(|input: (u8, &str, &str, &[u8])| {
         credentials.encode(&mut again);
         assert_eq!(Credentials::decode(&again), Ok(credentials));
     }
-    let mechanism = Mechanism::ALL[usize::from(which) % Mechanism::ALL.len()];
-    let begun = match begin(mechanism.name(), first, &terms) {
+    let all = [&Mechanism::PASSWORDS[..], &Mechanism::TOKENS[..]].concat();
+    let mechanism = all[usize::from(which) % all.len()];
+    let fast = Fast { count: None, invalidate: false };
+    let begun = match begin_with(mechanism.name(), Some(first).filter(|_| which < 128), &terms, Some(fast), Some([1; 16])) {
         Ok(Begun::Initial(state)) => state.response(last, &terms),
         begun => begun,
     };
@@ -29,9 +31,10 @@ fuzz_target!(|input: (u8, &str, &str, &[u8])| {
         }
         // The derivation itself is left out: it is slow and has no branches.
         Ok(Begun::Plain(attempt)) => {
-            let step = attempt.account(None, &decoy, &mut PlainCache::new(&[0; 32], 1));
+            let step = attempt.account(None, None, &decoy, &PlainCache::new(&[0; 32], 1));
             assert!(matches!(step, PlainStep::Derive(..)));
         }
+        Ok(Begun::Token(attempt)) => assert!(attempt.bare().ends_with("@example.net")),
         Ok(Begun::Initial(_)) => panic!("the first message is asked for once"),
         Err(_) => {}
     }

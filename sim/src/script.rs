@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A line that begins with white space goes on with the one before. `{any}` as the value of an attribute, or as all the
-//! content of an element, matches anything. Order of attributes and of children does not matter. A `stanza-id` that
+//! content of an element, matches anything. In what a client sends, `{plain}` stands for its message of PLAIN in base64, and
+//! `{previd}` and `{h}` for the session that it can resume and for how many stanzas it has got of that. Order of attributes and of children does not matter. A `stanza-id` that
 //! nobody asks for is overlooked, and so is a request for an acknowledgement.
 //!
 //! What a client can do: `connects` (opens, authenticates, binds), `connects raw` (opens only), `logs in` (opens and
@@ -289,6 +290,10 @@ impl<'a> Play<'a> {
                 if xml.contains("<stream:stream") {
                     self.client(name).reader.restart();
                 }
+                let plain = self.plain(name);
+                let client = self.client(name);
+                let xml = xml.replace("{plain}", &plain).replace("{previd}", &client.previd);
+                let xml = xml.replace("{h}", &client.handled.to_string());
                 self.player.send(name, xml.as_bytes())
             }
             Action::Receive { wanted, any_order } => self.receive(name, wanted, *any_order),
@@ -355,6 +360,12 @@ impl<'a> Play<'a> {
         account.split_once('@').unwrap_or((account, self.domain))
     }
 
+    /// A client's message of PLAIN (RFC 4616 2).
+    fn plain(&self, name: &str) -> String {
+        let (local, _) = self.account(name);
+        base64::prelude::BASE64_STANDARD.encode(format!("\0{local}\0{}", self.password))
+    }
+
     fn connect_raw(&mut self, name: &'a str) -> Result<(), String> {
         let client = self.client(name);
         (client.reader, client.managed) = (Reader::default(), false);
@@ -378,8 +389,7 @@ impl<'a> Play<'a> {
     fn log_in(&mut self, name: &'a str) -> Result<(), String> {
         self.connect_raw(name)?;
         self.open_stream(name)?;
-        let (local, _) = self.account(name);
-        let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{local}\0{}", self.password));
+        let message = self.plain(name);
         let auth = format!("<auth xmlns='{}' mechanism='PLAIN'>{message}</auth>", ns::SASL);
         self.player.send(name, auth.as_bytes())?;
         let answer = self.element(name)?;
@@ -405,6 +415,12 @@ impl<'a> Play<'a> {
                     if client.managed && node.namespace == ns::CLIENT {
                         client.handled += 1;
                     }
+                    // Stream management that began, or went on, with the login (XEP-0386 2.2, XEP-0198 10.2).
+                    if let Some(enabled) = node.child("bound").and_then(|bound| bound.child("enabled")) {
+                        let id = enabled.attribute("id").unwrap_or_default();
+                        (client.previd, client.handled, client.managed) = (id.to_owned(), 0, true);
+                    }
+                    client.managed |= node.child("resumed").is_some();
                     if node.is("r", ns::SM) && !requests {
                         continue;
                     }

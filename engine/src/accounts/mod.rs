@@ -6,20 +6,22 @@
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
 pub(crate) mod limits;
+pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 
 use rand_core::RngCore;
 
+use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
 use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
-use crate::letters::{Answer, ConnRef, Question};
+use crate::letters::{Answer, ConnRef, Question, Shows};
 use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
-use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache};
+use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Table};
 use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
@@ -32,6 +34,9 @@ pub struct Accounts {
     contacts: Contacts,
     pub(crate) plain_cache: PlainCache,
     pub(crate) decoy: Decoy,
+    pub(crate) tokens: TokenMaker,
+    /// Accounts whose tokens are being read; bounded by the reads under way.
+    tokens_asked: BTreeMap<Box<str>, Asked>,
     /// Failed logins of the addresses that this shard counts for.
     pub(crate) failed_logins: AddressThrottle,
     /// Logins to the accounts of this home.
@@ -52,6 +57,8 @@ impl Accounts {
         Accounts {
             plain_cache: PlainCache::new(key, settings.plain_cache_max),
             decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
+            tokens: TokenMaker::new(&settings.decoy_key),
+            tokens_asked: BTreeMap::new(),
             failed_logins: AddressThrottle::new(Limit::AddressLogins, &settings.throttle, key),
             logins: AccountThrottle::new(&settings.throttle, key),
             registrations: AddressThrottle::new(Limit::Registrations, &settings.registration_throttle, key),
@@ -69,14 +76,14 @@ impl Accounts {
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
     pub(crate) fn asked(&mut self, conn: ConnRef, account: Box<str>, question: Question) {
         match question {
-            Question::MayLogIn { peer, plain } => {
+            Question::MayLogIn { peer, shows } => {
                 let refused = self.failed_logins.allows(self.now.mono_ms, peer).err();
                 if let Some(refused) = refused {
                     self.note_held(refused, "", peer);
                 }
                 // Behind one address there may be many: who logged in from it lately does not wait for what others did.
-                let held = refused.map(|refused| refused.held);
-                self.ask_home(conn, &account, Question::Credentials { peer, plain, held });
+                let held = refused.map(|refused| Box::new(refused.held));
+                self.ask_home(conn, &account, Question::Credentials { peer, shows, held });
             }
             Question::MayRegister { peer } => {
                 if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
@@ -89,14 +96,17 @@ impl Accounts {
             Question::Credentials { peer, held: Some(held), .. }
                 if !self.logins.knows(self.now.mono_ms, peer, &account) =>
             {
-                self.reply_to(conn, Answer::Held(held));
+                self.reply_to(conn, Answer::Held(*held));
             }
-            Question::Credentials { peer, plain, .. } => {
+            Question::Credentials { peer, shows, .. } => {
                 if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &account) {
                     self.note_held(refused, &account, peer);
                     return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.read_account(account, Why::LogIn { conn, plain });
+                match shows {
+                    Shows::Token(_) => self.read_tokens(&account, Why::LogIn { conn, shows }),
+                    _ => self.read_account(account, Why::LogIn { conn, shows }),
+                }
             }
             Question::Register { credentials } => {
                 if self.storage == StorageState::Full {
@@ -115,8 +125,16 @@ impl Accounts {
         let AccountRead { account, why } = read;
         let (there, row) = self.seen(&account, &mut found);
         match why {
-            Why::LogIn { conn, plain } => {
-                let seen = if plain { self.plain_cache.seen(&account) } else { None };
+            Why::LogIn { conn, shows: Shows::Token(shown) } => {
+                let tokens = self.tokens_read(&account, found);
+                self.token_shown(conn, &account, row.as_deref(), tokens, &shown);
+            }
+            Why::Token { conn } => {
+                let tokens = self.tokens_read(&account, found);
+                self.token_wanted(conn, &account, row.as_deref(), tokens);
+            }
+            Why::LogIn { conn, shows } => {
+                let seen = if shows == Shows::Password { self.plain_cache.seen(&account) } else { None };
                 let account = account.clone();
                 self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
@@ -151,7 +169,11 @@ impl Accounts {
     /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
     pub(crate) fn account_unreadable(&mut self, read: AccountRead) {
         self.unseen(&read.account);
+        if matches!(read.why, Why::Token { .. } | Why::LogIn { shows: Shows::Token(_), .. }) {
+            self.tokens_read(&read.account, Vec::new());
+        }
         match read.why {
+            Why::Token { conn } => self.token_unreadable(conn),
             Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
                 self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
@@ -182,13 +204,17 @@ impl Accounts {
         self.read_account(change.account.clone(), Why::NewPassword { change, credentials });
     }
 
-    /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more.
+    /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more, and
+    /// neither are its tokens.
     pub(crate) fn write_account(&mut self, account: &str, keys: Credentials, there: Option<Incarnation>) {
         let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
         let mut record = Vec::new();
         keys.of(incarnation).encode(&mut record);
         self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
         self.plain_cache.forget(account);
+        if there.is_some() {
+            self.end_tokens(account);
+        }
         let user = self.users.find(account);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
             // Of an account that was there, what extensions have on record may not have been read.
@@ -241,6 +267,7 @@ impl Accounts {
             self.writes.delete_actor(table, account.as_bytes());
         }
         self.plain_cache.forget(&account);
+        self.tokens_erased(&account);
         self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.
         self.pending.retain(|_, pending| match pending {

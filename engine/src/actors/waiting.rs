@@ -103,7 +103,7 @@ impl Actors {
     }
 
     /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
-    /// blocked, and what it has said is looked at again when it is: that is `None`.
+    /// blocked until it is: that is `None`.
     pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Authenticated) -> Option<bool> {
         let state = self.users.find(owner.bare()).and_then(|user| self.users.get(user).state.as_ref());
         match state.map_or(Known::Unknown, |state| state.known) {
@@ -114,8 +114,6 @@ impl Actors {
                 if !self.wait_for_account(owner.bare(), Waiting::Claim(conn)) {
                     let text = Some("too much waits for the account, try again");
                     self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
-                } else if let Some(opening) = self.opening(conn) {
-                    opening.again = true;
                 }
                 None
             }

@@ -4,8 +4,8 @@
 //! The rules for what is copied are those of XEP-0280 6.1, with one exception, for which `urn:xmpp:carbons:rules:0` is not advertised:
 //! an error is copied whatever it answers, because nobody remembers what was sent.
 
-use super::change::{Change, Way};
-use super::hook::{Copies, Extension, Original, Xep};
+use super::change::{Change, SessionChange, Way};
+use super::hook::{Copies, Extension, Kept, Nonza, Original, Xep};
 use super::iq::{Feature, Step, Target, Verbs, always};
 use crate::wire::Element;
 use crate::wire::text::write_attribute;
@@ -22,6 +22,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 297, version: "1.0", title: "Stanza Forwarding" },
     ],
     requests: &[ENABLE, DISABLE],
+    inline: Some(Nonza { namespace: NS, handle }),
     copies: Some(Copies { takes, write }),
     ..Extension::NONE
 };
@@ -45,6 +46,11 @@ const DISABLE: Feature = Feature { name: "disable", handle: |_, _| switch(false)
 /// XEP-0280 8.1: as often as a client likes, also twice the same.
 fn switch(on: bool) -> Step {
     Step::Change(vec![Change::Mark(on)], Vec::new())
+}
+
+/// XEP-0386 2.2: a session begins with them.
+fn handle(_: &mut Kept, name: &str) -> Option<SessionChange> {
+    (name == "enable").then(|| SessionChange { mark: Some(true), ..SessionChange::default() })
 }
 
 /// Whether a message is one to copy (XEP-0280 6.1).

@@ -21,6 +21,8 @@ pub const EXTENSION: Extension = Extension {
     xeps: &[Xep { number: 352, version: "1.0.0", title: "Client State Indication" }],
     stream_feature: Some(|_, out| out.extend_from_slice(b"<csi xmlns='urn:xmpp:csi:0'/>")),
     nonza: Some(Nonza { namespace: NS, handle }),
+    // XEP-0386 2.2: the session begins in this state.
+    inline: Some(Nonza { namespace: NS, handle }),
     gate: Some(Gate { pass, resumed }),
     ..Extension::NONE
 };

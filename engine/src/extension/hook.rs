@@ -104,6 +104,8 @@ pub struct Extension {
     pub stream_feature: Option<fn(&ServerFacts, &mut Vec<u8>)>,
     /// First-level elements of its own.
     pub nonza: Option<Nonza>,
+    /// Elements of its own in the request for a session (XEP-0386 2.2), by which the session begins with them.
+    pub inline: Option<Nonza>,
     /// What goes to a session with its mark.
     pub gate: Option<Gate>,
     /// Copies of messages for sessions with its mark.
@@ -129,6 +131,7 @@ impl Extension {
         requests: &[],
         stream_feature: None,
         nonza: None,
+        inline: None,
         gate: None,
         copies: None,
         record: None,

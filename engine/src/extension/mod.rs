@@ -175,6 +175,17 @@ pub fn nonza(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static h
         .filter(|(_, nonza)| nonza.namespace == namespace)
 }
 
+/// The extension whose elements in a request for a session have this namespace (XEP-0386 2.2), and its place.
+pub fn inline(server: &ServerFacts, namespace: &str) -> Option<(usize, &'static hook::Nonza)> {
+    let mut all = inlines(server);
+    all.find(|(_, inline)| inline.namespace == namespace)
+}
+
+/// All of them that are switched on.
+pub fn inlines(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static hook::Nonza)> {
+    switched_on(server).filter_map(|(place, extension)| Some((place, extension.inline.as_ref()?)))
+}
+
 /// Whether requests with this namespace to a user's sessions are for those alone who may see the user's presence.
 pub fn guards_sessions(namespace: &str) -> bool {
     TABLE.iter().any(|extension| extension.guards_sessions == Some(namespace))

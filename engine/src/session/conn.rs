@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 use super::facts::{ListenerKind, Lost, TlsFacts};
+use super::inline::Inline;
 use super::sasl;
 use crate::id::{ConnId, DomainId, Peer, SessionId};
 use crate::outbound::Outbound;
@@ -33,10 +34,14 @@ pub enum Stage {
     ExpectPlainAccount(Box<sasl::PlainAttempt>),
     /// The derived key of a PLAIN password.
     ExpectPlainKeys(Box<sasl::ExpectDerived>),
+    /// What the account's home says of a token.
+    ExpectTokenAnswer(Box<sasl::TokenAttempt>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// The stream is restarted after authentication (RFC 6120 6.4.6).
     ExpectRestart(sasl::Authenticated),
+    /// What came with the authentication of a user is being done (XEP-0388 2.6.1).
+    ExpectInline(sasl::Authenticated),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(sasl::Authenticated),
 }
@@ -51,8 +56,17 @@ impl Stage {
             | Stage::ExpectProof(_)
             | Stage::ExpectPlainAccount(_)
             | Stage::ExpectPlainKeys(_)
+            | Stage::ExpectTokenAnswer(_)
             | Stage::ExpectRegistration(_) => Phase::Authenticating,
-            Stage::ExpectRestart(_) | Stage::ExpectBind(_) => Phase::Authenticated,
+            Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => Phase::Authenticated,
+        }
+    }
+
+    /// Whose the connection is, once that is proven.
+    pub fn owner(&self) -> Option<&sasl::Authenticated> {
+        match self {
+            Stage::ExpectRestart(owner) | Stage::ExpectInline(owner) | Stage::ExpectBind(owner) => Some(owner),
+            _ => None,
         }
     }
 }
@@ -125,8 +139,12 @@ pub struct Opening {
     pub domain: DomainId,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
+    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
+    pub from: Option<Box<str>>,
     /// The login under way.
     pub attempt: Option<Box<Attempt>>,
+    /// What comes with it, if it is one of XEP-0388: from `<authenticate/>` until the end of it.
+    pub inline: Option<Box<Inline>>,
     /// Failed authentications so far; once authenticated, refused resources.
     pub attempts: u8,
     /// Requests answered so far, those of `attempts` not counted.
@@ -152,7 +170,9 @@ impl Opening {
             lang: None,
             domain: DomainId::default(),
             accepted_s,
+            from: None,
             attempt: None,
+            inline: None,
             attempts: 0,
             requests: 0,
             blocked: false,
@@ -164,7 +184,12 @@ impl Opening {
 
     /// Whether nothing that it hears could be taken as a promise: nobody has logged in, and no account was made.
     pub fn is_promised_nothing(&self) -> bool {
-        !self.promised && !matches!(self.stage, Stage::ExpectRestart(_) | Stage::ExpectBind(_))
+        !self.promised && self.stage.owner().is_none()
+    }
+
+    /// The form of the authentication under way.
+    pub fn form(&self) -> sasl::Form {
+        if self.inline.is_some() { sasl::Form::Sasl2 } else { sasl::Form::Sasl1 }
     }
 
     /// What comes next.

@@ -5,6 +5,7 @@
 
 pub mod conn;
 pub mod facts;
+pub mod inline;
 pub mod moved;
 pub mod sasl;
 pub mod sm;

@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 
 use super::facts::ListenerKind;
+use super::inline::Inline;
 use super::sasl::Authenticated;
+use crate::id::DomainId;
+use crate::wire::StreamScope;
 
-/// State of a connection between the two shards: authenticated, its stream not yet restarted (RFC 6120 6.4.6).
+/// State of a connection between the two shards: authenticated, without a session yet.
 #[derive(Debug)]
 pub struct Moved {
     /// Whose it is, proven.
@@ -20,4 +23,19 @@ pub struct Moved {
     pub accepted_s: u32,
     /// Bytes received and not yet looked at; at most one read.
     pub leftover: Vec<u8>,
+    /// The stream goes on (XEP-0388 2.6.1); if not, it is restarted (RFC 6120 6.4.6).
+    pub stream: Option<Box<MovedStream>>,
+}
+
+/// A stream that goes on at another shard.
+#[derive(Debug)]
+pub struct MovedStream {
+    /// What its header declared.
+    pub scope: StreamScope,
+    /// Language of its stanzas, where it is not the server's own.
+    pub lang: Option<Box<str>>,
+    /// The domain that it is with.
+    pub domain: DomainId,
+    /// What came with the authentication, and is to be done.
+    pub inline: Box<Inline>,
 }

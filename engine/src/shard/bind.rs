@@ -28,7 +28,13 @@ impl Shard {
         match claims.then(|| self.is_there(conn, owner)) {
             Some(Some(true)) | None => {}
             Some(Some(false)) => return self.fail_removed(conn),
-            Some(None) => return,
+            Some(None) => {
+                // What it has said is looked at again when it is known.
+                if let Some(opening) = self.opening(conn) {
+                    opening.again = true;
+                }
+                return;
+            }
         }
         let account = owner.bare();
         if element.is("iq", ns::CLIENT) {
@@ -72,11 +78,35 @@ impl Shard {
             (Some(old), ResourceConflict::ReplaceOld) => self.replace_session(old),
             (None, _) => {}
         }
-        // The end of the old session may have been the end of the user's entry, too.
+        let id = match self.begin_session(conn, account, resource) {
+            Ok(id) => id,
+            Err(limit) => return self.refuse_bind(conn, iq, limit),
+        };
+        let full = self.full_jid(id);
+        let request_id = iq.id();
+        self.send_with(conn, |out| {
+            let mut w = Writer::new(out);
+            w.open("iq").attribute("type", "result").attribute_if("id", request_id.as_deref());
+            w.open("bind").attribute("xmlns", ns::BIND).leaf("jid", &full).close().close();
+        });
+        self.hold_beginning(conn);
+    }
+
+    /// A session of a user begins on a connection, under a resource that no other session of the user has.
+    ///
+    /// # Errors
+    /// The user has too many sessions.
+    pub(super) fn begin_session(
+        &mut self,
+        conn: ConnId,
+        account: &str,
+        resource: Box<str>,
+    ) -> Result<SessionId, Limit> {
+        // The end of a session before may have been the end of the user's entry, too.
         let user = self.users.find_or_insert(account);
         if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
             self.limited(Limit::Sessions.into(), || account.to_owned());
-            return self.refuse_bind(conn, iq, Limit::Sessions);
+            return Err(Limit::Sessions);
         }
         let Takes { privacy, lang } = Takes::of(self.heard(conn));
         let mut session = Session::new(user, resource, privacy);
@@ -89,14 +119,7 @@ impl Shard {
         }
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
         self.read_roster_ahead(user);
-        let full = self.full_jid(id);
-        let request_id = iq.id();
-        self.send_with(conn, |out| {
-            let mut w = Writer::new(out);
-            w.open("iq").attribute("type", "result").attribute_if("id", request_id.as_deref());
-            w.open("bind").attribute("xmlns", ns::BIND).leaf("jid", &full).close().close();
-        });
-        self.hold_beginning(conn);
+        Ok(id)
     }
 
     /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
@@ -111,7 +134,7 @@ impl Shard {
     }
 
     /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
-    fn replace_session(&mut self, old: SessionId) {
+    pub(super) fn replace_session(&mut self, old: SessionId) {
         self.end_session_with(old, Ended::Replaced, StreamCondition::Conflict, "the resource was bound again");
         // The new one has the same name: contacts are to hear of its coming after they have heard of the other's going.
         self.carry_out_endings();
@@ -123,36 +146,50 @@ impl Shard {
     fn resume(&mut self, conn: ConnId, account: &str, element: &Element<'_>) {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
-        let found = parse_previd(&previd).and_then(|(id, token)| {
+        if !self.take_over(conn, account, h, &previd) {
+            self.send_bytes(conn, SM_ITEM_NOT_FOUND);
+        }
+    }
+
+    /// A connection takes over the session that a client calls by this `previd`, as soon as nothing that it has sent is under
+    /// way. Whether there is one that it may have.
+    pub(super) fn take_over(&mut self, conn: ConnId, account: &str, h: Option<u32>, previd: &str) -> bool {
+        let found = parse_previd(previd).and_then(|(id, token)| {
             let own = self.users.is(self.sessions.get(id)?.user, account);
             (own && self.may_resume(id, &token)).then_some(id)
         });
-        let (Some(id), Some(h)) = (found, h) else {
-            return self.send_bytes(conn, SM_ITEM_NOT_FOUND);
-        };
+        let (Some(id), Some(h)) = (found, h) else { return false };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
         if let Some(old) = self.take_conn(id) {
             let unsent = self.abandon(old);
             // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
             if unsent.iter().any(|unsent| unsent.id != 0) {
                 self.end_session(id, unsent, None);
-                return self.not_resumed(conn);
+                return false;
             }
         }
         let acked = match self.acknowledged(id, h) {
             Ok(acked) => acked,
-            Err(fault) => return self.handled_too_high(conn, fault),
+            Err(fault) => {
+                self.handled_too_high(conn, fault);
+                return true;
+            }
         };
+        let full = self.full_jid(id);
+        if let Some(inline) = self.heard(conn).inline.as_mut() {
+            inline.surround(&full);
+        }
         let waits = self.wait_to_resume(id, conn);
         if self.observers.is_some() {
             self.tap_acknowledged(id, h);
         }
         let user = self.sessions.slot(id.slot).user;
         self.messages_received(user, id, &acked);
-        if waits {
-            return self.block(conn);
+        match waits {
+            true => self.block(conn),
+            false => self.resume_goes_on(id),
         }
-        self.resume_goes_on(id);
+        true
     }
 
     /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).

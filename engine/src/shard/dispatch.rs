@@ -31,6 +31,7 @@ impl Shard {
             } else {
                 match self.up.pop_front() {
                     Some(Up::GoesOn(conn)) => self.received(conn, b""),
+                    Some(Up::Inline(conn)) => self.inline_goes_on(conn),
                     Some(Up::Resumed { session, takes, again }) => self.resumed(session, takes, again),
                     None => {}
                 }
@@ -129,8 +130,7 @@ impl Shard {
         for waiting in parked {
             match waiting {
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
-                Waiting::Claim(conn) if self.opening(conn).is_some() => self.unblock(conn),
-                Waiting::Claim(_) => {}
+                Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.with_account(account, step),
                 Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
             }
@@ -159,7 +159,7 @@ impl Shard {
                 }
                 Waiting::Claim(conn) if self.opening(conn).is_none() => {}
                 Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
-                Waiting::Claim(conn) => self.unblock(conn),
+                Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.refuse_roster_step(user, step),
                 Waiting::Presence { .. } => {}
             }

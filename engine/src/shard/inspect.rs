@@ -39,7 +39,7 @@ impl Shard {
                 ConnState::Opening(opening) => match opening.stage() {
                     Stage::ExpectHeader | Stage::ExpectChoice => 0,
                     Stage::ExpectHandshake => 1,
-                    Stage::ExpectRestart(_) | Stage::ExpectBind(_) => 3,
+                    Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => 3,
                     _ => 2,
                 },
                 ConnState::Bound(_) => 4,

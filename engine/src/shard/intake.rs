@@ -170,16 +170,35 @@ impl Shard {
     /// A connection has come over: its user's home is here.
     pub(crate) fn arrived(&mut self, id: ConnId, moved: Moved) {
         self.counters.arrived.one();
-        let stage = Stage::ExpectRestart(moved.owner);
+        let stage = match &moved.stream {
+            Some(_) => Stage::ExpectInline(moved.owner),
+            None => Stage::ExpectRestart(moved.owner),
+        };
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
         opening.secured = moved.secured;
-        let now_s = self.now.mono_s();
+        let (now_s, goes_on) = (self.now.mono_s(), moved.stream.is_some());
+        let mut scope = None;
+        if let Some(stream) = moved.stream {
+            (opening.lang, opening.domain, opening.inline) = (stream.lang, stream.domain, Some(stream.inline));
+            scope = Some(stream.scope);
+        }
         self.conns.insert(id, opening, now_s);
+        if let Some(conn) = self.conns.get(id)
+            && let Some(scope) = scope
+        {
+            (conn.scope, conn.expect, conn.header_sent) = (scope, StreamExpect::Content, true);
+        }
         if self.shutting_down {
             return self.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
+        if goes_on {
+            self.block(id);
+        }
         if !moved.leftover.is_empty() {
             self.received(id, &moved.leftover);
+        }
+        if goes_on {
+            self.inline_goes_on(id);
         }
     }
 }

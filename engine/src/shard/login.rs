@@ -1,26 +1,26 @@
-//! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6), and the move to the user's home.
+//! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6, XEP-0388), and the move to the user's home.
 
-use crate::extension::register;
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
-use crate::letters::{Answer, ConnRef, Question};
+use crate::letters::{Answer, ConnRef, Question, Shows};
 use crate::limits::PREAUTH_BYTES_MAX;
-use crate::session::conn::{Attempt, ConnState, Opening, Pause, Stage, StreamExpect};
-use crate::session::moved::Moved;
+use crate::ns;
+use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
+use crate::session::inline::Inline;
+use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
-use crate::session::sasl::{Authenticated, Begun, ChannelBindings, Failure, Mechanism, NONCE_BYTES, PlainStep, Terms};
+use crate::session::sasl::{Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms};
 use crate::shard::Shard;
+use crate::shard::features::bindings;
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
 use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
 use crate::turn::pending::Pending;
-use crate::wire::error::{SaslCondition, StreamCondition, write_sasl_failure};
+use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::{Held, Limit};
 use crate::wire::stream::{Header, Response, Version, write_header};
-use crate::wire::text::Writer;
 use crate::wire::{Element, jid};
-use crate::{extension, ns};
 
 /// Longest language tag that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
 const LANG_BYTES_MAX: usize = 35;
@@ -42,6 +42,7 @@ impl Shard {
         let mut out = Vec::with_capacity(1024);
         write_header(&mut out, &Response::answering(header, &stream_id, domains.name(domain), SERVER_LANG));
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
+        let from = header.from.as_deref().and_then(|from| jid::normalise(from).ok());
         let bytes_max = self.settings.stanza_bytes_max;
         let Some(conn) = self.accounts.conns.get(id) else { return };
         conn.header_sent = true;
@@ -53,16 +54,16 @@ impl Shard {
         };
         opening.domain = domain;
         opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
+        opening.from = from.as_deref().map(jid::bare_of).filter(|from| from.contains('@')).map(Into::into);
         if known && version {
             out.extend_from_slice(b"<stream:features>");
             let next = match opening.stage() {
                 Stage::ExpectRestart(owner) => {
-                    out.extend_from_slice(&self.bind_features);
+                    out.extend_from_slice(&self.features.bind);
                     Stage::ExpectBind(owner.clone())
                 }
                 _ => {
-                    choice_features(&mut out, opening);
-                    limits(&mut out, PREAUTH_BYTES_MAX.min(bytes_max), 0);
+                    self.features.write_choice(&mut out, opening, PREAUTH_BYTES_MAX.min(bytes_max));
                     Stage::ExpectChoice
                 }
             };
@@ -94,7 +95,8 @@ impl Shard {
                     self.iq_before_login(id, element);
                 }
             }
-            Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == ns::SASL => {
+            Stage::ExpectChoice if element.is("authenticate", ns::SASL2) => self.authenticate(id, element),
+            Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == opening.form().namespace() => {
                 self.sasl_goes_on(id, element, behind);
             }
             // XEP-0198 3: not before authentication, and that is no reason to end the stream.
@@ -126,12 +128,31 @@ impl Shard {
         self.effects.push(Effect::StartTls { conn: id, last, durable });
     }
 
-    // SASL (RFC 6120 6).
+    // SASL (RFC 6120 6, XEP-0388 2).
 
     fn auth(&mut self, id: ConnId, element: &Element<'_>) {
         let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
         let payload = element.text().into_owned();
         let begun = self.with_terms(id, |terms| sasl::begin(&mechanism, &payload, terms));
+        self.auth_begun(id, begun);
+    }
+
+    /// `<authenticate/>` (XEP-0388 2.4). What comes with it waits until the client is authenticated.
+    fn authenticate(&mut self, id: ConnId, element: &Element<'_>) {
+        let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
+        let read = Inline::read(element, &self.facts);
+        let opening = self.heard(id);
+        let begun = match read {
+            Ok((inline, initial)) => {
+                let (fast, agent) = (inline.fast, inline.agent);
+                opening.inline = Some(Box::new(inline));
+                self.with_terms(id, |terms| sasl::begin_with(&mechanism, initial.as_deref(), terms, fast, agent))
+            }
+            Err(failure) => {
+                opening.inline = Some(Box::default());
+                Err(failure)
+            }
+        };
         self.auth_begun(id, begun);
     }
 
@@ -149,42 +170,57 @@ impl Shard {
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
-        let (stage, account, mechanism) = match begun {
+        let (stage, account, mechanism, shows) = match begun {
             Ok(Begun::Initial(expect)) => {
                 self.conns.set_stage(id, Stage::ExpectInitial(expect));
-                return self.send_with(id, |out| sasl::write_challenge(out, b""));
+                let form = self.heard(id).form();
+                return self.send_with(id, |out| form.write_challenge(out, b""));
             }
             Ok(Begun::Scram(expect)) => {
                 let (account, mechanism) = (Box::<str>::from(expect.bare()), expect.mechanism());
-                (Stage::ExpectScramAccount(Box::new(expect)), account, mechanism)
+                (Stage::ExpectScramAccount(Box::new(expect)), account, mechanism, Shows::Proof)
             }
             Ok(Begun::Plain(attempt)) => {
                 let account = Box::<str>::from(attempt.bare());
-                (Stage::ExpectPlainAccount(Box::new(attempt)), account, Mechanism::Plain)
+                (Stage::ExpectPlainAccount(Box::new(attempt)), account, Mechanism::Plain, Shows::Password)
+            }
+            Ok(Begun::Token(attempt)) => {
+                let (account, mechanism) = (Box::<str>::from(attempt.bare()), attempt.mechanism());
+                let shows = Shows::Token(Box::new(attempt.shown().clone()));
+                (Stage::ExpectTokenAnswer(Box::new(attempt)), account, mechanism, shows)
             }
             Err(failure) => return self.auth_failed(id, failure),
         };
+        let opening = self.heard(id);
+        // XEP-0388 2.4: who logs in is who has opened the stream.
+        if opening.form() == Form::Sasl2 && opening.from.as_ref().is_some_and(|from| *from != account) {
+            return self.auth_failed(id, Failure::of(SaslCondition::InvalidAuthzid));
+        }
         let Some(peer) = self.peer(id) else { return };
         self.conns.set_stage(id, stage);
         self.block(id);
-        let plain = mechanism == Mechanism::Plain;
-        self.ask_counting(id, peer, &account, Question::MayLogIn { peer, plain });
+        self.ask_counting(id, peer, &account, Question::MayLogIn { peer, shows });
         let asked_ms = self.now.mono_ms;
         let opening = self.heard(id);
         opening.attempt = Some(Box::new(Attempt { account, peer, mechanism, asked_ms }));
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let form = self.heard(id).form();
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
-        if element.name() == "auth" {
-            return self.auth_begins_anew(id, element);
+        match (form, element.name()) {
+            (_, "response") => {}
+            (_, "abort") => return self.auth_failed(id, Failure::ABORTED),
+            (Form::Sasl1, "auth") => return self.auth_begins_anew(id, element),
+            (Form::Sasl1, _) => return self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
+            // XEP-0388 2.5: nothing else may come, and who sends it is let go at once.
+            (Form::Sasl2, _) => {
+                self.conns.set_stage(id, stage);
+                return self.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is under way"));
+            }
         }
-        if element.name() != "response" {
-            let failure =
-                if element.name() == "abort" { Failure::ABORTED } else { Failure::of(SaslCondition::MalformedRequest) };
-            return self.auth_failed(id, failure);
-        }
-        let payload = element.text().into_owned();
+        // As for <initial-response/>, white space around it is passed over in the form whose examples have some.
+        let payload = if form == Form::Sasl2 { element.text().trim().to_owned() } else { element.text().into_owned() };
         match stage {
             Stage::ExpectInitial(expect) => {
                 let begun = self.with_terms(id, |terms| expect.response(&payload, terms));
@@ -226,7 +262,8 @@ impl Shard {
                 rand_core::RngCore::fill_bytes(&mut self.entropy, &mut nonce);
                 let (state, message) = expect.account(found.as_ref(), &self.decoy, &nonce);
                 self.conns.set_stage(id, Stage::ExpectProof(Box::new(state)));
-                self.send_with(id, |out| sasl::write_challenge(out, message.as_bytes()));
+                let form = self.opening(id).map_or(Form::Sasl1, |opening| opening.form());
+                self.send_with(id, |out| form.write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
@@ -240,6 +277,16 @@ impl Shard {
                     }
                 }
             }
+            (Stage::ExpectTokenAnswer(attempt), Answer::Token(answer)) => match attempt.answered(*answer) {
+                Ok((proof, message, due)) => {
+                    let inline = self.opening(id).and_then(|opening| opening.inline.as_mut());
+                    if let Some(inline) = inline.filter(|inline| due && inline.token.is_none()) {
+                        inline.token = proof.mechanism().token();
+                    }
+                    self.authenticated(id, proof, None, message.as_bytes(), b"");
+                }
+                Err(failure) => self.auth_failed(id, failure),
+            },
             (_, Answer::Held(held)) => self.auth_held(id, held),
             (_, Answer::Unreadable) => self.auth_failed(id, Failure::UNREADABLE),
             (_, _) => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
@@ -278,7 +325,7 @@ impl Shard {
                 None => self.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
             }
         }
-        self.auth_refused(id, |out| failure.write(out));
+        self.auth_refused(id, failure.condition, failure.text);
     }
 
     /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
@@ -289,31 +336,37 @@ impl Shard {
             let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
             self.note(what, &attempt.account, Some(attempt.peer.address));
         }
-        self.auth_refused(id, |out| write_sasl_failure(out, SaslCondition::TemporaryAuthFailure, Some(&text)));
+        self.auth_refused(id, SaslCondition::TemporaryAuthFailure, Some(&text));
     }
 
     /// Too many attempts end the stream (RFC 6120 6.4.5).
-    fn auth_refused(&mut self, id: ConnId, failure: impl FnOnce(&mut Vec<u8>)) {
+    fn auth_refused(&mut self, id: ConnId, condition: SaslCondition, text: Option<&str>) {
         self.counters.logins_failed.one();
         let most = self.settings.auth_attempts_max;
         self.conns.set_stage(id, Stage::ExpectChoice);
         let opening = self.heard(id);
         opening.attempt = None;
         opening.attempts = opening.attempts.saturating_add(1);
-        let attempts = opening.attempts;
-        self.send_with(id, failure);
+        let (attempts, form) = (opening.attempts, opening.form());
+        // XEP-0388 2.6.2: what came with it is not done.
+        opening.inline = None;
+        self.send_with(id, |out| form.write_failure(out, condition, text));
         if attempts >= most {
             return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
         }
         self.unblock(id);
     }
 
-    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home.
+    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
+    /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
     /// `seen` is what the account's home is to know its password by.
     fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
         let account = proof.bare();
-        self.send_with(id, |out| sasl::write_success(out, message));
+        let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
+        if !goes_on {
+            self.send_with(id, |out| sasl::write_success(out, message));
+        }
         let home = self.home(account);
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             self.spare_account(account, attempt.peer, seen);
@@ -326,15 +379,28 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         let Some(opening) = conn.opening() else { return };
         opening.tls = None;
+        opening.from = None;
         opening.attempts = 0;
         opening.requests = 0;
-        conn.expect = StreamExpect::Opening;
-        conn.header_sent = false;
-        conn.scope = Default::default();
+        match &mut opening.inline {
+            Some(inline) => inline.message = message.to_vec(),
+            None => {
+                conn.expect = StreamExpect::Opening;
+                conn.header_sent = false;
+                conn.scope = Default::default();
+            }
+        }
+        if is_home && goes_on {
+            self.conns.set_stage(id, Stage::ExpectInline(proof));
+            self.block(id);
+            return self.inline_goes_on(id);
+        }
         if is_home {
             self.conns.set_stage(id, Stage::ExpectRestart(proof));
             return self.unblock(id);
         }
+        let Some(conn) = self.conns.get(id) else { return };
+        let scope = conn.scope.clone();
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
         let Some(opening) = conn.opening() else { return };
@@ -345,6 +411,9 @@ impl Shard {
             secured: opening.secured,
             accepted_s: opening.accepted_s,
             leftover,
+            stream: opening.inline.take().map(|inline| {
+                Box::new(MovedStream { scope, lang: opening.lang.take(), domain: opening.domain, inline })
+            }),
         });
         self.conns.set_state(id, ConnState::Departing);
         // What the peer sends from here on is for its new home to read.
@@ -355,51 +424,4 @@ impl Shard {
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
     }
-}
-
-fn bindings(opening: &Opening) -> Option<ChannelBindings> {
-    opening.secured.then(|| match &opening.tls {
-        Some(tls) => {
-            let end_point = (!tls.server_end_point.is_empty()).then(|| tls.server_end_point.as_slice().into());
-            ChannelBindings { exporter: tls.exporter, server_end_point: end_point }
-        }
-        None => ChannelBindings::default(),
-    })
-}
-
-/// Features before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0077 8).
-fn choice_features(out: &mut Vec<u8>, opening: &Opening) {
-    if !opening.secured && opening.listener.starttls {
-        out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
-        if !is_private(opening) {
-            out.extend_from_slice(b"<required/>");
-        }
-        out.extend_from_slice(b"</starttls>");
-    }
-    if is_private(opening) {
-        sasl::write_features(out, bindings(opening).as_ref(), true);
-        if opening.listener.registration {
-            out.extend_from_slice(register::STREAM_FEATURE);
-        }
-    }
-}
-
-/// Features after authentication: binding, stream management, what the features offer, and the stream's limits
-/// (XEP-0478).
-pub(super) fn bind_features(settings: &crate::settings::Settings) -> Vec<u8> {
-    let mut out = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
-    extension::stream_features(&settings.facts, &mut out);
-    limits(&mut out, settings.stanza_bytes_max, settings.idle_s_max);
-    out
-}
-
-/// What the stream takes (XEP-0478): bytes of a first-level element, and seconds of silence, if these have a limit.
-fn limits(out: &mut Vec<u8>, bytes_max: usize, idle_s_max: u32) {
-    let (max, idle) = (bytes_max.to_string(), idle_s_max.to_string());
-    let mut w = Writer::new(out);
-    w.open("limits").attribute("xmlns", ns::STREAM_LIMITS).leaf("max-bytes", &max);
-    if idle_s_max > 0 {
-        w.leaf("idle-seconds", &idle);
-    }
-    w.close();
 }

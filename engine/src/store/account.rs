@@ -38,6 +38,11 @@ impl Incarnation {
         Incarnation(entropy.max(1))
     }
 
+    /// The number, to make something of that is for this account alone.
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
     /// That of a record, whether the rest of it can be read or not: who cannot log in is there all the same.
     pub fn of_record(record: &[u8]) -> Incarnation {
         let number = record.strip_prefix(&[VERSION]).and_then(|rest| rest.get(INCARNATION_AT..)?.first_chunk());
@@ -211,6 +216,12 @@ impl Credentials {
     /// Which account of its name they are of; [`Incarnation::UNNUMBERED`] until they are written for one.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// Which account they are of, and a number that stands for their keys: another password has another one, nearly always.
+    pub fn identity(&self) -> (Incarnation, u64) {
+        let key = self.sha256.stored.as_bytes().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        (self.incarnation, key)
     }
 
     /// The same keys for this account.

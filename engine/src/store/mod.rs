@@ -13,6 +13,7 @@ pub mod op;
 pub mod password;
 pub mod private;
 pub mod roster;
+pub mod token;
 pub mod waiting;
 
 pub use op::{Batch, Found, OpView, Query, Row};

@@ -214,6 +214,8 @@ impl Takes {
 pub(crate) enum Up {
     /// The connection may go on with what it has sent already.
     GoesOn(ConnId),
+    /// What came with the connection's authentication may go on.
+    Inline(ConnId),
     /// The session has another connection (XEP-0198 5).
     Resumed {
         /// The session.

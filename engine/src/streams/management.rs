@@ -10,6 +10,7 @@ use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
 use crate::ns;
 use crate::session::conn::ConnState;
+use crate::session::inline::Enable;
 use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::streams::Streams;
 use crate::streams::half::{Takes, Up};
@@ -45,26 +46,29 @@ pub(crate) fn parse_previd(text: &str) -> Option<(SessionId, [u8; TOKEN_BYTES])>
 impl Streams {
     /// `<enable/>` (XEP-0198 3).
     pub(crate) fn enable_management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
-        let resume = matches!(element.attribute("resume").as_deref(), Some("true" | "1"));
-        let wanted = element.attribute("max").and_then(|m| m.parse::<u32>().ok());
+        let enabled = self.manage(id, Enable::read(|name| element.attribute(name)));
+        self.send_bytes(conn, enabled.as_deref().unwrap_or(SM_UNEXPECTED));
+        self.hold_beginning(conn);
+    }
+
+    /// Stanzas of a session are counted from now on; returns `<enabled/>`. `None` if they have been counted before.
+    pub(crate) fn manage(&mut self, id: SessionId, enable: Enable) -> Option<Vec<u8>> {
         let longest = self.settings.resume_s_max;
-        let resume_s = if resume { wanted.filter(|&w| w > 0).unwrap_or(longest).min(longest) } else { 0 };
+        let resume_s =
+            if enable.resume { enable.max.filter(|&max| max > 0).unwrap_or(longest).min(longest) } else { 0 };
         let mut token = [0u8; TOKEN_BYTES];
         self.entropy.fill_bytes(&mut token);
-        let Some(half) = self.halves.get_mut(id).filter(|half| half.managed.is_none()) else {
-            return self.send_bytes(conn, SM_UNEXPECTED);
-        };
+        let half = self.halves.get_mut(id).filter(|half| half.managed.is_none())?;
         half.managed = Some(Box::new(Managed::new(token, resume_s)));
-        let previd = write_previd(id, &token);
-        self.send_with(conn, |out| {
-            let mut w = Writer::new(out);
-            w.open("enabled").attribute("xmlns", ns::SM);
-            if resume_s > 0 {
-                w.attribute("resume", "true").attribute("id", &previd).attribute("max", &resume_s.to_string());
-            }
-            w.close();
-        });
-        self.hold_beginning(conn);
+        let mut out = Vec::with_capacity(128);
+        let mut w = Writer::new(&mut out);
+        w.open("enabled").attribute("xmlns", ns::SM);
+        if resume_s > 0 {
+            let previd = write_previd(id, &token);
+            w.attribute("resume", "true").attribute("id", &previd).attribute("max", &resume_s.to_string());
+        }
+        w.close();
+        Some(out)
     }
 
     /// A connection waits to resume a session. Whether it has to wait: what the client sent before is still under way. The client
@@ -86,7 +90,9 @@ impl Streams {
         let Some(managed) = half.managed.as_mut() else { return };
         let Some(conn) = managed.waiting.take() else { return };
         // It may have gone while it waited; then the session waits on.
-        let Some(takes) = self.conns.get(conn).and_then(|conn| conn.opening()).map(Takes::of) else { return };
+        let Some(opening) = self.conns.get(conn).and_then(|conn| conn.opening()) else { return };
+        let takes = Takes::of(opening);
+        let (before, behind) = opening.inline.take().map(|inline| inline.around).unwrap_or_default();
         managed.resumed();
         half.since_s = now_s;
         let handled = managed.handled();
@@ -96,9 +102,11 @@ impl Streams {
         self.halves.set_conn(id, Some(conn));
         self.counters.resumed.one();
         self.send_with(conn, |out| {
+            out.extend_from_slice(&before);
             let mut w = Writer::new(out);
             w.open("resumed").attribute("xmlns", ns::SM).attribute("h", &handled.to_string());
             w.attribute("previd", &previd).close();
+            out.extend_from_slice(&behind);
             out.extend_from_slice(&resend);
         });
         self.hold_beginning(conn);
@@ -138,6 +146,10 @@ impl Streams {
 
     /// A connection that wanted to resume a session may bind a resource instead (XEP-0198 5).
     pub(crate) fn not_resumed(&mut self, conn: ConnId) {
+        if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
+            inline.not_resumed = true;
+            return self.up.push_back(Up::Inline(conn));
+        }
         self.send_bytes(conn, SM_ITEM_NOT_FOUND);
         self.unblock(conn);
     }

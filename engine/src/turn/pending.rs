@@ -3,7 +3,7 @@
 use crate::extension::Resume;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
-use crate::letters::{ConnRef, Origin};
+use crate::letters::{ConnRef, Origin, Shows};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Query, Table};
 
@@ -69,8 +69,10 @@ pub(crate) struct AccountRead {
 
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// A login; the password that was shown before is asked for, too, if it is `plain`.
-    LogIn { conn: ConnRef, plain: bool },
+    /// A login that shows this. With a token the account's tokens are read, too.
+    LogIn { conn: ConnRef, shows: Shows },
+    /// A connection of this shard that has authenticated gets a token; the account's tokens are read, too.
+    Token { conn: ConnId },
     /// An account is to be made.
     Register { conn: ConnRef, credentials: Box<Credentials> },
     /// A session wants another password: whose it changes is settled before its keys are derived.

@@ -122,7 +122,7 @@ impl Crowd {
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: true, accepted_s: 1, leftover: Vec::new() };
+        let moved = Moved { owner, listener, peer, secured: true, accepted_s: 1, leftover: Vec::new(), stream: None };
         self.conns.insert(who.to_owned(), (shard, conn));
         let mut out = Output::default();
         self.shards[shard.index()].handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut out);

@@ -20,6 +20,7 @@ mod quotas;
 mod removed;
 mod retention;
 mod rosters_agree;
+mod sasl2;
 mod scripts;
 mod throttle;
 mod unreadable;

@@ -1,7 +1,10 @@
 //! Which mechanisms there are, which of them a connection is offered, and what binds a login to its TLS channel.
 
+use super::Form;
+use crate::ns;
 use crate::store::hash::HashKind;
-use crate::wire::error::NS_SASL;
+use crate::store::token::TokenKind;
+use base64::Engine as _;
 
 /// Namespace of the channel-binding announcement (XEP-0440 2).
 pub const NS_SASL_CB: &str = "urn:xmpp:sasl-cb:0";
@@ -20,17 +23,27 @@ pub enum Mechanism {
     ScramSha1,
     /// PLAIN (RFC 4616).
     Plain,
+    /// HT-SHA-256-EXPR: a token of FAST (XEP-0484), bound to the TLS channel.
+    TokenExporter,
+    /// HT-SHA-256-ENDP: a token, bound to the server's certificate.
+    TokenEndPoint,
+    /// HT-SHA-256-NONE: a token, bound to nothing.
+    TokenUnbound,
 }
 
 impl Mechanism {
-    /// All mechanisms in order of preference: bound before unbound, the newer hash first, the bare password last.
-    pub const ALL: [Mechanism; 5] = [
+    /// All mechanisms that show a password, in order of preference: bound before unbound, the newer hash first, the bare
+    /// password last.
+    pub const PASSWORDS: [Mechanism; 5] = [
         Mechanism::ScramSha256Plus,
         Mechanism::ScramSha1Plus,
         Mechanism::ScramSha256,
         Mechanism::ScramSha1,
         Mechanism::Plain,
     ];
+
+    /// All mechanisms that show a token, in the same order.
+    pub const TOKENS: [Mechanism; 3] = [Mechanism::TokenExporter, Mechanism::TokenEndPoint, Mechanism::TokenUnbound];
 
     /// The registered name.
     pub const fn name(self) -> &'static str {
@@ -40,12 +53,26 @@ impl Mechanism {
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::Plain => "PLAIN",
+            Mechanism::TokenExporter => "HT-SHA-256-EXPR",
+            Mechanism::TokenEndPoint => "HT-SHA-256-ENDP",
+            Mechanism::TokenUnbound => "HT-SHA-256-NONE",
         }
     }
 
     /// The mechanism of a registered name; names are upper case (RFC 4422 3.1).
     pub fn from_name(name: &str) -> Option<Mechanism> {
-        Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+        let mut all = Mechanism::PASSWORDS.into_iter().chain(Mechanism::TOKENS);
+        all.find(|mechanism| mechanism.name() == name)
+    }
+
+    /// What a token for this mechanism is bound to; none if it shows a password.
+    pub const fn token(self) -> Option<TokenKind> {
+        match self {
+            Mechanism::TokenExporter => Some(TokenKind::Exporter),
+            Mechanism::TokenEndPoint => Some(TokenKind::EndPoint),
+            Mechanism::TokenUnbound => Some(TokenKind::Unbound),
+            _ => None,
+        }
     }
 
     /// The hash function of a SCRAM mechanism.
@@ -53,7 +80,7 @@ impl Mechanism {
         match self {
             Mechanism::ScramSha256Plus | Mechanism::ScramSha256 => Some(HashKind::Sha256),
             Mechanism::ScramSha1Plus | Mechanism::ScramSha1 => Some(HashKind::Sha1),
-            Mechanism::Plain => None,
+            _ => None,
         }
     }
 
@@ -75,7 +102,7 @@ impl Mechanisms {
 
     /// The members in order of preference.
     pub fn iter(self) -> impl Iterator<Item = Mechanism> {
-        Mechanism::ALL.into_iter().filter(move |&mechanism| self.contains(mechanism))
+        Mechanism::PASSWORDS.into_iter().filter(move |&mechanism| self.contains(mechanism))
     }
 
     /// Whether a mechanism that requires channel binding is in the set.
@@ -84,11 +111,22 @@ impl Mechanisms {
     }
 }
 
+/// What a connection is offered for a token (XEP-0484 3.1): a bound mechanism only where the channel has its binding.
+pub fn tokens_offered(secured: Option<&ChannelBindings>) -> impl Iterator<Item = Mechanism> {
+    let has = move |kind| secured.is_some_and(|bindings| bindings.data(kind).is_some());
+    let (exporter, end_point) = (has(BindingType::TlsExporter), has(BindingType::TlsServerEndPoint));
+    Mechanism::TOKENS.into_iter().filter(move |mechanism| match mechanism {
+        Mechanism::TokenExporter => exporter,
+        Mechanism::TokenEndPoint => end_point,
+        _ => true,
+    })
+}
+
 /// What a connection is offered. `secured` is there if it is over TLS; the bound mechanisms need a channel binding in
 /// it. `plain_allowed` is the operator's word on PLAIN for connections of this kind.
 pub fn offered(secured: Option<&ChannelBindings>, plain_allowed: bool) -> Mechanisms {
     let bound = secured.is_some_and(|bindings| bindings.types().next().is_some());
-    let members = Mechanism::ALL.into_iter().filter(|mechanism| match mechanism {
+    let members = Mechanism::PASSWORDS.into_iter().filter(|mechanism| match mechanism {
         Mechanism::Plain => plain_allowed,
         mechanism => bound || !mechanism.is_bound(),
     });
@@ -144,22 +182,63 @@ impl ChannelBindings {
     }
 }
 
-/// Appends the stream features of authentication: the channel-binding types, if any is there (XEP-0440 2), and the
-/// mechanisms (RFC 6120 6.4.1).
-pub fn write_features(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, plain_allowed: bool) {
-    let mechanisms = offered(secured, plain_allowed);
-    if let Some(bindings) = secured.filter(|_| mechanisms.any_bound()) {
+/// The kinds of binding that a connection is told of: none where no mechanism requires one.
+fn announced(secured: Option<&ChannelBindings>, mechanisms: Mechanisms) -> impl Iterator<Item = BindingType> {
+    secured.filter(|_| mechanisms.any_bound()).into_iter().flat_map(ChannelBindings::types)
+}
+
+/// Appends the channel-binding types, if any is there (XEP-0440 2).
+pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, plain_allowed: bool) {
+    let mut kinds = announced(secured, offered(secured, plain_allowed)).peekable();
+    if kinds.peek().is_some() {
         put(out, &["<sasl-channel-binding xmlns='", NS_SASL_CB, "'>"]);
-        for kind in bindings.types() {
+        for kind in kinds {
             put(out, &["<channel-binding type='", kind.name(), "'/>"]);
         }
         put(out, &["</sasl-channel-binding>"]);
     }
-    put(out, &["<mechanisms xmlns='", NS_SASL, "'>"]);
-    for mechanism in mechanisms.iter() {
+}
+
+/// Appends a stream feature of authentication: the mechanisms (RFC 6120 6.4.1), or those of SASL 2 with what it takes along
+/// (XEP-0388 2.1): `inline`, behind which stands FAST with the mechanisms for tokens (XEP-0484 3.1).
+pub fn write_features(
+    out: &mut Vec<u8>,
+    form: Form,
+    secured: Option<&ChannelBindings>,
+    plain_allowed: bool,
+    inline: &[u8],
+) {
+    let element = if form == Form::Sasl2 { "authentication" } else { "mechanisms" };
+    put(out, &["<", element, " xmlns='", form.namespace(), "'>"]);
+    for mechanism in offered(secured, plain_allowed).iter() {
         put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
     }
-    put(out, &["</mechanisms>"]);
+    if form == Form::Sasl2 {
+        put(out, &["<inline>"]);
+        out.extend_from_slice(inline);
+        put(out, &["<fast xmlns='", ns::FAST, "'>"]);
+        for mechanism in tokens_offered(secured) {
+            put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
+        }
+        put(out, &["</fast></inline>"]);
+    }
+    put(out, &["</", element, ">"]);
+}
+
+/// The hash of what a connection was offered, by which a client sees whether somebody has changed it on the way
+/// (XEP-0474 5.1), in base64. The mechanisms are the same for both forms of SASL.
+pub(super) fn offer_hash(hash: HashKind, secured: Option<&ChannelBindings>, plain_allowed: bool) -> String {
+    let mechanisms = offered(secured, plain_allowed);
+    let mut names: Vec<_> = mechanisms.iter().map(Mechanism::name).collect();
+    let mut kinds: Vec<_> = announced(secured, mechanisms).map(BindingType::name).collect();
+    names.sort_unstable();
+    kinds.sort_unstable();
+    let mut offer = names.join("\x1e");
+    if !kinds.is_empty() {
+        offer.push('\x1f');
+        offer.push_str(&kinds.join("\x1e"));
+    }
+    super::BASE64.encode(hash.digest(&[offer.as_bytes()]).as_bytes())
 }
 
 fn put(out: &mut Vec<u8>, pieces: &[&str]) {
@@ -187,7 +266,7 @@ mod tests {
             names(Some(&bindings), true),
             ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"]
         );
-        for mechanism in Mechanism::ALL {
+        for mechanism in Mechanism::PASSWORDS.into_iter().chain(Mechanism::TOKENS) {
             assert_eq!(Mechanism::from_name(mechanism.name()), Some(mechanism));
         }
         assert_eq!(Mechanism::from_name("plain"), None);
@@ -199,7 +278,8 @@ mod tests {
     fn xep0440_2_the_features_name_the_binding_types() {
         let mut out = Vec::new();
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
-        write_features(&mut out, Some(&bindings), false);
+        write_bindings(&mut out, Some(&bindings), false);
+        write_features(&mut out, Form::Sasl1, Some(&bindings), false, b"");
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "<sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'><channel-binding type='tls-exporter'/>\
@@ -209,11 +289,54 @@ mod tests {
              <mechanism>SCRAM-SHA-1</mechanism></mechanisms>"
         );
         let mut out = Vec::new();
-        write_features(&mut out, None, true);
+        write_bindings(&mut out, None, true);
+        write_features(&mut out, Form::Sasl1, None, true, b"");
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-256</mechanism>\
              <mechanism>SCRAM-SHA-1</mechanism><mechanism>PLAIN</mechanism></mechanisms>"
         );
+    }
+
+    /// XEP-0388 2.1, XEP-0484 3.1: tokens that are bound only where the channel has what binds them.
+    #[test]
+    fn xep0484_3_1_the_offer_of_sasl_2() {
+        let offer = |secured: Option<&ChannelBindings>| {
+            let mut out = Vec::new();
+            write_features(&mut out, Form::Sasl2, secured, true, b"<x/>");
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            offer(None),
+            "<authentication xmlns='urn:xmpp:sasl:2'><mechanism>SCRAM-SHA-256</mechanism>\
+             <mechanism>SCRAM-SHA-1</mechanism><mechanism>PLAIN</mechanism><inline><x/><fast xmlns='urn:xmpp:fast:0'>\
+             <mechanism>HT-SHA-256-NONE</mechanism></fast></inline></authentication>"
+        );
+        let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
+        let all = "<mechanism>HT-SHA-256-EXPR</mechanism><mechanism>HT-SHA-256-ENDP</mechanism>\
+                   <mechanism>HT-SHA-256-NONE</mechanism></fast>";
+        assert!(offer(Some(&bindings)).contains(all));
+        let bindings = ChannelBindings { exporter: None, ..bindings };
+        assert!(!offer(Some(&bindings)).contains("EXPR") && offer(Some(&bindings)).contains("ENDP"));
+    }
+
+    /// XEP-0474 5.1, 5.3: sorted by octets, with the separators of the text.
+    #[test]
+    fn xep0474_5_1_the_hash_of_the_offer() {
+        let hash = |text: &str| super::super::BASE64.encode(HashKind::Sha256.digest(&[text.as_bytes()]).as_bytes());
+        let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
+        assert_eq!(
+            offer_hash(HashKind::Sha256, Some(&bindings), true),
+            hash(
+                "PLAIN\x1eSCRAM-SHA-1\x1eSCRAM-SHA-1-PLUS\x1eSCRAM-SHA-256\x1eSCRAM-SHA-256-PLUS\x1f\
+                 tls-exporter\x1etls-server-end-point"
+            )
+        );
+        // Nothing is said of bindings where none is announced.
+        assert_eq!(offer_hash(HashKind::Sha256, None, false), hash("SCRAM-SHA-1\x1eSCRAM-SHA-256"));
+        // The example of 5.3.
+        let example =
+            HashKind::Sha1.digest(&[b"SCRAM-SHA-1\x1eSCRAM-SHA-1-PLUS\x1ftls-exporter\x1etls-server-end-point"]);
+        assert_eq!(super::super::BASE64.encode(example.as_bytes()), "G6k/rBLDqgOhRRaCuuatSDFkJ08=");
     }
 }

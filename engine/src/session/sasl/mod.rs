@@ -7,20 +7,25 @@
 //! ```text
 //! begin ─┬─ ExpectInitial ── response ─┐            (empty <challenge/>)
 //!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ── Authenticated
-//!        └─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
-//!                                                                   └─ DeriveKeys, ExpectDerived ──── Authenticated
+//!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
+//!        │                                                          └─ DeriveKeys, ExpectDerived ──── Authenticated
+//!        └─ TokenAttempt ── answered ──────────────────────────────────────────────────────────────── Authenticated
 //! ```
+//!
+//! The same states serve both forms on the wire, RFC 6120 6 and XEP-0388 ([`Form`]).
 //!
 //! This module reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
 //! the store that an account comes from, or what an authenticated peer may do.
 
 mod buckets;
 mod cache;
+mod form;
 mod known;
 mod mechanism;
 mod plain;
 mod scram;
 mod throttle;
+mod token;
 
 use std::fmt;
 
@@ -29,15 +34,21 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 pub use buckets::Holding;
 pub use cache::PlainCache;
-pub use mechanism::{BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, write_features};
+pub use form::{CLOSE_SUCCESS2, Form, open_success2};
+pub use mechanism::{
+    BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, write_bindings,
+    write_features,
+};
 pub use plain::{DeriveKeys, Derived, ExpectDerived, PlainAttempt, PlainStep};
 pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
 pub use throttle::{AccountThrottle, AddressThrottle, Freed, Refused, ThrottleParams};
+pub use token::{Fast, Made, TokenAttempt, TokenMaker};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::hash::SecretKey;
-use crate::wire::error::{NS_SASL, SaslCondition, write_sasl_failure};
+use crate::store::token::Agent;
+use crate::wire::error::SaslCondition;
 use crate::wire::jid;
 
 /// What a login is held to: facts of the connection and words of the operator. The same for all steps of a login.
@@ -65,12 +76,14 @@ impl Terms<'_> {
 pub struct Authenticated {
     account: Box<str>,
     incarnation: Incarnation,
+    /// By which keys of its password.
+    key: u64,
     mechanism: Mechanism,
 }
 
 impl Authenticated {
-    fn new(account: Box<str>, incarnation: Incarnation, mechanism: Mechanism) -> Authenticated {
-        Authenticated { account, incarnation, mechanism }
+    fn new(account: Box<str>, (incarnation, key): (Incarnation, u64), mechanism: Mechanism) -> Authenticated {
+        Authenticated { account, incarnation, key, mechanism }
     }
 
     /// The account's bare JID, normalised (RFC 6120 6.3.8).
@@ -86,12 +99,17 @@ impl Authenticated {
     /// Of somebody whom a host vouches for: for worlds that hold connections without logging each of them in.
     #[doc(hidden)]
     pub fn vouched_for(account: &str, incarnation: Incarnation) -> Authenticated {
-        Authenticated::new(account.into(), incarnation, Mechanism::Plain)
+        Authenticated::new(account.into(), (incarnation, 0), Mechanism::Plain)
     }
 
     /// Which account of that name it was when its record was read: there may be another by now, or none.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// Whether these are the credentials that were shown: the same account, under the same password.
+    pub fn is_of(&self, credentials: &Credentials) -> bool {
+        (self.incarnation, self.key) == credentials.identity()
     }
 
     /// How it was shown.
@@ -126,13 +144,13 @@ impl Failure {
         Failure { condition, text: None, scram: None }
     }
 
-    const fn with_text(condition: SaslCondition, text: &'static str) -> Failure {
+    pub(super) const fn with_text(condition: SaslCondition, text: &'static str) -> Failure {
         Failure { condition, text: Some(text), scram: None }
     }
 
-    /// Appends `<failure/>` (RFC 6120 6.4.5).
-    pub fn write(&self, out: &mut Vec<u8>) {
-        write_sasl_failure(out, self.condition, self.text);
+    /// Appends `<failure/>` in this form.
+    pub fn write(&self, form: Form, out: &mut Vec<u8>) {
+        form.write_failure(out, self.condition, self.text);
     }
 }
 
@@ -174,6 +192,8 @@ pub enum Begun {
     Scram(ExpectAccount),
     /// The account's record, for PLAIN.
     Plain(PlainAttempt),
+    /// What the account's home says of a token.
+    Token(TokenAttempt),
 }
 
 /// Reads `<auth mechanism='..'>payload</auth>` (RFC 6120 6.4.2).
@@ -181,9 +201,31 @@ pub enum Begun {
 /// # Errors
 /// If the mechanism is not offered under these terms, or the payload is not its first message.
 pub fn begin(mechanism: &str, payload: &str, terms: &Terms<'_>) -> Result<Begun, Failure> {
+    begin_with(mechanism, Some(payload).filter(|payload| !payload.is_empty()), terms, None, None)
+}
+
+/// Reads `<authenticate mechanism='..'>` (XEP-0388 2.4) with the text of its `<initial-response/>`, if it has one. For a token
+/// it takes `<fast/>` and the client's id (XEP-0484 3.4, 4.1).
+///
+/// # Errors
+/// If the mechanism is not offered under these terms, or the payload is not its first message.
+pub fn begin_with(
+    mechanism: &str,
+    payload: Option<&str>,
+    terms: &Terms<'_>,
+    fast: Option<Fast>,
+    agent: Option<Agent>,
+) -> Result<Begun, Failure> {
     let Some(mechanism) = Mechanism::from_name(mechanism) else {
         return Err(Failure::of(SaslCondition::InvalidMechanism));
     };
+    if let Some(kind) = mechanism.token() {
+        let fast = fast.ok_or(Failure::of(SaslCondition::InvalidMechanism))?;
+        let text = "a token is shown at once, with the id of the user agent";
+        let lacks = Failure::with_text(SaslCondition::MalformedRequest, text);
+        let (payload, agent) = payload.zip(agent).ok_or(lacks)?;
+        return TokenAttempt::parse(mechanism, kind, &decode(payload)?, terms, fast, agent).map(Begun::Token);
+    }
     if !offered(terms.secured, terms.plain_allowed).contains(mechanism) {
         return Err(Failure::of(match mechanism {
             Mechanism::Plain if terms.secured.is_none() => SaslCondition::EncryptionRequired,
@@ -191,9 +233,9 @@ pub fn begin(mechanism: &str, payload: &str, terms: &Terms<'_>) -> Result<Begun,
             _ => SaslCondition::InvalidMechanism,
         }));
     }
-    match decode(payload)? {
+    match payload {
         None => Ok(Begun::Initial(ExpectInitial { mechanism })),
-        Some(message) => first_message(mechanism, message, terms),
+        Some(payload) => first_message(mechanism, decode_text(payload)?, terms),
     }
 }
 
@@ -209,7 +251,7 @@ impl ExpectInitial {
     /// # Errors
     /// If the payload is not the mechanism's first message.
     pub fn response(self, payload: &str, terms: &Terms<'_>) -> Result<Begun, Failure> {
-        first_message(self.mechanism, decode(payload)?.unwrap_or_default(), terms)
+        first_message(self.mechanism, decode_text(payload)?, terms)
     }
 }
 
@@ -220,20 +262,21 @@ fn first_message(mechanism: Mechanism, message: String, terms: &Terms<'_>) -> Re
     }
 }
 
-/// Decodes the text of `<auth/>` or `<response/>`: nothing is `None`, a lone `=` is an empty message (RFC 6120 6.4.2).
-/// All else is base64 of RFC 4648 4, padded, without white space (RFC 6120 13.9.1), and holds UTF-8, as the messages of
-/// all our mechanisms do.
-fn decode(payload: &str) -> Result<Option<String>, Failure> {
-    match payload {
-        "" => return Ok(None),
-        "=" => return Ok(Some(String::new())),
-        _ => {}
+/// Decodes the text of `<auth/>`, `<initial-response/>` or `<response/>`: nothing and a lone `=` are an empty message (RFC
+/// 6120 6.4.2, XEP-0388 2.3). All else is base64 of RFC 4648 4, padded, without white space (RFC 6120 13.9.1).
+fn decode(payload: &str) -> Result<Vec<u8>, Failure> {
+    if matches!(payload, "" | "=") {
+        return Ok(Vec::new());
     }
     if payload.len() > SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 {
         return Err(Failure::with_text(SaslCondition::MalformedRequest, "the message is too long"));
     }
-    let message = BASE64.decode(payload).map_err(|_| Failure::of(SaslCondition::IncorrectEncoding))?;
-    String::from_utf8(message).map(Some).map_err(|_| Failure::of(SaslCondition::MalformedRequest))
+    BASE64.decode(payload).map_err(|_| Failure::of(SaslCondition::IncorrectEncoding))
+}
+
+/// The same of a message in UTF-8, as those of all mechanisms for passwords are.
+fn decode_text(payload: &str) -> Result<String, Failure> {
+    String::from_utf8(decode(payload)?).map_err(|_| Failure::of(SaslCondition::MalformedRequest))
 }
 
 /// Checks an authorization identity: none, or the account's own bare JID, whatever its letter case (RFC 6120 6.3.8).
@@ -248,24 +291,9 @@ fn check_authzid(authzid: &str, account: &str) -> Result<(), Failure> {
     }
 }
 
-/// Appends a `<challenge/>` with this message (RFC 6120 6.4.3).
-pub fn write_challenge(out: &mut Vec<u8>, message: &[u8]) {
-    write_element(out, "challenge", message);
-}
-
-/// Appends `<success/>` with this message as additional data (RFC 6120 6.4.6); empty for mechanisms that have none.
+/// Appends `<success/>` of RFC 6120 6.4.6 with this message as additional data; empty for mechanisms that have none.
 pub fn write_success(out: &mut Vec<u8>, message: &[u8]) {
-    write_element(out, "success", message);
-}
-
-fn write_element(out: &mut Vec<u8>, name: &str, message: &[u8]) {
-    let head = format!("<{name} xmlns='{NS_SASL}'");
-    out.extend_from_slice(head.as_bytes());
-    if message.is_empty() {
-        out.extend_from_slice(b"/>");
-    } else {
-        out.extend_from_slice(format!(">{}</{name}>", BASE64.encode(message)).as_bytes());
-    }
+    Form::Sasl1.write_element(out, "success", message);
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl PlainAttempt {
             Some(credentials) => {
                 let shown = seen.map(|_| cache.tag(&self.account, &self.password, &credentials.keys(HASH).stored));
                 if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
-                    return match finish(self.account, credentials.incarnation(), credentials.is_disabled()) {
+                    return match finish(self.account, credentials.identity(), credentials.is_disabled()) {
                         Ok(authenticated) => PlainStep::Done(authenticated, shown),
                         Err(failure) => PlainStep::Refused(failure),
                     };
@@ -89,7 +89,7 @@ impl PlainAttempt {
             account: self.account,
             stored: credentials.keys(HASH).stored,
             exists: found.is_some(),
-            incarnation: credentials.incarnation(),
+            identity: credentials.identity(),
             disabled: credentials.is_disabled(),
         };
         let job = DeriveKeys {
@@ -152,7 +152,7 @@ pub struct ExpectDerived {
     account: Box<str>,
     stored: Tag,
     exists: bool,
-    incarnation: Incarnation,
+    identity: (Incarnation, u64),
     disabled: bool,
     /// What the account's home will know the password by.
     seen: Tag,
@@ -172,13 +172,13 @@ impl ExpectDerived {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));
         }
-        finish(self.account, self.incarnation, self.disabled).map(|authenticated| (authenticated, self.seen))
+        finish(self.account, self.identity, self.disabled).map(|authenticated| (authenticated, self.seen))
     }
 }
 
-fn finish(account: Box<str>, incarnation: Incarnation, disabled: bool) -> Result<Authenticated, Failure> {
+fn finish(account: Box<str>, identity: (Incarnation, u64), disabled: bool) -> Result<Authenticated, Failure> {
     if disabled {
         return Err(Failure::of(SaslCondition::AccountDisabled));
     }
-    Ok(Authenticated::new(account, incarnation, Mechanism::Plain))
+    Ok(Authenticated::new(account, identity, Mechanism::Plain))
 }

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::mechanism::{BindingType, ChannelBindings, Mechanism};
-use super::{Authenticated, BASE64, Decoy, Failure, Terms, check_authzid, decode, offered};
+use super::mechanism::{BindingType, ChannelBindings, Mechanism, offer_hash};
+use super::{Authenticated, BASE64, Decoy, Failure, Terms, check_authzid, decode_text, offered};
 use crate::limits::SCRAM_CLIENT_NONCE_BYTES_MAX;
 use crate::store::account::{Credentials, Incarnation, ScramKeys};
 use crate::store::hash::{HashKind, Tag};
@@ -96,6 +96,8 @@ pub struct ExpectAccount {
     client_nonce: Box<str>,
     /// The `c=` that the client's final message has to hold.
     binding: Box<str>,
+    /// The hash of what was offered, which the client is told (XEP-0474 5.1).
+    offer: Box<str>,
 }
 
 impl ExpectAccount {
@@ -132,6 +134,7 @@ impl ExpectAccount {
             client_first_bare: gs2.rest.into(),
             client_nonce: client_nonce.into(),
             binding,
+            offer: offer_hash(hash, terms.secured, terms.plain_allowed).into(),
         })
     }
 
@@ -146,7 +149,7 @@ impl ExpectAccount {
     }
 
     /// Takes the account's record, or none if there is no such account, and fresh entropy. Returns the next state and
-    /// `server-first-message`, to be sent by [`write_challenge`](super::write_challenge).
+    /// `server-first-message`, to be sent by [`Form::write_challenge`](super::Form::write_challenge).
     pub fn account(
         self,
         found: Option<&Credentials>,
@@ -168,13 +171,17 @@ impl ExpectAccount {
         };
         let nonce = format!("{}{server_nonce}", self.client_nonce);
         let salt = BASE64.encode(credentials.salt());
-        let server_first = format!("r={nonce},s={salt},i={}", credentials.iterations());
+        let mut server_first = format!("r={nonce},s={salt},i={}", credentials.iterations());
+        if !self.offer.is_empty() {
+            server_first.push_str(",h=");
+            server_first.push_str(&self.offer);
+        }
         let state = ExpectClientFinal {
             mechanism: self.mechanism,
             hash: self.hash,
             keys: *credentials.keys(self.hash),
             exists: found.is_some(),
-            incarnation: credentials.incarnation(),
+            identity: credentials.identity(),
             disabled: credentials.is_disabled(),
             signed: format!("{},{server_first},", self.client_first_bare),
             nonce: nonce.into(),
@@ -192,7 +199,7 @@ pub struct ExpectClientFinal {
     hash: HashKind,
     keys: ScramKeys,
     exists: bool,
-    incarnation: Incarnation,
+    identity: (Incarnation, u64),
     disabled: bool,
     /// AuthMessage up to and with the comma before the client's final message.
     signed: String,
@@ -213,7 +220,7 @@ impl ExpectClientFinal {
     /// # Errors
     /// If the message is malformed, the channel is another, or the proof does not fit.
     pub fn response(self, payload: &str) -> Result<(Authenticated, String), Failure> {
-        let message = decode(payload)?.unwrap_or_default();
+        let message = decode_text(payload)?;
         let (signed, proof) = message.rsplit_once(",p=").ok_or(ScramError::OtherError)?;
         let mut fields = signed.split(',');
         let binding = fields.next().and_then(|field| field.strip_prefix("c=")).ok_or(ScramError::OtherError)?;
@@ -246,7 +253,7 @@ impl ExpectClientFinal {
         }
         let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
         let server_final = format!("v={}", BASE64.encode(server.as_bytes()));
-        Ok((Authenticated::new(self.account, self.incarnation, self.mechanism), server_final))
+        Ok((Authenticated::new(self.account, self.identity, self.mechanism), server_final))
     }
 }
 

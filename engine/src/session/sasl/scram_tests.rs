@@ -111,7 +111,8 @@ fn rfc5802_5_and_rfc7677_3_exchanges() {
     } in exchanges
     {
         let credentials = Credentials::derive("pencil", 4096, &BASE64.decode(salt).unwrap(), 0).unwrap();
-        let state = start(mechanism, client_first, None).unwrap();
+        // The exchanges of the RFCs are without XEP-0474.
+        let state = ExpectAccount { offer: "".into(), ..start(mechanism, client_first, None).unwrap() };
         let (state, challenge) = state.answer(Some(&credentials), &decoy(), server_nonce);
         assert_eq!(challenge, server_first);
         let (authenticated, success) = state.response(&BASE64.encode(client_final)).unwrap();
@@ -181,7 +182,7 @@ fn rfc6120_13_11_names_cannot_be_probed() {
         let tail = |text: String| text.split_once(",s=").unwrap().1.to_owned();
         assert_eq!(tail(challenge(&decoy(), 1)), tail(challenge(&decoy(), 2)), "the salt of a name stays");
         assert_ne!(tail(challenge(&decoy(), 1)), tail(challenge(&Decoy::new(&[6; 32], 4096), 1)));
-        assert!(challenge(&decoy(), 1).ends_with(",i=4096"));
+        assert!(challenge(&decoy(), 1).contains(",i=4096,h="));
     }
 }
 
@@ -306,4 +307,22 @@ fn rfc5802_3_every_bit_is_signed() {
             assert!(fresh().0.response(&BASE64.encode(bytes)).is_err(), "byte {at}, bit {bit}");
         }
     }
+}
+
+/// XEP-0474 5.1: the challenge has the hash of what was offered, which is signed with all else.
+#[test]
+fn xep0474_5_1_the_challenge_tells_what_was_offered() {
+    let (credentials, bindings) = (account("pencil"), bindings());
+    let challenge = |secured| {
+        let state = start("SCRAM-SHA-256", "n,,n=romeo,r=abc", secured).unwrap();
+        state.account(Some(&credentials), &decoy(), &[7; NONCE_BYTES])
+    };
+    let (state, server_first) = challenge(Some(&bindings));
+    let told = server_first.rsplit_once(",h=").unwrap().1;
+    assert_eq!(told, offer_hash(HashKind::Sha256, Some(&bindings), false));
+    assert_ne!(told, challenge(None).1.rsplit_once(",h=").unwrap().1, "nothing to bind to was offered");
+    // Somebody on the way has changed the offer and its hash: what the client signs does not fit.
+    let changed = server_first.replace(told, &offer_hash(HashKind::Sha256, None, false));
+    let (message, _) = client_final(HashKind::Sha256, "pencil", "n=romeo,r=abc", &changed, b"n,,");
+    assert_eq!(state.response(&BASE64.encode(message)).unwrap_err(), Failure::from(ScramError::InvalidProof));
 }

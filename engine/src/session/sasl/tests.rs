@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::error::NS_SASL;
 
 fn terms() -> Terms<'static> {
     Terms { domain: "example.net", secured: None, plain_allowed: true }
@@ -175,15 +176,61 @@ fn rfc6120_6_4_elements() {
         assert_eq!(element.ns(), NS_SASL);
         (text, element.text())
     };
-    assert_eq!(written(&|out| write_challenge(out, b"")).0, "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    let challenge = |message: &[u8]| written(&|out| Form::Sasl1.write_challenge(out, message));
+    assert_eq!(challenge(b"").0, "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
     assert_eq!(written(&|out| write_success(out, b"")).0, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
     assert_eq!(BASE64.decode(written(&|out| write_success(out, b"v=abc")).1).unwrap(), b"v=abc");
-    assert_eq!(BASE64.decode(written(&|out| write_challenge(out, b"r=1")).1).unwrap(), b"r=1");
+    assert_eq!(BASE64.decode(challenge(b"r=1").1).unwrap(), b"r=1");
     assert_eq!(
-        written(&|out| Failure::with_text(SaslCondition::TemporaryAuthFailure, "later").write(out)).0,
+        written(&|out| Failure::with_text(SaslCondition::TemporaryAuthFailure, "later").write(Form::Sasl1, out)).0,
         "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/>\
          <text xml:lang='en'>later</text></failure>"
     );
+}
+
+/// XEP-0388 2.5, 2.6.1, 2.6.2.
+#[test]
+fn xep0388_2_elements() {
+    let written = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        written(&|out| Form::Sasl2.write_challenge(out, b"r=1")),
+        "<challenge xmlns='urn:xmpp:sasl:2'>cj0x</challenge>"
+    );
+    assert_eq!(
+        written(&|out| Failure::with_text(SaslCondition::TemporaryAuthFailure, "later").write(Form::Sasl2, out)),
+        "<failure xmlns='urn:xmpp:sasl:2'><temporary-auth-failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>\
+         <text>later</text></failure>"
+    );
+    assert_eq!(
+        written(&|out| open_success2(out, b"v=abc", "a@b/c")),
+        "<success xmlns='urn:xmpp:sasl:2'><additional-data>dj1hYmM=</additional-data>\
+         <authorization-identifier>a@b/c</authorization-identifier>"
+    );
+    assert!(!written(&|out| open_success2(out, b"", "a@b")).contains("additional-data"));
+}
+
+/// XEP-0388 2.4, XEP-0484 3.4, 4.1: a token is shown with `<fast/>`, at once, and by a client that has an id.
+#[test]
+fn xep0484_3_4_what_a_token_needs_beside_it() {
+    let fast = Some(Fast { count: None, invalidate: false });
+    let payload = BASE64.encode([b"romeo\0".as_slice(), &[1; 32]].concat());
+    let begun = |payload: Option<&str>, fast, agent| {
+        begin_with("HT-SHA-256-NONE", payload, &terms(), fast, agent).map_err(|failure| failure.condition)
+    };
+    assert!(matches!(begun(Some(&payload), fast, Some([1; 16])), Ok(Begun::Token(_))));
+    assert_eq!(begun(Some(&payload), None, Some([1; 16])).unwrap_err(), SaslCondition::InvalidMechanism);
+    assert_eq!(begun(Some(&payload), fast, None).unwrap_err(), SaslCondition::MalformedRequest);
+    assert_eq!(begun(None, fast, Some([1; 16])).unwrap_err(), SaslCondition::MalformedRequest);
+    // Not in the form that cannot bring `<fast/>`.
+    let failure = begin("HT-SHA-256-NONE", &payload, &terms()).unwrap_err();
+    assert_eq!(failure.condition, SaslCondition::InvalidMechanism);
+    // An initial response may be there and empty, and left out.
+    assert!(matches!(begin_with("PLAIN", None, &terms(), None, None), Ok(Begun::Initial(_))));
+    assert!(begin_with("PLAIN", Some(""), &terms(), None, None).is_err());
 }
 
 #[test]
@@ -210,13 +257,13 @@ proptest! {
     /// No input ends in a panic, and none but the right proof in a login.
     #[test]
     fn no_input_panics(
-        which in 0..Mechanism::ALL.len(), first in messages(), last in messages(), raw in any::<bool>(),
+        which in 0..Mechanism::PASSWORDS.len(), first in messages(), last in messages(), raw in any::<bool>(),
     ) {
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: None };
         let terms = Terms { secured: Some(&bindings), ..terms() };
         let encode = |text: &str| if raw { text.to_owned() } else { BASE64.encode(text) };
         let credentials = Credentials::decoy(&SecretKey::new(&[9; 32]), "juliet", 1);
-        match begin(Mechanism::ALL[which].name(), &encode(&first), &terms) {
+        match begin(Mechanism::PASSWORDS[which].name(), &encode(&first), &terms) {
             Ok(Begun::Scram(state)) => {
                 let (state, challenge) = state.account(Some(&credentials), &decoy(), &[0; NONCE_BYTES]);
                 prop_assert!(challenge.starts_with("r="));
@@ -232,6 +279,7 @@ proptest! {
             Ok(Begun::Initial(state)) => {
                 let _ = state.response(&encode(&last), &terms);
             }
+            Ok(Begun::Token(_)) => prop_assert!(false, "a token without <fast/>"),
             Err(failure) => prop_assert!(SaslCondition::ALL.contains(&failure.condition)),
         }
     }

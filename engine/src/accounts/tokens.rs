@@ -1,0 +1,128 @@
+//! Tokens of accounts (XEP-0484) at the accounts' home: compared with what clients show, made, and ended.
+//!
+//! Two logins may read an account's tokens at once, and both change them. So what is written is remembered for as long as an
+//! answer of the store is awaited: each goes on from what the other has left.
+
+use rand_core::RngCore;
+
+use crate::accounts::Accounts;
+use crate::id::ConnId;
+use crate::io::StorageState;
+use crate::letters::{Answer, ConnRef};
+use crate::store::Found;
+use crate::store::account::Credentials;
+use crate::store::token::{self, TOKEN_NONCE_BYTES, TokenShown, Tokens};
+use crate::streams::half::Up;
+use crate::turn::pending::{AccountRead, Pending, Why};
+
+/// The tokens of an account that are being read.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Answers awaited.
+    reads: u32,
+    /// What has been written meanwhile.
+    written: Option<Tokens>,
+}
+
+impl Accounts {
+    /// Reads an account's record with its tokens. [`Accounts::tokens_read`] must hear the answer.
+    pub(crate) fn read_tokens(&mut self, account: &str, why: Why) {
+        self.tokens_asked.entry(account.into()).or_default().reads += 1;
+        self.look(Pending::Account(AccountRead { account: account.into(), why }), account, Some(token::get(account)));
+    }
+
+    /// An answer has come, whatever it is: the account's tokens, by what was found and what has been written since.
+    pub(crate) fn tokens_read(&mut self, account: &str, found: Vec<Found>) -> Tokens {
+        let row = found.into_iter().next().and_then(Found::value);
+        let Some(asked) = self.tokens_asked.get_mut(account) else { return Tokens::of_row(row.as_deref()) };
+        let tokens = asked.written.clone().unwrap_or_else(|| Tokens::of_row(row.as_deref()));
+        asked.reads -= 1;
+        if asked.reads == 0 {
+            self.tokens_asked.remove(account);
+        }
+        tokens
+    }
+
+    fn write_tokens(&mut self, account: &str, tokens: Tokens) {
+        tokens.write(&mut self.writes, account);
+        self.know_tokens(account, tokens);
+    }
+
+    /// These are the account's tokens, whatever a read that is under way says.
+    fn know_tokens(&mut self, account: &str, tokens: Tokens) {
+        if let Some(asked) = self.tokens_asked.get_mut(account) {
+            asked.written = Some(tokens);
+        }
+    }
+
+    /// All tokens of an account are void: its password was changed.
+    pub(crate) fn end_tokens(&mut self, account: &str) {
+        self.write_tokens(account, Tokens::default());
+    }
+
+    /// All rows of an account go.
+    pub(crate) fn tokens_erased(&mut self, account: &str) {
+        self.know_tokens(account, Tokens::default());
+    }
+
+    fn now_unix_s(&self) -> u64 {
+        self.now.wall_us / 1_000_000
+    }
+
+    /// A client shows a token: the connection is told what that is worth. Used up are a count, and the tokens that were before.
+    pub(crate) fn token_shown(
+        &mut self,
+        conn: ConnRef,
+        account: &str,
+        record: Option<&[u8]>,
+        mut tokens: Tokens,
+        shown: &TokenShown,
+    ) {
+        let credentials = record.and_then(|record| Credentials::decode(record).ok());
+        let now_s = self.now_unix_s();
+        let (answer, changed) = self.tokens.check(account, credentials.as_ref(), &mut tokens, shown, now_s);
+        // With a full store nothing is noted but that a token is void, which makes the row smaller.
+        if changed && (shown.invalidate || self.storage == StorageState::Ok) {
+            self.write_tokens(account, tokens);
+        }
+        self.reply_to(conn, Answer::Token(Box::new(answer)));
+    }
+
+    /// A token is to be made for a connection that has authenticated.
+    pub(crate) fn make_token(&mut self, conn: ConnId, account: &str) {
+        self.block(conn);
+        self.read_tokens(account, Why::Token { conn });
+    }
+
+    /// The account's tokens have been read: one more is made, if the account and its password are those that the client has
+    /// authenticated with. The connection goes on, with a token or without.
+    pub(crate) fn token_wanted(&mut self, conn: ConnId, account: &str, record: Option<&[u8]>, mut tokens: Tokens) {
+        let credentials = record.and_then(|record| Credentials::decode(record).ok());
+        let now_s = self.now_unix_s();
+        let mut nonce = [0; TOKEN_NONCE_BYTES];
+        self.entropy.fill_bytes(&mut nonce);
+        let room = self.storage == StorageState::Ok;
+        let Some(opening) = self.opening(conn) else { return };
+        let owner = opening.stage().owner();
+        let same = credentials.filter(|found| owner.is_some_and(|owner| owner.is_of(found)));
+        let Some(inline) = opening.inline.as_mut() else { return };
+        let wanted = inline.wants_token();
+        inline.token = None;
+        if let (Some((agent, kind)), Some(credentials), true) = (wanted, same, room) {
+            let made = self.tokens.make(account, &credentials, &mut tokens, (&agent, kind), nonce, now_s);
+            self.write_tokens(account, tokens);
+            if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
+                inline.made = Some(made);
+            }
+        }
+        self.up.push_back(Up::Inline(conn));
+    }
+
+    /// They cannot be read: the connection goes on without a token.
+    pub(crate) fn token_unreadable(&mut self, conn: ConnId) {
+        if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
+            inline.token = None;
+            self.up.push_back(Up::Inline(conn));
+        }
+    }
+}

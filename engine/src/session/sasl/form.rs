@@ -1,0 +1,70 @@
+//! The two forms in which one authentication is written on the wire: RFC 6120 6, and XEP-0388.
+
+use base64::Engine as _;
+
+use super::BASE64;
+use crate::ns;
+use crate::wire::error::{NS_SASL, SaslCondition, write_sasl_failure};
+use crate::wire::text::Writer;
+
+/// A form of authentication. The mechanisms, their messages, and all that is counted and held are the same in both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// RFC 6120 6: `<auth/>`, and a stream that is restarted.
+    Sasl1,
+    /// XEP-0388: `<authenticate/>`, which brings along what is to follow, and a stream that goes on.
+    Sasl2,
+}
+
+impl Form {
+    /// The namespace of its elements.
+    pub const fn namespace(self) -> &'static str {
+        match self {
+            Form::Sasl1 => NS_SASL,
+            Form::Sasl2 => ns::SASL2,
+        }
+    }
+
+    /// Appends a `<challenge/>` with this message (RFC 6120 6.4.3, XEP-0388 2.5).
+    pub fn write_challenge(self, out: &mut Vec<u8>, message: &[u8]) {
+        self.write_element(out, "challenge", message);
+    }
+
+    /// Appends `<failure/>` (RFC 6120 6.4.5, XEP-0388 2.6.2).
+    pub fn write_failure(self, out: &mut Vec<u8>, condition: SaslCondition, text: Option<&str>) {
+        if self == Form::Sasl1 {
+            return write_sasl_failure(out, condition, text);
+        }
+        let mut w = Writer::new(out);
+        w.open("failure").attribute("xmlns", ns::SASL2).empty(condition.name(), NS_SASL);
+        if let Some(text) = text {
+            w.leaf("text", text);
+        }
+        w.close();
+    }
+
+    pub(super) fn write_element(self, out: &mut Vec<u8>, name: &str, message: &[u8]) {
+        let head = format!("<{name} xmlns='{}'", self.namespace());
+        out.extend_from_slice(head.as_bytes());
+        if message.is_empty() {
+            out.extend_from_slice(b"/>");
+        } else {
+            out.extend_from_slice(format!(">{}</{name}>", BASE64.encode(message)).as_bytes());
+        }
+    }
+}
+
+/// Appends the beginning of XEP-0388's `<success/>` (2.6.1): what the mechanism says at the end, if it says anything, and the
+/// address that the client has now. What came with the authentication follows, and then `</success>`.
+pub fn open_success2(out: &mut Vec<u8>, message: &[u8], jid: &str) {
+    let mut w = Writer::new(out);
+    w.open("success").attribute("xmlns", ns::SASL2);
+    let data = BASE64.encode(message);
+    if !message.is_empty() {
+        w.leaf("additional-data", &data);
+    }
+    w.leaf("authorization-identifier", jid);
+}
+
+/// What ends it.
+pub const CLOSE_SUCCESS2: &[u8] = b"</success>";

@@ -1,0 +1,119 @@
+//! What came with an authentication (XEP-0388 2.6.1), done at the user's home before the client is told of its success: a token
+//! for the next time, a session resumed, or one begun.
+
+use crate::id::ConnId;
+use crate::ns;
+use crate::session::conn::Stage;
+use crate::session::inline::{Bind, Inline};
+use crate::session::sasl::{Authenticated, Form};
+use crate::shard::Shard;
+use crate::streams::management::SM_ITEM_NOT_FOUND;
+use crate::wire::error::{SaslCondition, StreamCondition};
+use crate::wire::limit::Held;
+use crate::wire::text::Writer;
+
+impl Shard {
+    /// The account that a connection claims has been looked up.
+    pub(super) fn claimed(&mut self, conn: ConnId) {
+        match self.opening(conn).map(|opening| matches!(opening.stage(), Stage::ExpectInline(_))) {
+            Some(true) => self.inline_goes_on(conn),
+            Some(false) => self.unblock(conn),
+            None => {}
+        }
+    }
+
+    /// Does what is next of what came with an authentication, and the rest when that is done. The connection is not read from
+    /// until then.
+    pub(super) fn inline_goes_on(&mut self, conn: ConnId) {
+        let Some(Stage::ExpectInline(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        let owner = owner.clone();
+        match self.is_there(conn, &owner) {
+            Some(true) => {}
+            Some(false) => return self.fail_removed(conn),
+            None => return,
+        }
+        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        if inline.wants_token().is_some() {
+            return self.make_token(conn, owner.bare());
+        }
+        // XEP-0386 2.2: a session that is resumed needs no other; if there is none, another begins.
+        if let Some(resume) = inline.resume.take() {
+            if self.take_over(conn, owner.bare(), resume.h, &resume.previd) {
+                return;
+            }
+            self.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
+        }
+        let mut inline = self.heard(conn).inline.take().expect("it is still there");
+        match inline.bind.take() {
+            Some(bind) => self.bind_inline(conn, owner.bare(), &inline, bind),
+            None => self.succeed_unbound(conn, owner, &inline),
+        }
+    }
+
+    /// The client may ask for a resource itself (RFC 6120 7), or resume another session.
+    fn succeed_unbound(&mut self, conn: ConnId, owner: Authenticated, inline: &Inline) {
+        let mut out = Vec::with_capacity(512);
+        inline.open_success(&mut out, owner.bare());
+        if inline.not_resumed {
+            out.extend_from_slice(SM_ITEM_NOT_FOUND);
+        }
+        inline.close_success(&mut out);
+        self.features.write_behind(&mut out, false, false);
+        self.conns.set_stage(conn, Stage::ExpectBind(owner));
+        self.send_bytes(conn, &out);
+        self.unblock(conn);
+    }
+
+    /// `<bind/>` (XEP-0386 2.2). The resource is the client's tag and a name, which stays the same for a client with an id.
+    fn bind_inline(&mut self, conn: ConnId, account: &str, inline: &Inline, bind: Bind) {
+        let own = match &inline.agent {
+            Some(agent) => self.tokens.resource(account, agent),
+            None => self.random_name(),
+        };
+        self.replace_client(account, &own);
+        let resource = match &bind.tag {
+            Some(tag) => [tag, "/", &own].concat(),
+            None => own,
+        };
+        let id = match self.begin_session(conn, account, resource.into()) {
+            Ok(id) => id,
+            Err(limit) => {
+                let text = Held::by(limit).to_string();
+                let condition = SaslCondition::TemporaryAuthFailure;
+                self.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, Some(&text)));
+                return self.fail_stream(conn, StreamCondition::ResourceConstraint, Some(&text));
+            }
+        };
+        let enabled = bind.enable.and_then(|enable| self.manage(id, enable));
+        let mut out = Vec::with_capacity(1024);
+        inline.open_success(&mut out, &self.full_jid(id));
+        if inline.not_resumed {
+            out.extend_from_slice(SM_ITEM_NOT_FOUND);
+        }
+        let mut w = Writer::new(&mut out);
+        w.open("bound").attribute("xmlns", ns::BIND2).raw(enabled.as_deref().unwrap_or_default()).close();
+        inline.close_success(&mut out);
+        self.features.write_behind(&mut out, true, enabled.is_some());
+        self.send_bytes(conn, &out);
+        self.hold_beginning(conn);
+        for (place, name) in bind.features {
+            let place = usize::from(place);
+            let Some(hook) = crate::extension::TABLE[place].inline.as_ref() else { continue };
+            if let Some(Some(change)) = self.with_note(id, place, |note| (hook.handle)(note, &name)) {
+                self.change_session(id, place, change);
+            }
+        }
+        self.unblock(conn);
+    }
+
+    /// The earlier sessions of a client, by the part of their resource that is its own, end (XEP-0386 2.2).
+    fn replace_client(&mut self, account: &str, own: &str) {
+        let user = self.users.find_or_insert(account);
+        let is_own = |resource: &str| {
+            resource.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        let sessions = self.users.sessions(&self.sessions, user).filter(|(_, session)| is_own(&session.resource));
+        let earlier: Vec<_> = sessions.map(|(id, _)| id).collect();
+        earlier.into_iter().for_each(|id| self.replace_session(id));
+    }
+}
