@@ -111,7 +111,7 @@ class XmppjsActor(Actor):
     kind = "xmppjs"
     capabilities = frozenset(
         {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services"}
+         "services", "sasl2"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -188,7 +188,7 @@ class XmppjsActor(Actor):
             raise LoginFailed(answer["condition"])
         raise AssertionError(f"{do}: {answer['failed']}")
 
-    async def connect(self, mechanism=None, register=False):
+    async def connect(self, mechanism=None, register=False, sasl2=False):
         assert not register, "the client has no in-band registration"
         if self.server.agent is None:
             self.server.agent = await Agent().start(self.server.cafile)
@@ -199,6 +199,7 @@ class XmppjsActor(Actor):
             "login", service=f"{scheme}://{host}:{self.port}", domain=DOMAIN,
             username=self.account.name, password=self.account.password,
             resource=self.resource, mechanism=mechanism, starttls=self.tls == "starttls",
+            sasl2=sasl2,
         )
         self._offers_states = answer["states"]
         assert answer["secure"] == (self.tls != "plain"), "the stream is not in the mode asked for"
@@ -215,6 +216,10 @@ class XmppjsActor(Actor):
 
     async def resume(self):
         return await self._order("resume")
+
+    async def shown(self):
+        """The mechanism that it has logged in by."""
+        return await self._order("shown")
 
     def _send(self, *tree):
         answer = self._agent.order("send", session=self._session, tree=tree)

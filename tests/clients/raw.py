@@ -36,7 +36,8 @@ async def scram_final(raw, account):
     raw.send(f"<auth {ns} mechanism='SCRAM-SHA-1'>{initial}</auth>")
     answer = await raw.until("</challenge>")
     challenge = base64.b64decode(answer.rsplit("</", 1)[0].rsplit(">", 1)[1]).decode()
-    nonce, salt, rounds = (part[2:] for part in challenge.split(","))
+    # What follows is optional (XEP-0474).
+    nonce, salt, rounds = (part[2:] for part in challenge.split(",")[:3])
     salted = hashlib.pbkdf2_hmac(
         "sha1", account.password.encode(), base64.b64decode(salt), int(rounds)
     )
@@ -57,13 +58,18 @@ class Raw:
         #: What the stream offers as it is once secured.
         self.features = ""
 
-    async def open(self):
-        """Connect, secure the stream as the mode says, and read the features."""
+    async def connect(self):
+        """Connect, with TLS if that comes first; nothing is said yet."""
         context = ssl.create_default_context(cafile=self.world.server.cafile)
         direct = {"ssl": context, "server_hostname": DOMAIN} if self.world.tls == "direct" else {}
         self.reader, self.writer = await asyncio.open_connection(
             "127.0.0.1", self.world.port, **direct
         )
+        return context
+
+    async def open(self):
+        """Connect, secure the stream as the mode says, and read the features."""
+        context = await self.connect()
         self.send(HEADER)
         self.features = await self.until("</stream:features>")
         if self.world.tls == "starttls":
