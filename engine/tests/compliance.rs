@@ -23,8 +23,12 @@ const CORE: &[Xep] = &[
     Xep { number: 334, version: "1.0.0", title: "Message Processing Hints" },
     Xep { number: 359, version: "0.7.0", title: "Unique and Stable Stanza IDs" },
     Xep { number: 368, version: "1.1.0", title: "SRV records for XMPP over TLS" },
+    Xep { number: 386, version: "1.1.0", title: "Bind 2" },
+    Xep { number: 388, version: "1.0.4", title: "Extensible SASL Profile" },
     Xep { number: 440, version: "1.0.0", title: "SASL Channel-Binding Type Capability" },
+    Xep { number: 474, version: "0.5.0", title: "SASL SCRAM Downgrade Protection" },
     Xep { number: 478, version: "0.2.0", title: "Stream Limits Advertisement" },
+    Xep { number: 484, version: "0.2.0", title: "Fast Authentication Streamlining Tokens" },
 ];
 
 /// RFCs that are implemented.
