@@ -20,10 +20,11 @@ fuzz_target!(|input: (u8, &str, &str, &[u8])| {
     let all = [&Mechanism::PASSWORDS[..], &Mechanism::TOKENS[..]].concat();
     let mechanism = all[usize::from(which) % all.len()];
     let fast = Fast { count: None, invalidate: false };
-    let begun = match begin_with(mechanism.name(), Some(first).filter(|_| which < 128), &terms, Some(fast), Some([1; 16])) {
-        Ok(Begun::Initial(state)) => state.response(last, &terms),
-        begun => begun,
-    };
+    let begun =
+        match begin_with(mechanism.name(), Some(first).filter(|_| which < 128), &terms, Some(fast), Some([1; 16])) {
+            Ok(Begun::Initial(state)) => state.response(last, &terms),
+            begun => begun,
+        };
     match begun {
         Ok(Begun::Scram(state)) => {
             let (state, _challenge) = state.account(None, &decoy, &[0; NONCE_BYTES]);

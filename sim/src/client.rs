@@ -170,6 +170,29 @@ impl Client {
         self.reader = Reader::default();
         self.out.clear();
         self.open_stream();
+        if self.in_one() {
+            self.authenticate();
+        }
+    }
+
+    /// Whether it logs in by one request (XEP-0388), which brings along what it wants to resume: every other user does.
+    fn in_one(&self) -> bool {
+        self.user % 2 == 1
+    }
+
+    /// Says who it is before it has heard anything.
+    fn authenticate(&mut self) {
+        let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.name().0));
+        let mut resume = String::new();
+        if let Some(m) = self.management.as_ref().filter(|m| !m.previd.is_empty()) {
+            self.phase = Phase::Resuming;
+            resume = format!("<resume xmlns='{}' h='{}' previd='{}'/>", ns::SM, m.received, m.previd);
+        }
+        let request = format!(
+            "<authenticate xmlns='{}' mechanism='PLAIN'><initial-response>{message}</initial-response>{resume}</authenticate>",
+            ns::SASL2
+        );
+        self.out.extend_from_slice(request.as_bytes());
     }
 
     /// The connection is gone. Returns what had come of an item.
@@ -285,7 +308,13 @@ impl Client {
                 self.authenticated = true;
                 self.open_stream();
             }
-            (ns::SASL, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.bare))),
+            (ns::SASL2, "success") => {
+                self.authenticated = true;
+                if let Some(node) = node.children.iter().find(|child| child.namespace == ns::SM) {
+                    self.management_element(node);
+                }
+            }
+            (ns::SASL | ns::SASL2, _) => self.news.push(News::Wrong(format!("{} cannot log in: {node}", self.bare))),
             (ns::SM, _) => self.management_element(node),
             (ns::STREAM, "error") if node.children.iter().any(|c| c.name == "resource-constraint") => {
                 self.news.push(News::Wrong(format!("the stream of {} ended by what others sent: {node}", self.full())));
@@ -305,6 +334,13 @@ impl Client {
     }
 
     fn features(&mut self) {
+        if self.in_one() {
+            // Those before authentication tell it nothing; behind it, it may have a session, or have asked for one.
+            if self.authenticated && self.phase == Phase::Opening {
+                self.bind();
+            }
+            return;
+        }
         if !self.authenticated {
             let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.name().0));
             self.out
