@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A line that begins with white space goes on with the one before. `{any}` as the value of an attribute, or as all the
-//! content of an element, matches anything. In what a client sends, `{plain}` stands for its message of PLAIN in base64, and
+//! content of an element, matches anything; `{=name}` does, too, and from then on `{name}` stands for what it matched. In what a client sends, `{plain}` stands for its message of PLAIN in base64, and
 //! `{previd}` and `{h}` for the session that it can resume and for how many stanzas it has got of that. Order of attributes and of children does not matter. A `stanza-id` that
 //! nobody asks for is overlooked, and so is a request for an acknowledgement.
 //!
@@ -212,7 +212,8 @@ impl Script {
     /// # Errors
     /// The line at which the world did something else, and what.
     pub fn play(&self, player: &mut dyn Player, domain: &str, password: &str) -> Result<(), String> {
-        let mut play = Play { script: self, player, domain, password, clients: BTreeMap::new() };
+        let mut play =
+            Play { script: self, player, domain, password, clients: BTreeMap::new(), names: BTreeMap::new() };
         for step in &self.steps {
             play.step(step).map_err(|error| format!("line {}: {} {error}", step.line, step.client))?;
         }
@@ -257,6 +258,8 @@ struct Play<'a> {
     domain: &'a str,
     password: &'a str,
     clients: BTreeMap<&'a str, Client>,
+    /// What names stand for.
+    names: BTreeMap<String, String>,
 }
 
 impl<'a> Play<'a> {
@@ -286,6 +289,7 @@ impl<'a> Play<'a> {
             }
             Action::OpenStream => self.open_stream(name),
             Action::Send(xml) => {
+                let xml = self.named(xml);
                 // A new header starts a new stream.
                 if xml.contains("<stream:stream") {
                     self.client(name).reader.restart();
@@ -347,6 +351,20 @@ impl<'a> Play<'a> {
                 self.player.abort(name);
                 Ok(())
             }
+        }
+    }
+
+    /// Text with what its names stand for.
+    fn named(&self, text: &str) -> String {
+        self.names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    }
+
+    fn resolved(&self, node: &Node) -> Node {
+        Node {
+            attributes: node.attributes.iter().map(|(name, value)| (name.clone(), self.named(value))).collect(),
+            children: node.children.iter().map(|child| self.resolved(child)).collect(),
+            text: self.named(&node.text),
+            ..node.clone()
         }
     }
 
@@ -437,6 +455,7 @@ impl<'a> Play<'a> {
 
     fn receive(&mut self, name: &'a str, wanted: &[Node], any_order: bool) -> Result<(), String> {
         let mut left: Vec<&Node> = wanted.iter().collect();
+        // Names within one step are not known before it.
         while !left.is_empty() {
             let requests = left.iter().any(|w| w.is("r", ns::SM));
             let node = match self.next(name, Patience::Long, requests)? {
@@ -444,9 +463,10 @@ impl<'a> Play<'a> {
                 other => return Err(format!("should receive {}, but: {other}", left[0])),
             };
             let among = if any_order { left.len() } else { 1 };
-            match left[..among].iter().position(|w| matches(w, &node)) {
+            match left[..among].iter().position(|w| matches(&self.resolved(w), &node)) {
                 Some(at) => {
-                    left.remove(at);
+                    let wanted = left.remove(at);
+                    bind(&self.resolved(wanted), &node, &mut self.names);
                 }
                 None => return Err(format!("should receive {}\n  but: {node}", left[0])),
             }
@@ -474,18 +494,43 @@ impl std::fmt::Display for Next {
     }
 }
 
+/// The name in `{=name}`.
+fn name_of(value: &str) -> Option<&str> {
+    value.trim().strip_prefix("{=")?.strip_suffix('}')
+}
+
+/// Lets names stand for what they have matched.
+fn bind(wanted: &Node, got: &Node, names: &mut BTreeMap<String, String>) {
+    for (attribute, value) in &wanted.attributes {
+        if let (Some(name), Some(value)) = (name_of(value), got.attribute(attribute)) {
+            names.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    if let Some(name) = name_of(&wanted.text) {
+        names.insert(name.to_owned(), got.text.clone());
+    }
+    let mut left: Vec<&Node> = got.children.iter().collect();
+    for child in &wanted.children {
+        if let Some(at) = left.iter().position(|g| matches(child, g)) {
+            bind(child, left.remove(at), names);
+        }
+    }
+}
+
 /// Whether an element is what was wanted.
 pub fn matches(wanted: &Node, got: &Node) -> bool {
     if wanted.name != got.name || wanted.namespace != got.namespace {
         return false;
     }
-    let value_matches = |value: &str, got: Option<&str>| got.is_some_and(|got| value == "{any}" || value == got);
+    let value_matches = |value: &str, got: Option<&str>| {
+        got.is_some_and(|got| value == "{any}" || name_of(value).is_some() || value == got)
+    };
     let wanted_all = wanted.attributes.iter().all(|(name, value)| value_matches(value, got.attribute(name)));
     let got_all = got.attributes.iter().all(|(name, _)| name == "xml:lang" || wanted.attribute(name).is_some());
     if !wanted_all || !got_all {
         return false;
     }
-    if wanted.text.trim() == "{any}" {
+    if wanted.text.trim() == "{any}" || name_of(&wanted.text).is_some() {
         return true;
     }
     if wanted.text.trim() != got.text.trim() {
