@@ -92,7 +92,8 @@ pub fn place(bare: &[u8]) -> (u16, u8) {
     ((h % u64::from(PARTITIONS)) as u16, (h / u64::from(PARTITIONS)) as u8)
 }
 
-fn hash(bare: &[u8]) -> u64 {
+/// A hash of an address: stable across versions and hosts. It is not keyed: who wants to, finds two that share it.
+pub fn hash(bare: &[u8]) -> u64 {
     let mut h: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bare {
         h = (h ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -7,7 +7,7 @@
 //! Entries of one user that are written one behind the other in a turn share a row: rows are sorted in, written to tables
 //! and merged one by one, and many small ones cost more than their bytes.
 
-use super::{Batch, OpView, Table};
+use super::{Batch, OpView, Query, Row, Table};
 
 /// Version byte of a row.
 const VERSION: u8 = 2;
@@ -136,6 +136,39 @@ pub fn entries<'a>(sort: &[u8], value: &'a [u8]) -> Option<Vec<(u64, Entry<'a>)>
     (!entries.is_empty()).then_some(entries)
 }
 
+/// The entries of rows that stand one behind the other in the archive, without those that are void; `None` if one of the rows
+/// is damaged or of a later version.
+pub fn live_entries(rows: &[Row]) -> Option<Vec<(u64, Entry<'_>)>> {
+    let (mut void, mut all) = (Vec::new(), Vec::new());
+    for Row { sort, value } in rows {
+        match is_void(value) {
+            true => void.push(number_of(sort)?),
+            false => all.extend(entries(sort, value)?),
+        }
+    }
+    // Rows stand in the order of their numbers.
+    all.retain(|(number, _)| void.binary_search(number).is_err());
+    Some(all)
+}
+
+/// Rows that say that an entry is void, and stand before the row with entries that they are of: there are no more.
+const VOID_ROWS_MAX: u32 = 256;
+
+/// The question for the row that holds an entry, or the next one if there is none of this number, and what makes entries in it
+/// void; from this number on.
+pub fn seek(user: &str, number: u64) -> Query {
+    Query::Range {
+        table: Table::Archive,
+        actor: user.as_bytes().into(),
+        from: number.to_be_bytes().as_slice().into(),
+        until: None,
+        reverse: false,
+        rows_max: VOID_ROWS_MAX,
+        // A row that makes another void has one byte: the first one with entries is the last.
+        bytes_max: VOID_ROWS_MAX,
+    }
+}
+
 /// The number in a sort key of the archive, of the last entry if there are several.
 pub fn number_of(sort: &[u8]) -> Option<u64> {
     let (number, rest) = sort.split_first_chunk()?;
@@ -208,6 +241,21 @@ mod tests {
         assert_eq!(entries(&rows[0].0, &rows[0].1), Some(Vec::new()));
         assert_eq!(entries(&rows[1].0, &rows[1].1).unwrap().len(), 2);
         assert_eq!(entries(&rows[2].0, &rows[2].1), Some(vec![(79, ENTRY)]));
+    }
+
+    #[test]
+    fn what_is_void_is_not_among_those_that_live() {
+        let mut batch = Batch::new();
+        (70..75).for_each(|number| ENTRY.put(&mut batch, "juliet@x", number));
+        put_void(&mut batch, "juliet@x", 71);
+        put_void(&mut batch, "juliet@x", 74);
+        let mut rows: Vec<Row> =
+            puts(&batch).into_iter().map(|(sort, value)| Row { sort: sort.into(), value: value.into() }).collect();
+        rows.sort_by(|a, b| a.sort.cmp(&b.sort));
+        let numbers = |rows: &[Row]| live_entries(rows).map(|all| all.iter().map(|(n, _)| *n).collect::<Vec<_>>());
+        assert_eq!(numbers(&rows), Some(vec![70, 72, 73]));
+        rows[2].value = Box::new([9]);
+        assert_eq!(numbers(&rows), None, "a row that cannot be read is not passed over");
     }
 
     #[test]

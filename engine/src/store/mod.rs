@@ -11,6 +11,7 @@ pub mod key;
 pub mod log;
 pub mod op;
 pub mod password;
+pub mod peers;
 pub mod private;
 pub mod roster;
 pub mod token;
