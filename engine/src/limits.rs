@@ -228,6 +228,24 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Requests of the server's own to one client whose answers are waited for; with more of them the earliest is given up.
 pub const ASKED_MAX: usize = 8;
 
+// Archive queries (XEP-0313).
+
+/// Messages of a page at the most (XEP-0313 4.3.1).
+pub const ARCHIVE_PAGE_MAX: usize = 100;
+
+/// Bytes of a page: of its results, which end with the one that would go beyond; one always comes. A query begins when there is room
+/// for so much in what its session leaves unread and unacknowledged, so that a page holds up no live message.
+pub const ARCHIVE_PAGE_BYTES_MAX: usize = 32 << 10;
+
+/// Ids that a query may ask for.
+pub const ARCHIVE_IDS_MAX: usize = ARCHIVE_PAGE_MAX;
+
+/// Bytes of an archive that a query looks through at the most. With messages found it ends there, and the client may go on.
+pub const ARCHIVE_SCAN_BYTES_MAX: usize = 4 << 20;
+
+/// Answers in turn that a user's sessions may wait for; each is a query of one stanza.
+pub const PACED_WAITING_MAX: usize = 16;
+
 /// The beginning of a text, of so many bytes at most, cut between characters.
 pub fn beginning(text: &str, bytes_max: usize) -> &str {
     let mut len = text.len().min(bytes_max);

@@ -12,6 +12,7 @@
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers
+//! - [`paced`]: requests that wait for room for their answer
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
@@ -29,10 +30,13 @@ pub mod intake;
 pub mod iq;
 pub mod login;
 pub mod outgoing;
+pub mod paced;
 pub mod register;
 pub mod sweep;
 
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::accounts::Accounts;
 use crate::actors::Actors;
@@ -46,7 +50,7 @@ use crate::logs::Logs;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::streams::Streams;
-use crate::turn::Turn;
+use crate::turn::{Fixed, Turn};
 use crate::wire::Scanner;
 
 pub use crate::turn::{NUMBER_FLOOR_PREFIX, number_floor_sort_key};
@@ -62,6 +66,8 @@ pub struct Shard {
     /// The number of the last batch that was read from each shard.
     letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
+    /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
+    paced: HashMap<u32, paced::Waiting, Fixed>,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -83,6 +89,7 @@ impl Shard {
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
+            paced: HashMap::default(),
         }
     }
 

@@ -112,7 +112,7 @@ fn what_a_request_leaves_in_memory_is_bounded_by_what_was_sent() {
 fn the_worst_requests_keep_their_bounds() {
     let mut all: Vec<(f64, &Request, &Cost)> = costs().map(|(request, cost)| (cost.a_byte(), request, cost)).collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (a_byte, request, cost) in &all[..10] {
+    for (a_byte, request, cost) in &all[..walk::WORST.len()] {
         println!("{a_byte:8.1} bytes a byte: {} ({cost:?})", request.name);
     }
     for (a_byte, request, cost) in &all {

@@ -17,7 +17,8 @@ class Actor:
     `capabilities` names what the client can do beyond the common part:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
     "resume", "resend" (sends unacknowledged stanzas again after a resume),
-    "removal" (of its account), "carbons", "csi", "blocking", "services".
+    "removal" (of its account), "carbons", "csi", "blocking", "services",
+    "archive".
     """
 
     kind = "?"
@@ -95,6 +96,19 @@ class Actor:
 
     async def ping(self, to=None):
         """XEP-0199; raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def archive(self, with_jid=None, max=None, before=None, after=None, to=None):
+        """One page of an archive (XEP-0313): ([Archived], complete). An empty
+        `before` asks for the last one. Raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def archive_ends(self):
+        """Ids of the first and the last message of the archive, or None."""
+        raise NotImplementedError
+
+    async def archive_prefs(self, default, always=(), never=()):
+        """Set the preferences (XEP-0441); those that the server has taken."""
         raise NotImplementedError
 
     async def disco_info(self, to):

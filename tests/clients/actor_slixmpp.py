@@ -12,7 +12,7 @@ from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
 from actor import Actor
-from events import BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import Archived, BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
 
 
 CARBONS = "urn:xmpp:carbons:2"
@@ -62,7 +62,7 @@ class SlixmppActor(Actor):
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
          "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services"}
+         "services", "archive"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -82,7 +82,8 @@ class SlixmppActor(Actor):
         client.auto_authorize = None
         client.auto_subscribe = False
         for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0054", "xep_0085", "xep_0092", "xep_0191",
-                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0352", "xep_0377"):
+                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0313", "xep_0352", "xep_0377",
+                       "xep_0441"):
             client.register_plugin(plugin)
         register_stanza_plugin(client.plugin["xep_0049"].stanza.PrivateXML, Note)
         ns = client.default_ns
@@ -355,6 +356,50 @@ class SlixmppActor(Actor):
         iq = self.client.make_iq_set()
         iq.enable(verb)
         return iq.send()
+
+    async def archive(self, with_jid=None, max=None, before=None, after=None, to=None):
+        wanted = {"max": max, "before": before, "after": after}
+        rsm = {key: value for key, value in wanted.items() if value is not None}
+        plugin = self.client.plugin["xep_0313"]
+        if before == "":
+            # The plugin writes no empty <before/> but for its iterator.
+            pages = plugin.retrieve(jid=to, with_jid=with_jid, rsm={"max": max}, iterator=True, reverse=True)
+            result = await self._iq(anext(pages))
+        else:
+            result = await self._iq(plugin.retrieve(jid=to, with_jid=with_jid, rsm=rsm))
+        return [self._archived(m) for m in result["mam"]["results"]], (
+            result["mam_fin"].xml.get("complete") == "true"
+        )
+
+    async def archive_back(self, page):
+        """All of the archive, from its end page by page, by the plugin's iterator."""
+        plugin = self.client.plugin["xep_0313"]
+        pages = plugin.iterate(jid=slixmpp.JID(self.bare), reverse=True, rsm={"max": page})
+        return [self._archived(message) async for message in pages]
+
+    @staticmethod
+    def _archived(message):
+        result = message["mam_result"]
+        forwarded = result["forwarded"]
+        original = forwarded["stanza"]
+        return Archived(result["id"], forwarded["delay"]["stamp"].isoformat(),
+                        str(original["from"]), str(original["to"]), original["body"] or None)
+
+    async def archive_ends(self):
+        result = await self._iq(self.client.plugin["xep_0313"].get_archive_metadata())
+        ends = [result.xml.find(f"{{urn:xmpp:mam:2}}metadata/{{urn:xmpp:mam:2}}{name}")
+                for name in ("start", "end")]
+        return None if ends[0] is None else tuple(end.get("id") for end in ends)
+
+    async def archive_prefs(self, default, always=(), never=()):
+        plugin = self.client.plugin["xep_0441"]
+        result = await self._iq(plugin.set_preferences(
+            default=default, always={slixmpp.JID(j) for j in always},
+            never={slixmpp.JID(j) for j in never},
+        ))
+        prefs = result["mam_prefs"]
+        return (prefs["default"], {str(j) for j in prefs["always"]},
+                {str(j) for j in prefs["never"]})
 
     async def disco_info(self, to):
         result = await self._iq(

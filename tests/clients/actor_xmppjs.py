@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from actor import Actor
-from events import BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import Archived, BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
 from servers import DOMAIN
 
 HERE = Path(__file__).parent
@@ -17,6 +17,8 @@ EXTDISCO = "urn:xmpp:extdisco:2"
 CARBONS = "urn:xmpp:carbons:2"
 CSI = "urn:xmpp:csi:0"
 FORWARD = "urn:xmpp:forward:0"
+MAM = "urn:xmpp:mam:2"
+RSM = "http://jabber.org/protocol/rsm"
 STATES = "http://jabber.org/protocol/chatstates"
 
 
@@ -111,7 +113,7 @@ class XmppjsActor(Actor):
     kind = "xmppjs"
     capabilities = frozenset(
         {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "sasl2"}
+         "services", "sasl2", "archive"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -119,6 +121,8 @@ class XmppjsActor(Actor):
         self._agent = None
         self._session = None
         self._writing = set()
+        #: Results of archive queries by their queryid.
+        self._results = {}
 
     def on_report(self, report):
         """One event of the session."""
@@ -127,7 +131,10 @@ class XmppjsActor(Actor):
         tree = report["stanza"]
         name, attributes = tree[0], tree[1]
         sender = attributes.get("from", self.bare)
-        if name == "message":
+        result = child(tree, "result", MAM) if name == "message" else None
+        if result and sender == self.bare and result[1].get("queryid") in self._results:
+            self._results[result[1]["queryid"]].append(self._archived(result))
+        elif name == "message":
             copy = child(tree, "sent", CARBONS) or child(tree, "received", CARBONS)
             # The client has to look at who sends a copy (XEP-0280 11).
             genuine = copy is not None and sender == self.bare
@@ -306,6 +313,42 @@ class XmppjsActor(Actor):
     async def _blocking(self, verb, jids):
         items = [["item", {"jid": jid}] for jid in jids]
         await self._iq("set", None, verb, {"xmlns": BLOCKING}, *items)
+
+    async def archive(self, with_jid=None, max=None, before=None, after=None, to=None):
+        number = f"q{next(self._queries)}"
+        results = self._results[number] = []
+        fields = {"FORM_TYPE": MAM} | ({"with": with_jid} if with_jid else {})
+        form = ["x", {"xmlns": "jabber:x:data", "type": "submit"}]
+        form += [["field", {"var": var}, ["value", {}, value]] for var, value in fields.items()]
+        page = ["set", {"xmlns": RSM}]
+        wanted = {"max": max, "before": before, "after": after}
+        page += [[key, {}, str(value)] for key, value in wanted.items() if value is not None]
+        query = {"xmlns": MAM, "queryid": number}
+        answer = await self._iq("set", to, "query", query, form, page)
+        return results, child(answer, "fin", MAM)[1].get("complete") == "true"
+
+    _queries = itertools.count(1)
+
+    @staticmethod
+    def _archived(result):
+        forwarded = child(result, "forwarded", FORWARD)
+        original = child(forwarded, "message", "jabber:client")
+        stamp = child(forwarded, "delay", "urn:xmpp:delay")[1]["stamp"]
+        return Archived(result[1]["id"], stamp, original[1]["from"], original[1]["to"],
+                        text(child(original, "body")))
+
+    async def archive_ends(self):
+        result = await self._iq("get", None, "metadata", {"xmlns": MAM})
+        ends = [child(child(result, "metadata", MAM), name) for name in ("start", "end")]
+        return None if ends[0] is None else tuple(end[1]["id"] for end in ends)
+
+    async def archive_prefs(self, default, always=(), never=()):
+        lists = [[name, {}, *(["jid", {}, jid] for jid in jids)]
+                 for name, jids in (("always", always), ("never", never))]
+        result = await self._iq("set", None, "prefs", {"xmlns": MAM, "default": default}, *lists)
+        prefs = child(result, "prefs", MAM)
+        jids = ({text(jid) for jid in child(prefs, name)[2:]} for name in ("always", "never"))
+        return prefs[1]["default"], *jids
 
     async def disco_info(self, to):
         ns = "http://jabber.org/protocol/disco#info"

@@ -54,6 +54,18 @@ class Copy:
 
 
 @dataclass
+class Archived:
+    """One result of an archive query (XEP-0313): its id there, when it came,
+    and the message."""
+
+    id: str
+    stamp: str
+    sender: str
+    to: str
+    body: str | None
+
+
+@dataclass
 class BlockPush:
     """One change of the block list (XEP-0191) that the server reports: `verb`
     is "block" or "unblock"."""

@@ -36,7 +36,9 @@ impl Actors {
                 let mut out = Vec::with_capacity(256);
                 write(&mut out);
                 self.reply(session, &out);
-                self.stanza_done(session, seq);
+                if asker.paced.is_none() {
+                    self.stanza_done(session, seq);
+                }
             }
             None => {
                 let home = self.home(bare_of(to));

@@ -27,6 +27,25 @@ impl Actors {
         extension::refuses(&self.facts, notes, way, other).filter(|_| !own)
     }
 
+    /// Whether a message between a user and another address may stay in the user's archive, where it stays at all.
+    #[inline]
+    pub(crate) fn archives(&self, user: u32, other: &str) -> bool {
+        !self.has_notes(user) || self.notes_archive(user, other)
+    }
+
+    #[cold]
+    fn notes_archive(&self, user: u32, other: &str) -> bool {
+        let Some(state) = &self.users.get(user).state else { return true };
+        extension::archives(&self.facts, &state.notes, &self.bare_of_user(user), other)
+    }
+
+    /// Writes what an extension has on record of a user.
+    pub(crate) fn put_record(&mut self, user: u32, place: usize, row: &[u8]) {
+        let (bare, now_s) = (self.bare_of_user(user), self.now.mono_s());
+        let note = extension::write_record(place, &mut self.writes, &bare, row);
+        self.users.state(user, now_s).notes.put(place, note);
+    }
+
     /// Sets or clears an extension's mark on a session.
     pub(crate) fn mark(&mut self, session: SessionId, place: usize, on: bool) {
         let Some(session) = self.sessions.get_mut(session) else { return };

@@ -1,6 +1,7 @@
 //! A roster at hand: requests of its owner (RFC 6121 2).
 
 use crate::contacts::Contacts;
+use crate::extension;
 use crate::extension::RosterRequest as Request;
 use crate::extension::roster::Roster;
 use crate::extension::subscription::{Kind, OwnPresence};
@@ -16,13 +17,25 @@ impl Contacts {
         step: impl FnOnce(&mut Contacts, &mut Roster) -> T,
     ) -> Option<T> {
         let mut roster = self.users.get_mut(user).state.as_mut()?.roster.take()?;
+        let before = roster.version();
         let result = step(self, &mut roster);
+        if roster.version() != before && self.has_notes(user) {
+            self.note_roster(user, &roster);
+        }
         let now_s = self.now.mono_s();
         if let Some(state) = self.users.get_mut(user).state.as_mut() {
             state.roster = Some(roster);
             state.roster_used_s = now_s;
         }
         Some(result)
+    }
+
+    /// Extensions hear what the roster lists now.
+    fn note_roster(&mut self, user: u32, roster: &Roster) {
+        let Some(state) = &self.users.get(user).state else { return };
+        for (place, row) in extension::roster_changed(&state.notes, roster.listed_contacts()) {
+            self.put_record(user, place, &row);
+        }
     }
 
     pub(super) fn roster_request(&mut self, user: u32, session: SessionId, id: Option<&str>, request: Request) {

@@ -34,7 +34,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 377, version: "0.4.1", title: "Blocking Command Reports" },
     ],
     requests: &[BLOCKLIST, BLOCK, UNBLOCK],
-    record: Some(Record { load, refuses }),
+    record: Some(Record { refuses, ..Record::of(load) }),
     ..Extension::NONE
 };
 

@@ -67,6 +67,17 @@ pub struct Record {
     /// Whether a stanza between the user and an address (bare, full, or a domain) is refused; what that means for each kind of
     /// stanza is not for the hook to say: see `Actors::guards`.
     pub refuses: fn(&dyn Note, Way, &str) -> Option<Refusal>,
+    /// Whether a message between the user and an address may stay in the user's archive. The user's bare JID comes first.
+    pub archives: fn(&dyn Note, &str, &str) -> bool,
+    /// The user's roster may have changed, and lists these contacts (bare JIDs): what the record says now, if it says anything else.
+    pub roster: fn(&dyn Note, &mut dyn Iterator<Item = &str>) -> Option<Vec<u8>>,
+}
+
+impl Record {
+    /// One that can be read and judges nothing.
+    pub const fn of(load: fn(&[u8]) -> Option<Box<dyn Note>>) -> Record {
+        Record { load, refuses: |_, _, _| None, archives: |_, _, _| true, roster: |_, _| None }
+    }
 }
 
 /// Requests of the server's own to clients.

@@ -54,6 +54,8 @@ pub struct ServerFacts {
     pub contacts: Arc<[Contact]>,
     /// Services outside XMPP that clients are told of (XEP-0215).
     pub services: Services,
+    /// Whether messages stay in their users' archives; given by the [`Settings`](crate::settings::Settings).
+    pub archive: bool,
     /// Extensions that the operator has switched off, a bit for each place in the table.
     pub without: u32,
 }
@@ -79,6 +81,8 @@ pub struct Context<'a> {
     pub online: bool,
     /// Whether the sender's connection is encrypted or local, fit to carry a password.
     pub secure: bool,
+    /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.
+    pub room: usize,
     /// What the extension's record says of the sender, where the request is for the sender's own account.
     pub note: Option<&'a dyn Note>,
     /// Normalises a bare JID (RFC 7622); `None` if it is none or has a resource.
@@ -101,6 +105,14 @@ pub enum Step {
     Error(Refusal),
     /// It goes on with what these bring.
     Read(Vec<Query>, Resume),
+    /// It goes on with what these bring, after these writes. They save later requests work and are done once, so nobody is charged for
+    /// them and for what is read for them.
+    Prepare(Batch, Vec<Query>, Resume),
+    /// These stanzas for who asks, in their order, and then the answer.
+    Send(Vec<Vec<u8>>, Vec<u8>),
+    /// It goes on when it is this one's turn: of the sessions of one user one such request at a time, and when there is room for
+    /// [`ARCHIVE_PAGE_BYTES_MAX`](crate::limits::ARCHIVE_PAGE_BYTES_MAX) in what the session leaves unread and unacknowledged.
+    Paced(Box<Step>),
     /// Writes, and then the answer, which must not leave before they are durable.
     Write(Batch, Vec<u8>),
     /// These follow in their order, and then the answer.

@@ -15,6 +15,7 @@ pub mod disco;
 pub mod hook;
 pub mod iq;
 pub mod last;
+pub mod mam;
 pub mod note;
 pub mod offline;
 pub mod ping;
@@ -60,6 +61,7 @@ const ROWS: &[Extension] = &[
     blocking::EXTENSION,
     services::EXTENSION,
     vcard::EXTENSION,
+    mam::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
@@ -245,6 +247,21 @@ pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str
 pub fn refuses(server: &ServerFacts, notes: &Notes, way: Way, other: &str) -> Option<Refusal> {
     let mut all = notes.iter().filter(|(place, _)| server.has(*place));
     all.find_map(|(place, note)| (TABLE[place].record.as_ref()?.refuses)(note, way, other))
+}
+
+/// Whether a message between a user with these notes and another address may stay in the user's archive.
+pub fn archives(server: &ServerFacts, notes: &Notes, user: &str, other: &str) -> bool {
+    let mut all = notes.iter().filter(|(place, _)| server.has(*place));
+    all.all(|(place, note)| TABLE[place].record.as_ref().is_none_or(|record| (record.archives)(note, user, other)))
+}
+
+/// The records that are others now that a roster lists these contacts, with their places.
+pub fn roster_changed<'a>(notes: &Notes, contacts: impl Iterator<Item = &'a str> + Clone) -> Vec<(usize, Vec<u8>)> {
+    let changed = |(place, note): (usize, &dyn Note)| {
+        let row = (TABLE[place].record.as_ref()?.roster)(note, &mut contacts.clone())?;
+        Some((place, row))
+    };
+    notes.iter().filter_map(changed).collect()
 }
 
 /// The last available session of a user is not available any more.

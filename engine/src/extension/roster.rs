@@ -300,6 +300,11 @@ impl Roster {
         self.entries.iter().map(|entry| (entry.contact(), entry.item())).filter(|(_, item)| item.listed)
     }
 
+    /// The contacts that it lists.
+    pub fn listed_contacts(&self) -> impl Iterator<Item = &str> + Clone {
+        self.items().map(|(contact, _)| contact)
+    }
+
     /// Answers a roster get with the client's version, if it gave one.
     pub fn get(&self, ver: Option<&str>) -> GetAnswer {
         roster_iq::answer(self.version, self.items(), ver)

@@ -10,6 +10,7 @@ fn facts() -> ServerFacts {
         os: None,
         registration: true,
         account_changes: true,
+        archive: true,
         ..ServerFacts::default()
     }
 }
@@ -44,6 +45,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         authorized: to.authorized,
         online: to.online,
         secure,
+        room: 32 << 10,
         note: None,
         jid: |text| Some(text.into()),
         bare,

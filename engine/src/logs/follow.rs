@@ -190,6 +190,7 @@ impl Logs {
 
     /// A managed session acknowledged these.
     pub(crate) fn messages_received(&mut self, user: u32, session: SessionId, acked: &[Unacked]) {
+        self.lightened(session);
         self.have_arrived(user, Some(session), acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0));
         self.bring_up(user);
     }
@@ -239,6 +240,7 @@ impl Logs {
         }
         let mut ids = std::mem::take(&mut self.sent_ids);
         let (before, more) = self.send_ended(id, &mut ids).unwrap_or_default();
+        self.conn_lightened(id);
         let was_behind = before > self.settings.outbound_bytes_soft;
         // Most sends carry no message and hold nothing up: then nobody's log is looked for.
         let carried = !ids.is_empty() || was_behind;

@@ -21,6 +21,7 @@ use crate::wire::limit::Limit;
 impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
     pub(crate) fn message_for(&mut self, user: u32, class: MessageClass, keep: Keep, stanza: Incoming<'_>) {
+        let keep = if keep == Keep::Archive && !self.archives(user, stanza.from) { Keep::UntilDelivered } else { keep };
         let resource = resource_of(stanza.to);
         let exact = resource.and_then(|r| {
             let mut sessions = self.users.sessions(&self.sessions, user);

@@ -5,7 +5,7 @@ use crate::io::{Effect, Reply, StorageState};
 use crate::logs::Logs;
 use crate::store::archive::{entries, is_void, number_of};
 use crate::store::waiting::Cursor;
-use crate::store::{Found, Query, Row, Table};
+use crate::store::{Found, Query, Row, Table, peers};
 use crate::turn::pending::{Pending, RetentionRead, get};
 
 /// What has to be known of each user: the cursor, and the oldest rows.
@@ -53,6 +53,7 @@ impl Logs {
             let (until, more) = goes_until(old_ms, found);
             if until > 0 {
                 self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
+                peers::delete_below(&mut self.writes, &user, until);
                 read.trimmed += 1;
             }
             if more {

@@ -135,6 +135,7 @@ impl Shard {
         let mut lost = unsent;
         let (unacked, waiting) = self.close_half(id);
         lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
+        self.forget_paced(user, id);
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);

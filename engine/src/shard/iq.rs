@@ -58,6 +58,7 @@ impl Shard {
             id: element.id().map(Into::into),
             from: full.into(),
             to: to.as_deref().map(Into::into),
+            paced: None,
         };
         self.ask_feature(asker, target, bare_of(full), element, true);
     }
@@ -103,6 +104,7 @@ impl Shard {
             id: element.id().map(Into::into),
             from: stanza.from.into(),
             to: Some(stanza.to.into()),
+            paced: None,
         };
         self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, authorized);
     }
@@ -130,6 +132,7 @@ impl Shard {
             authorized,
             online,
             secure,
+            room: self.page_room(),
             note: None,
             jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
             bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
@@ -141,7 +144,16 @@ impl Shard {
     }
 
     /// Carries out what a feature wants done.
-    fn do_step(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
+    pub(super) fn do_step(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
+        let paced = asker.paced.zip(asker.session.map(|(session, _)| session));
+        let goes_on = matches!(step, Step::Read(..) | Step::Prepare(..) | Step::Paced(..));
+        self.carry_out(asker, account, place, step);
+        if let Some((user, session)) = paced.filter(|_| !goes_on) {
+            self.paced_over(user, session);
+        }
+    }
+
+    fn carry_out(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
             Step::Error(refusal) => self.answer(asker, Err(refusal)),
@@ -153,6 +165,23 @@ impl Shard {
                 }
                 self.read(Pending::Feature(FeatureRead { asker, place, resume, charged }), queries);
             }
+            Step::Prepare(batch, _, _) if self.storage == StorageState::Full && !batch.is_empty() => {
+                self.do_step(asker, account, place, Step::Error(Limit::Disk.into()));
+            }
+            Step::Prepare(batch, queries, resume) => {
+                self.writes.append(&batch);
+                if queries.is_empty() {
+                    return self.do_step(asker, account, place, resume.go_on(&[]));
+                }
+                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged: 0 }), queries);
+            }
+            Step::Send(stanzas, payload) => {
+                if let Some((session, _)) = asker.session {
+                    stanzas.iter().for_each(|stanza| self.send_past_gates(session, stanza));
+                }
+                self.answer(asker, Ok(&payload));
+            }
+            Step::Paced(step) => self.paced(asker, place, *step),
             Step::Write(_, _) | Step::Change(_, _) if self.storage == StorageState::Full => {
                 self.answer(asker, Err(Limit::Disk.into()));
             }
@@ -190,11 +219,7 @@ impl Shard {
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         match change {
             Change::Mark(on) => self.mark(session, place, on),
-            Change::Record(row) => {
-                let (bare, now_s) = (self.bare_of_user(user), self.now.mono_s());
-                let note = extension::write_record(place, &mut self.writes, &bare, &row);
-                self.users.state(user, now_s).notes.put(place, note);
-            }
+            Change::Record(row) => self.put_record(user, place, &row),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
             Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
             Change::Report(report) => {
@@ -221,7 +246,10 @@ impl Shard {
 
     pub(super) fn feature_found(&mut self, read: FeatureRead, found: Vec<Found>) {
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
-        if read.asker.session.is_some() && !self.asks_still(&read.asker) {
+        if let Some((session, _)) = read.asker.session.filter(|_| !self.asks_still(&read.asker)) {
+            if let Some(user) = read.asker.paced {
+                self.paced_over(user, session);
+            }
             return;
         }
         if let Some((session, _)) = read.asker.session {
@@ -234,6 +262,6 @@ impl Shard {
     }
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {
-        self.answer(read.asker, Err(StanzaCondition::InternalServerError.into()));
+        self.do_step(read.asker, "", read.place, Step::Error(StanzaCondition::InternalServerError.into()));
     }
 }

@@ -122,7 +122,7 @@ impl Shard {
             return self.refuse(session, seq, element, held);
         }
         let home = self.home(to.bare().as_str());
-        let logged = kept == Keep::Archive && self.settings.archive;
+        let logged = kept == Keep::Archive && self.settings.archive && self.archives(user, to.as_str());
         let entry = if logged { self.next_number() } else { 0 };
         let origin = self.sent_off(session, seq, element.bytes().len()).map(|origin| Origin { entry, ..origin });
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).

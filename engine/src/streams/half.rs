@@ -216,6 +216,8 @@ pub(crate) enum Up {
     GoesOn(ConnId),
     /// What came with the connection's authentication may go on.
     Inline(ConnId),
+    /// A session that has waited for room in what it leaves unread and unacknowledged has some.
+    Room(SessionId),
     /// The session has another connection (XEP-0198 5).
     Resumed {
         /// The session.
@@ -311,6 +313,7 @@ impl Streams {
 
     /// The session has ended: what it was sent and has not acknowledged, and the connection that waits to resume it.
     pub(crate) fn close_half(&mut self, id: SessionId) -> (Vec<Unacked>, Option<ConnId>) {
+        self.awaiting_room.remove(&id);
         let Some(mut managed) = self.halves.close(id) else { return Default::default() };
         self.unacked_bytes -= managed.unacked_bytes();
         (managed.take_unacked().into(), managed.waiting.take())

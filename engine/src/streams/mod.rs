@@ -17,6 +17,8 @@ pub(crate) mod work;
 
 use std::collections::VecDeque;
 
+use hashbrown::HashSet;
+
 use crate::floor::stands_on;
 use crate::id::SessionId;
 use crate::io::Job;
@@ -24,8 +26,8 @@ use crate::outbound::Outbound;
 use crate::session::conn::{Conns, Phase};
 use crate::streams::ending::Endings;
 use crate::streams::half::{Halves, Up};
-use crate::turn::Turn;
 use crate::turn::pending::Pending;
+use crate::turn::{Fixed, Turn};
 
 /// The connections of a shard.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct Streams {
     pub(crate) up: VecDeque<Up>,
     /// Sessions that are not read from until work is paid off; each once.
     pub(crate) paying: Vec<SessionId>,
+    /// Sessions that wait for room in what they leave unread and unacknowledged; each once.
+    pub(in crate::streams) awaiting_room: HashSet<SessionId, Fixed>,
     /// What sessions have not acknowledged (XEP-0198), bytes.
     pub(crate) unacked_bytes: usize,
     /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX): those of connections that have gone are dropped
@@ -74,6 +78,7 @@ impl Streams {
             halves: Halves::default(),
             up: VecDeque::new(),
             paying: Vec::new(),
+            awaiting_room: HashSet::default(),
             unacked_bytes: 0,
             jobs_waiting: Vec::new(),
             jobs_under_way: 0,

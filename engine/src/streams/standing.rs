@@ -2,8 +2,11 @@
 //! it changes anything.
 
 use crate::id::{ConnId, SessionId};
+use crate::limits::{ARCHIVE_PAGE_BYTES_MAX, ARCHIVE_PAGE_MAX};
 use crate::session::sm::{Managed, TOKEN_BYTES};
 use crate::streams::Streams;
+use crate::streams::half::Up;
+use crate::streams::output::Carries;
 
 /// What a session may leave unacknowledged before messages stay in its user's log, when all together leave too much, bytes.
 const UNACKED_CROWDED_BYTES: usize = 4_096;
@@ -106,6 +109,43 @@ impl Streams {
         let soft = if crowded { soft.min(UNACKED_CROWDED_BYTES) } else { soft };
         let unacked = half.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);
         unacked || half.conn().is_some_and(|conn| self.is_heavy(conn))
+    }
+
+    /// Bytes of a page of an answer: it leaves as much again of what a session may leave unread and unacknowledged.
+    pub(crate) fn page_room(&self) -> usize {
+        ARCHIVE_PAGE_BYTES_MAX.min(self.settings.outbound_bytes_soft / 2).min(self.settings.outbound_bytes_max / 2)
+    }
+
+    /// Whether a session has room for a page of an answer, beside what it leaves unread and unacknowledged: none of it is to make a
+    /// message wait.
+    pub(crate) fn has_room(&self, id: SessionId) -> bool {
+        let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
+        let Some(half) = self.halves.get(id).filter(|_| !self.is_busy(id)) else { return false };
+        let unread = half.conn().map_or(0, |conn| self.conns.outbound_bytes(conn));
+        let (len, bytes) = half.managed.as_ref().map_or((0, 0), |m| (m.unacked_len(), m.unacked_bytes()));
+        unread.max(bytes) + self.page_room() <= soft && len + ARCHIVE_PAGE_MAX.min(most / 2) <= most
+    }
+
+    /// A session waits until it has room.
+    pub(crate) fn await_room(&mut self, id: SessionId) {
+        self.awaiting_room.insert(id);
+    }
+
+    /// What waited for a session has become less: if it waits for room, and has it now, that is told upwards.
+    pub(crate) fn lightened(&mut self, id: SessionId) {
+        if !self.awaiting_room.is_empty() && self.awaiting_room.contains(&id) && self.has_room(id) {
+            self.awaiting_room.remove(&id);
+            self.up.push_back(Up::Room(id));
+        }
+    }
+
+    /// The same of the session that a connection carries messages for.
+    pub(crate) fn conn_lightened(&mut self, id: ConnId) {
+        if !self.awaiting_room.is_empty()
+            && let Carries::Session(session) = self.carries_for(id)
+        {
+            self.lightened(session);
+        }
     }
 
     /// Whether a session has asked on and on and acknowledged nothing: as much as others may fill is there for answers alone.

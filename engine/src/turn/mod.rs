@@ -71,7 +71,7 @@ impl Turn {
             counters,
             now: Now::default(),
             entropy: ChaCha12Rng::from_seed(seed),
-            facts: settings.facts.clone(),
+            facts: ServerFacts { archive: settings.archive, ..settings.facts.clone() },
             letters: (0..settings.shards())
                 .map(|shard| if shard == id.0 { Letters::roomy(id) } else { Letters::new(id) })
                 .collect(),

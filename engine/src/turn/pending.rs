@@ -58,6 +58,8 @@ pub(crate) struct Asker {
     pub(crate) from: Box<str>,
     /// The address asked, as far as one was given.
     pub(crate) to: Option<Box<str>>,
+    /// The user, if the request is paced: then the stanza counts as handled since it waits.
+    pub(crate) paced: Option<u32>,
 }
 
 /// An account's record is read, and why.

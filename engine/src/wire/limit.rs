@@ -95,6 +95,15 @@ limits! {
     /// A user's vCard.
     VCard = "vcard", PolicyViolation,
         "the vCard is longer than 128 KiB", "try again with a smaller photo";
+    /// Archive queries of a user that wait.
+    ArchiveQueries = "archive-queries", ResourceConstraint,
+        "too many archive queries wait", "try again when one of them is answered";
+    /// What an archive query looks through.
+    ArchiveScan = "archive-scan", ResourceConstraint,
+        "the query looks through too many messages that do not match", "try again with a shorter time";
+    /// Ids of an archive query.
+    ArchiveIds = "archive-ids", NotAcceptable,
+        "the query asks for too many ids", "try again with fewer";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";

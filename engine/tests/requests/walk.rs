@@ -12,6 +12,7 @@ pub(super) struct Request {
 
 /// The requests that lead to the most bytes for each byte sent, ten at least, with the most that they may.
 pub(super) const WORST: &[(&str, f64)] = &[
+    ("archive: a query, a page of long messages", 1_900.0),
     ("presence: first available", 1_300.0),
     ("account: remove", 1_150.0),
     ("vcard: get", 820.0),
@@ -26,6 +27,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("presence: available, long", 115.0),
     ("roster: get", 96.0),
     ("roster: get, known version", 83.0),
+    ("archive: preferences", 40.0),
 ];
 
 /// The most bytes for a byte of every other request.
@@ -34,6 +36,12 @@ pub(super) const OTHERS_MOST: f64 = 30.0;
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
 const STORED: &str = "in_flight_bytes_max; the receiver's limits on waiting messages";
 const ANSWER: &str = "outbound_bytes_soft: who does not read is not read from";
+
+const PAGE: &str = "one at a time a user; 100 messages, 32 KiB a page; 4 MiB looked through; 16 wait";
+
+fn to_oneself(bytes: usize) -> String {
+    format!("<message to='mallory@localhost' type='chat'>{}</message>", body(bytes))
+}
 
 fn body(bytes: usize) -> String {
     format!("<body>{}</body>", "m".repeat(bytes))
@@ -118,6 +126,13 @@ requests! {
     "account: change the password", [], CHANGE, "JOBS_UNDER_WAY_MAX at once, JOBS_WAITING_SPARE waiting a shard";
     "account: change the password again", [CHANGE], CHANGE, "JOBS_UNDER_WAY_MAX at once, JOBS_WAITING_SPARE waiting a shard";
     "account: remove", [], "<iq type='set' id='1'><query xmlns='jabber:iq:register'><remove/></query></iq>", "once an account";
+    "archive: the form", [], "<iq type='get' id='1'><query xmlns='urn:xmpp:mam:2'/></iq>", ANSWER;
+    "archive: a query, nothing there", [], "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'/></iq>", PAGE;
+    "archive: a query, a page of long messages", [to_oneself(9_000), to_oneself(9_000), to_oneself(9_000), to_oneself(9_000)], "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'/></iq>", PAGE;
+    "archive: a query with a peer", [to_oneself(50)], "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='with'><value>mallory@localhost</value></field></x></query></iq>", PAGE;
+    "archive: a query by time", [to_oneself(50)], "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='start'><value>1970-01-01T00:00:00.001Z</value></field></x></query></iq>", PAGE;
+    "archive: metadata", [to_oneself(50)], "<iq type='get' id='1'><metadata xmlns='urn:xmpp:mam:2'/></iq>", PAGE;
+    "archive: preferences", [], "<iq type='set' id='1'><prefs xmlns='urn:xmpp:mam:2' default='roster'><never><jid>a@b</jid></never></prefs></iq>", "1,000 JIDs and 64 KiB a user; 2,000 contacts";
     "iq: unknown to the server", [], "<iq type='get' id='1'><x xmlns='y'/></iq>", ANSWER;
     "iq: unknown to an account", [], "<iq type='get' id='1' to='bob@localhost'><x xmlns='y'/></iq>", ANSWER;
     "iq: to a session", [], "<iq type='get' id='1' to='bob@localhost/r'><x xmlns='y'/></iq>", OUTBOUND;

@@ -1,5 +1,6 @@
 //! One shard, and a few: what it says and does, on the simulated world or straight.
 
+mod archive;
 mod asks;
 mod clock;
 mod crowded_login;

@@ -1,0 +1,198 @@
+//! What a client asks an archive for: the form of XEP-0313 4.1 and the page of XEP-0059.
+
+use minidom::Element;
+
+use crate::extension::datetime;
+use crate::extension::iq::{Condition, Context, Limit, Refusal};
+use crate::limits::{ARCHIVE_IDS_MAX, ARCHIVE_PAGE_MAX};
+use crate::wire::jid::bare_of;
+
+use super::NS;
+
+const NS_FORM: &str = "jabber:x:data";
+const NS_RSM: &str = "http://jabber.org/protocol/rsm";
+
+/// Messages of a page, where the client does not say.
+const PAGE_DEFAULT: usize = 50;
+
+/// The form (XEP-0313 4.1.5), within `<query/>`.
+pub(super) const FORM: &str = "<query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='form'>\
+    <field type='hidden' var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field>\
+    <field type='jid-single' var='with'/><field type='text-single' var='start'/><field type='text-single' var='end'/>\
+    <field type='text-single' var='before-id'/><field type='text-single' var='after-id'/>\
+    <field type='list-multi' var='ids'><validate xmlns='http://jabber.org/protocol/xdata-validate' datatype='xs:string'>\
+    <open/></validate></field><field type='boolean' var='include-groupchat'/></x></query>";
+
+/// A query, as it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Says in each result what it answers.
+    pub(super) queryid: Option<Box<str>>,
+    /// Messages with this JID, normalised: of all its resources if it is bare.
+    pub(super) with: Option<Box<str>>,
+    /// Not those before, microseconds since the Unix epoch.
+    pub(super) start_us: u64,
+    /// Not those after.
+    pub(super) end_us: u64,
+    /// Not those up to this number.
+    pub(super) after: Option<u64>,
+    /// Not those from this number on.
+    pub(super) before: Option<u64>,
+    /// Numbers that have to be in the archive, sorted and each once.
+    pub(super) anchors: Vec<u64>,
+    /// These alone, sorted and each once.
+    pub(super) ids: Option<Vec<u64>>,
+    /// Messages of a page.
+    pub(super) max: usize,
+    /// The last ones that match, not the first ones.
+    pub(super) back: bool,
+    /// They come in reverse order.
+    pub(super) flip: bool,
+}
+
+impl Wanted {
+    /// All of it.
+    pub(super) fn all() -> Wanted {
+        Wanted {
+            queryid: None,
+            with: None,
+            start_us: 0,
+            end_us: u64::MAX,
+            after: None,
+            before: None,
+            anchors: Vec::new(),
+            ids: None,
+            max: PAGE_DEFAULT,
+            back: false,
+            flip: false,
+        }
+    }
+
+    /// Reads `<query/>`.
+    ///
+    /// # Errors
+    /// Those of XEP-0313 4.1.3, 4.1.5 and XEP-0059 2.6, `<jid-malformed/>`, and `<bad-request/>` for what is none of the forms.
+    pub(super) fn read(context: &Context<'_>, query: &Element) -> Result<Wanted, Refusal> {
+        // XEP-0313 6.1.3: nodes are those of publish-subscribe.
+        if query.attr("node").is_some() {
+            return Err(Condition::FeatureNotImplemented.into());
+        }
+        let mut wanted = Wanted {
+            queryid: query.attr("queryid").map(Into::into),
+            flip: query.get_child("flip-page", NS).is_some(),
+            ..Wanted::all()
+        };
+        if let Some(form) = query.get_child("x", NS_FORM) {
+            wanted.form(context, form)?;
+        }
+        if let Some(set) = query.get_child("set", NS_RSM) {
+            wanted.page(set)?;
+        }
+        wanted.anchors.sort_unstable();
+        wanted.anchors.dedup();
+        Ok(wanted)
+    }
+
+    fn form(&mut self, context: &Context<'_>, form: &Element) -> Result<(), Refusal> {
+        let fields = || form.children().filter(|child| child.is("field", NS_FORM));
+        let form_type = fields().find(|field| field.attr("var") == Some("FORM_TYPE")).and_then(one_value);
+        if form.attr("type") != Some("submit") || form_type.as_deref() != Some(NS) {
+            return Err(Condition::BadRequest.into());
+        }
+        for field in fields() {
+            let value = || one_value(field).ok_or(Condition::BadRequest);
+            match field.attr("var") {
+                Some("FORM_TYPE") => {}
+                Some("with") => self.with = Some((context.jid)(&value()?).ok_or(Condition::JidMalformed)?),
+                Some("start") => self.start_us = datetime::parse(&value()?).ok_or(Condition::BadRequest)?,
+                Some("end") => self.end_us = datetime::parse(&value()?).ok_or(Condition::BadRequest)?,
+                Some("after-id") => self.follow(number(&value()?)?),
+                Some("before-id") => self.precede(number(&value()?)?),
+                Some("ids") => {
+                    let mut ids = Vec::new();
+                    for value in field.children().filter(|child| child.is("value", NS_FORM)) {
+                        ids.push(number(&value.text())?);
+                    }
+                    ids.sort_unstable();
+                    ids.dedup();
+                    if ids.len() > ARCHIVE_IDS_MAX {
+                        return Err(Limit::ArchiveIds.into());
+                    }
+                    self.ids = Some(ids);
+                }
+                // There are no messages of rooms in a user's archive, so it makes no difference (XEP-0313 4.1.4).
+                Some("include-groupchat") if matches!(&*value()?, "true" | "1" | "false" | "0") => {}
+                Some("include-groupchat") | None => return Err(Condition::BadRequest.into()),
+                // XEP-0313 4.1.5.
+                Some(_) => return Err(Condition::FeatureNotImplemented.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, set: &Element) -> Result<(), Refusal> {
+        for child in set.children().filter(|child| child.has_ns(NS_RSM)) {
+            let text = child.text();
+            match child.name() {
+                "max" => {
+                    let max: u64 = text.trim().parse().map_err(|_| Condition::BadRequest)?;
+                    self.max = max.min(ARCHIVE_PAGE_MAX as u64) as usize;
+                }
+                "after" if !text.is_empty() => self.follow(number(&text)?),
+                "before" => {
+                    self.back = true;
+                    if !text.is_empty() {
+                        self.precede(number(&text)?);
+                    }
+                }
+                // XEP-0059 2.6: nobody has counted the messages.
+                "index" => return Err(Condition::FeatureNotImplemented.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, number: u64) {
+        self.after = Some(self.after.map_or(number, |other| other.max(number)));
+        self.anchors.push(number);
+    }
+
+    fn precede(&mut self, number: u64) {
+        self.before = Some(self.before.map_or(number, |other| other.min(number)));
+        self.anchors.push(number);
+    }
+
+    /// The first number that may be among the results.
+    pub(super) fn low(&self) -> u64 {
+        self.after.map_or(0, |after| after.saturating_add(1))
+    }
+
+    /// The last one.
+    pub(super) fn high(&self) -> u64 {
+        self.before.map_or(u64::MAX, |before| before.saturating_sub(1))
+    }
+
+    /// Whether a time is within what is asked for. Times of messages are milliseconds.
+    pub(super) fn has_time(&self, time_ms: u64) -> bool {
+        (self.start_us..=self.end_us).contains(&time_ms.saturating_mul(1_000))
+    }
+
+    /// The other party of all results, if there is one.
+    pub(super) fn peer(&self, account: &str) -> Option<&str> {
+        // A resource of the user's own is the other party of nothing: whoever it was that it wrote to.
+        self.with.as_deref().filter(|with| bare_of(with) != account || *with == account)
+    }
+}
+
+/// The number of an id; one that is none is not in the archive (XEP-0313 4.1.3, 4.3.2).
+fn number(id: &str) -> Result<u64, Condition> {
+    let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'));
+    id.parse().ok().filter(|_| digits).ok_or(Condition::ItemNotFound)
+}
+
+fn one_value(field: &Element) -> Option<String> {
+    let mut values = field.children().filter(|child| child.is("value", NS_FORM));
+    let value = values.next()?.text();
+    values.next().is_none().then_some(value)
+}

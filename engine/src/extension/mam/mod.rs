@@ -1,0 +1,80 @@
+//! Message Archive Management (XEP-0313) and its preferences (XEP-0441): what stays of a user's log, as clients see it.
+//!
+//! A query is answered in its turn, a page at a time ([`Step::Paced`]): `form` reads it, `find` finds its results and `page`
+//! writes them. `prefs` says what is archived.
+
+mod find;
+mod form;
+mod index;
+mod metadata;
+mod page;
+mod prefs;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::sync::Arc;
+
+use super::hook::{Extension, Record, Xep};
+use super::iq::{Condition, Context, Feature, IqRequest, Step, Target, Verbs};
+use super::xml;
+use form::Wanted;
+use page::Asked;
+
+const NS: &str = "urn:xmpp:mam:2";
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "mam",
+    xeps: &[
+        Xep { number: 59, version: "1.0", title: "Result Set Management" },
+        Xep { number: 313, version: "1.1.3", title: "Message Archive Management" },
+        Xep { number: 441, version: "0.2.0", title: "Message Archive Management Preferences" },
+    ],
+    requests: &[QUERY, METADATA, PREFS],
+    record: Some(Record { archives: prefs::archives, roster: prefs::roster, ..Record::of(prefs::load) }),
+    ..Extension::NONE
+};
+
+/// XEP-0313 4. Whoever asks for somebody else's archive gets `<forbidden/>` (XEP-0313 8.1).
+const QUERY: Feature = Feature {
+    namespace: NS,
+    name: "query",
+    targets: &[Target::Own],
+    verbs: Verbs::GetSet,
+    offered: |server| server.archive,
+    asks_roster: false,
+    server_vars: &[],
+    // XEP-0313 7: what archives; XEP-0059 4 is part of it.
+    account_vars: &[NS, "urn:xmpp:mam:2#extended", "urn:xmpp:mam:2#groupchat-field"],
+    handle: query,
+};
+
+/// XEP-0313 5.
+const METADATA: Feature =
+    Feature { name: "metadata", verbs: Verbs::Get, account_vars: &[], handle: metadata_of, ..QUERY };
+
+/// XEP-0441 2.1.
+const PREFS: Feature = Feature { name: "prefs", account_vars: &[], handle: prefs::handle, ..QUERY };
+
+fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    if !request.set {
+        return Step::Result(form::FORM.into());
+    }
+    let Some(query) = xml::parse(request.payload) else {
+        return Step::Error(Condition::BadRequest.into());
+    };
+    match Wanted::read(context, &query) {
+        Ok(wanted) => Step::Paced(Box::new(find::begin(asked(context, request, wanted)))),
+        Err(refusal) => Step::Error(refusal),
+    }
+}
+
+fn metadata_of(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    Step::Paced(Box::new(metadata::ask(asked(context, request, Wanted::all()))))
+}
+
+fn asked(context: &Context<'_>, request: &IqRequest<'_>, wanted: Wanted) -> Arc<Asked> {
+    Arc::new(Asked { account: request.account.into(), full: request.from.into(), wanted, room: context.room })
+}

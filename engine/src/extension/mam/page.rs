@@ -1,0 +1,150 @@
+//! A page of results: which messages match, what they look like, and what closes the page (XEP-0313 4.2, 4.3).
+
+use std::io::Write;
+
+use crate::extension::datetime::{self, Precision};
+use crate::extension::iq::Step;
+use crate::ns;
+use crate::store::archive::Entry;
+use crate::wire::jid::bare_of;
+use crate::wire::text::write_attribute;
+use crate::wire::written::{insert_at_end, read_back};
+
+use super::NS;
+use super::form::Wanted;
+
+/// Bytes of a result around its message, with addresses of usual length.
+const AROUND_BYTES: usize = 400;
+
+/// Who asks, and for what.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The user's bare JID.
+    pub(super) account: Box<str>,
+    /// Full JID of the session that asks.
+    pub(super) full: Box<str>,
+    pub(super) wanted: Wanted,
+    /// Bytes of a page's results; one always comes.
+    pub(super) room: usize,
+}
+
+impl Asked {
+    /// Whether an entry is in the archive as clients see it. What users write to themselves has come to them as well, and is there
+    /// once (XEP-0313 6.1.1).
+    pub(super) fn shows(&self, entry: &Entry<'_>) -> bool {
+        entry.incoming || bare_of(entry.peer) != &*self.account
+    }
+
+    fn matches(&self, number: u64, entry: &Entry<'_>) -> bool {
+        let wanted = &self.wanted;
+        (wanted.low()..=wanted.high()).contains(&number)
+            && wanted.has_time(entry.time_ms)
+            && self.shows(entry)
+            && wanted.with.as_deref().is_none_or(|with| self.is_with(with, entry))
+    }
+
+    /// XEP-0313 4.1.1.
+    fn is_with(&self, with: &str, entry: &Entry<'_>) -> bool {
+        match (bare_of(with) == with, bare_of(with) == &*self.account) {
+            (true, false) => bare_of(entry.peer) == with,
+            (false, false) => entry.peer == with,
+            // What the user has written to the own account: all else is from it or to it, too.
+            (true, true) => entry.incoming && bare_of(entry.peer) == with,
+            (false, true) => {
+                let either = read_back(entry.xml, |message| {
+                    message.from().as_deref() == Some(with) || message.to().as_deref() == Some(with)
+                });
+                either.unwrap_or(false)
+            }
+        }
+    }
+}
+
+/// Results, in the order in which they are looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    results: Vec<(u64, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Page {
+    /// Whether there is a result.
+    pub(super) fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// How many more are wanted: one more than there is room for, because with it there is another page.
+    pub(super) fn missing(&self, asked: &Asked) -> usize {
+        asked.wanted.max + 1 - self.results.len().min(asked.wanted.max)
+    }
+
+    /// Takes an entry, if it is a result. Whether it is one that there is no room for: then the page is whole, and not the last.
+    pub(super) fn take(&mut self, asked: &Asked, number: u64, entry: &Entry<'_>) -> bool {
+        if !asked.matches(number, entry) {
+            return false;
+        }
+        let bytes = self.bytes + entry.xml.len() + AROUND_BYTES;
+        if self.results.len() >= asked.wanted.max || (bytes > asked.room && !self.results.is_empty()) {
+            return true;
+        }
+        self.bytes = bytes;
+        self.results.push((number, result(asked, number, entry)));
+        false
+    }
+
+    /// The answer.
+    pub(super) fn finish(mut self, asked: &Asked, complete: bool) -> Step {
+        if asked.wanted.back {
+            self.results.reverse();
+        }
+        let mut out = format!("<fin xmlns='{NS}' complete='{complete}'><set xmlns='http://jabber.org/protocol/rsm'>");
+        // XEP-0059 2.2: there is no count, because nobody has counted; to do so would be to read all of the archive.
+        if let [(first, _), ..] = &self.results[..]
+            && let [.., (last, _)] = &self.results[..]
+        {
+            out.push_str(&format!("<first>{first}</first><last>{last}</last>"));
+        }
+        out.push_str("</set></fin>");
+        // XEP-0313 4.3.4: only the order in which they are sent.
+        if asked.wanted.flip {
+            self.results.reverse();
+        }
+        Step::Send(self.results.into_iter().map(|(_, result)| result).collect(), out.into_bytes())
+    }
+}
+
+/// XEP-0313 4.2, XEP-0297 3.
+fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entry.xml.len() + 2 * AROUND_BYTES);
+    out.extend_from_slice(b"<message");
+    write_attribute(&mut out, "from", &asked.account);
+    write_attribute(&mut out, "to", &asked.full);
+    out.extend_from_slice(b"><result");
+    write_attribute(&mut out, "xmlns", NS);
+    // Writing to memory does not fail.
+    let _ = write!(out, " id='{number}'");
+    if let Some(queryid) = &asked.wanted.queryid {
+        write_attribute(&mut out, "queryid", queryid);
+    }
+    out.extend_from_slice(b"><forwarded xmlns='urn:xmpp:forward:0'><delay xmlns='urn:xmpp:delay' stamp='");
+    datetime::write(&mut out, entry.time_ms.saturating_mul(1_000), Precision::Millis);
+    // It is stored without the namespace of the stream, which it is not in here.
+    out.extend_from_slice(b"'/><message xmlns='jabber:client'");
+    let rest = entry.xml.strip_prefix(b"<message").unwrap_or(entry.xml);
+    if entry.incoming {
+        // As it was received (XEP-0313 3.5). An empty message gets an end tag by the name that it began with.
+        let mut stamped = Vec::with_capacity(entry.xml.len() + AROUND_BYTES);
+        insert_at_end(&mut stamped, entry.xml, |out| {
+            out.extend_from_slice(b"<stanza-id");
+            write_attribute(out, "xmlns", ns::STANZA_ID);
+            let _ = write!(out, " id='{number}'");
+            write_attribute(out, "by", &asked.account);
+            out.extend_from_slice(b"/>");
+        });
+        out.extend_from_slice(stamped.strip_prefix(b"<message").unwrap_or(&stamped));
+    } else {
+        out.extend_from_slice(rest);
+    }
+    out.extend_from_slice(b"</forwarded></result></message>");
+    out
+}

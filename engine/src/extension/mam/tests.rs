@@ -1,0 +1,408 @@
+//! Queries over archives in memory: every page of every kind is what a plain look at all entries gives.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::extension::iq::{IqRequest, ServerFacts};
+use crate::id::Now;
+use crate::store::archive::{Entry, put_void};
+use crate::store::key;
+use crate::store::{Batch, Found, OpView, Query, Row};
+
+const USER: &str = "juliet@x";
+
+/// Rows by their flat keys.
+#[derive(Default)]
+struct Rows {
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    reads: usize,
+    bytes: usize,
+}
+
+impl Rows {
+    fn apply(&mut self, batch: &Batch) {
+        for op in batch.iter() {
+            match op {
+                OpView::Put { table, actor, sort, value } => {
+                    let mut flat = Vec::new();
+                    key::encode(&mut flat, table, actor, sort);
+                    self.rows.insert(flat, value.to_vec());
+                }
+                OpView::DeleteRange { table, actor, from, until } => {
+                    let [from, until] = [from, until].map(|sort| {
+                        let mut flat = Vec::new();
+                        key::encode(&mut flat, table, actor, sort);
+                        flat
+                    });
+                    self.rows.retain(|key, _| *key < from || *key >= until);
+                }
+                OpView::Delete { .. } | OpView::DeleteActor { .. } => {}
+            }
+        }
+    }
+
+    fn read(&mut self, query: &Query) -> Found {
+        self.reads += 1;
+        let (Query::Get { table, actor, .. } | Query::Range { table, actor, .. }) = query;
+        let flat = |sort: &[u8]| {
+            let mut out = Vec::new();
+            key::encode(&mut out, *table, actor, sort);
+            out
+        };
+        let found = match query {
+            Query::Get { sort, .. } => Found::Value(self.rows.get(&flat(sort)).map(|value| value[..].into())),
+            Query::Range { from, until, reverse, rows_max, bytes_max, .. } => {
+                let mut end = flat(b"");
+                *end.last_mut().unwrap() = 1;
+                let (from, until) = (flat(from), until.as_ref().map_or(end, |until| flat(until)));
+                let range = if from < until { from..until } else { until.clone()..until };
+                let within = self.rows.range(range);
+                let within: Box<dyn Iterator<Item = _>> =
+                    if *reverse { Box::new(within.rev()) } else { Box::new(within) };
+                let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
+                for (key, value) in within {
+                    if rows.len() >= *rows_max as usize || (!rows.is_empty() && bytes >= *bytes_max as usize) {
+                        more = true;
+                        break;
+                    }
+                    bytes += value.len();
+                    rows.push(Row { sort: key::decode(key).unwrap().2.into(), value: value[..].into() });
+                }
+                Found::Rows { rows, more }
+            }
+        };
+        self.bytes += found.bytes();
+        found
+    }
+
+    /// The answer to a query: the ids of its results, and the payload; or the error's name.
+    fn ask(&mut self, inside: &str) -> Result<(Vec<u64>, String), String> {
+        let (stanzas, fin) = self.answer(&format!("<query xmlns='urn:xmpp:mam:2'>{inside}</query>"))?;
+        let id = |stanza: &Vec<u8>| {
+            let text = std::str::from_utf8(stanza).unwrap();
+            assert!(xml::parse(stanza).is_some(), "{text}");
+            let (_, rest) = text.split_once(" id='").unwrap();
+            rest.split_once('\'').unwrap().0.parse().unwrap()
+        };
+        Ok((stanzas.iter().map(id).collect(), fin))
+    }
+
+    fn answer(&mut self, payload: &str) -> Result<(Vec<Vec<u8>>, String), String> {
+        let facts = ServerFacts { archive: true, ..ServerFacts::default() };
+        let context = Context {
+            now: Now::default(),
+            server: &facts,
+            authorized: true,
+            online: true,
+            secure: true,
+            room: 32 << 10,
+            note: None,
+            jid: |text| crate::wire::jid::normalise(text).ok().map(|jid| (&*jid).into()),
+            bare: |_| None,
+            local: |_| None,
+        };
+        let element = xml::parse(payload.as_bytes()).expect("well-formed");
+        let request = IqRequest {
+            set: element.name() == "query",
+            target: Target::Own,
+            from: "juliet@x/balcony",
+            account: USER,
+            namespace: NS,
+            name: element.name(),
+            payload: payload.as_bytes(),
+        };
+        let mut step =
+            if element.name() == "query" { query(&context, &request) } else { metadata_of(&context, &request) };
+        loop {
+            step = match step {
+                Step::Paced(step) => *step,
+                Step::Read(queries, resume) => {
+                    resume.go_on(&queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
+                }
+                Step::Prepare(batch, queries, resume) => {
+                    self.apply(&batch);
+                    resume.go_on(&queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
+                }
+                Step::Send(stanzas, fin) => return Ok((stanzas, String::from_utf8(fin).unwrap())),
+                Step::Result(payload) => return Ok((Vec::new(), String::from_utf8(payload).unwrap())),
+                Step::Error(refusal) => return Err(format!("{:?}", refusal.condition)),
+                other => panic!("{other:?}"),
+            };
+        }
+    }
+}
+
+/// What stands in an archive, by number: time in milliseconds and peer, and whether it came or was sent.
+type Plain = Vec<(u64, u64, String, bool)>;
+
+/// An archive with so many entries of so many peers; some share rows, some are void.
+fn archive(count: u64, peers: u64) -> (Rows, Plain) {
+    let (mut rows, mut plain, mut batch) = (Rows::default(), Vec::new(), Batch::new());
+    for n in 0..count {
+        let (number, time_ms) = (n * 3 + 7, 1_000_000 + n / 3 * 10);
+        let mix = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+        let (peer, incoming) = (format!("peer{}@x/r{}", mix % peers, mix % 2), !mix.is_multiple_of(3));
+        let xml = format!("<message from='a@x/b' to='c@x'><body>{n}</body></message>");
+        let entry = Entry { incoming, waits: incoming, time_ms, peer: &peer, xml: xml.as_bytes() };
+        entry.put(&mut batch, USER, number);
+        if mix.is_multiple_of(5) {
+            put_void(&mut batch, USER, number);
+        } else {
+            plain.push((number, time_ms, peer, incoming));
+        }
+        if mix.is_multiple_of(4) {
+            rows.apply(&batch);
+            batch = Batch::new();
+        }
+    }
+    rows.apply(&batch);
+    (rows, plain)
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    let all = [("FORM_TYPE", NS)].iter().chain(fields);
+    let fields: String = all.map(|(var, value)| format!("<field var='{var}'><value>{value}</value></field>")).collect();
+    format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>")
+}
+
+fn set(max: usize, inside: &str) -> String {
+    format!("<set xmlns='http://jabber.org/protocol/rsm'><max>{max}</max>{inside}</set>")
+}
+
+/// All pages in one direction.
+fn paged(rows: &mut Rows, form: &str, max: usize, back: bool) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::new();
+    let mut place = if back { "<before/>".to_owned() } else { String::new() };
+    loop {
+        let (ids, fin) = rows.ask(&format!("{form}{}", set(max, &place))).expect("a page");
+        assert!(ids.is_sorted() && ids.len() <= max, "in order, and no more than was asked for");
+        if let ([first, ..], [.., last]) = (&ids[..], &ids[..]) {
+            assert!(fin.contains(&format!("<first>{first}</first><last>{last}</last>")), "{fin}");
+            place = if back { format!("<before>{first}</before>") } else { format!("<after>{last}</after>") };
+        }
+        all.splice(if back { 0..0 } else { all.len()..all.len() }, ids);
+        if fin.contains("complete='true'") {
+            return all;
+        }
+        assert!(fin.contains("complete='false'") && fin.contains("<last>"), "{fin}");
+    }
+}
+
+#[test]
+fn pages_in_both_directions_are_all_that_matches_and_nothing_else() {
+    let (mut rows, plain) = archive(700, 9);
+    let stamp = |time_ms: u64| {
+        let mut out = Vec::new();
+        super::super::datetime::write(&mut out, time_ms * 1_000, super::super::datetime::Precision::Millis);
+        String::from_utf8(out).unwrap()
+    };
+    let (from, until) = (plain[100].1, plain[400].1);
+    let (after, before) = (plain[50].0, plain[333].0);
+    type Case<'a> = (&'a str, Vec<(&'a str, String)>, Box<dyn Fn(&(u64, u64, String, bool)) -> bool>);
+    let cases: Vec<Case<'_>> = vec![
+        ("all", vec![], Box::new(|_| true)),
+        ("4.1.2: start", vec![("start", stamp(from))], Box::new(move |e| e.1 >= from)),
+        ("4.1.2: end", vec![("end", stamp(until))], Box::new(move |e| e.1 <= until)),
+        (
+            "4.1.2: both",
+            vec![("start", stamp(from)), ("end", stamp(until))],
+            Box::new(move |e| (from..=until).contains(&e.1)),
+        ),
+        ("4.1.2: between two times", vec![("start", stamp(from + 1))], Box::new(move |e| e.1 > from)),
+        (
+            "4.1.3",
+            vec![("after-id", after.to_string()), ("before-id", before.to_string())],
+            Box::new(move |e| e.0 > after && e.0 < before),
+        ),
+        ("4.1.1: bare", vec![("with", "peer4@x".into())], Box::new(|e| e.2.starts_with("peer4@x/"))),
+        ("4.1.1: full", vec![("with", "peer4@x/r1".into())], Box::new(|e| e.2 == "peer4@x/r1")),
+        ("4.1.1: nobody", vec![("with", "peer99@x".into())], Box::new(|_| false)),
+        (
+            "with, and between",
+            vec![("with", "peer2@x".into()), ("after-id", after.to_string()), ("end", stamp(until))],
+            Box::new(move |e| e.2.starts_with("peer2@x/") && e.0 > after && e.1 <= until),
+        ),
+    ];
+    for (clause, fields, matches) in cases {
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(var, value)| (*var, value.as_str())).collect();
+        let wanted: Vec<u64> = plain.iter().filter(|e| matches(e)).map(|e| e.0).collect();
+        for max in [1, 7, 50] {
+            assert_eq!(paged(&mut rows, &form(&fields), max, false), wanted, "{clause}: forwards by {max}");
+            assert_eq!(paged(&mut rows, &form(&fields), max, true), wanted, "{clause}: back by {max}");
+        }
+    }
+}
+
+#[test]
+fn the_index_by_peer_follows_the_archive() {
+    // XEP-0313 4.1.1: over several segments, with more messages after the index was made, and without those that have gone.
+    let (mut rows, mut plain) = archive(12_000, 300);
+    let with = form(&[("with", "peer17@x")]);
+    let wanted = |plain: &Plain| {
+        let all = plain.iter().filter(|e| e.2.starts_with("peer17@x/"));
+        all.map(|e| e.0).collect::<Vec<_>>()
+    };
+    assert!(wanted(&plain).len() > 20);
+    assert_eq!(paged(&mut rows, &with, 50, true), wanted(&plain));
+    // From now on the index is there: a page is few reads wherever it is.
+    for place in ["<before/>".to_owned(), String::new(), format!("<after>{}</after>", plain[5_000].0)] {
+        (rows.reads, rows.bytes) = (0, 0);
+        rows.ask(&format!("{with}{}", set(10, &place))).expect("a page");
+        assert!(rows.reads < 60 && rows.bytes < 200_000, "{place}: {} reads, {} bytes", rows.reads, rows.bytes);
+    }
+    let mut last = plain.last().expect("some").0;
+    for round in 0..40 {
+        let mut batch = Batch::new();
+        for n in 0..=round * 17 % 90 {
+            last += 2;
+            let peer = format!("peer{}@x/r0", 10 + n % 10);
+            Entry { incoming: true, waits: true, time_ms: 9_000_000, peer: &peer, xml: b"<message/>" }
+                .put(&mut batch, USER, last);
+            plain.push((last, 9_000_000, peer, true));
+        }
+        rows.apply(&batch);
+        assert_eq!(paged(&mut rows, &with, 100, u64::is_multiple_of(round, 2)), wanted(&plain), "round {round}");
+    }
+    let until = plain[6_000].0;
+    let mut batch = Batch::new();
+    batch.delete_range(crate::store::Table::Archive, USER.as_bytes(), &[], &until.to_be_bytes());
+    crate::store::peers::delete_below(&mut batch, USER, until);
+    rows.apply(&batch);
+    let left = |plain: &Plain| wanted(plain).into_iter().filter(|number| *number >= until).collect::<Vec<_>>();
+    for back in [true, false] {
+        let found = paged(&mut rows, &with, 100, back);
+        // A row goes as a whole.
+        assert_eq!(found.iter().filter(|number| **number >= until).count(), found.len());
+        assert!(found.len() + 4 >= left(&plain).len() && left(&plain).ends_with(&found[found.len().min(4)..]));
+    }
+}
+
+#[test]
+fn a_page_costs_the_same_wherever_it_is() {
+    let (mut rows, plain) = archive(20_000, 50);
+    let mut most = 0;
+    for at in [10, 5_000, 10_000, plain.len() - 100] {
+        for place in ["before", "after"] {
+            rows.bytes = 0;
+            let place = format!("<{place}>{}</{place}>", plain[at].0);
+            rows.ask(&set(50, &place)).expect("a page");
+            most = most.max(rows.bytes);
+        }
+    }
+    assert!(most < 64 << 10, "{most} bytes for 50 messages");
+}
+
+#[test]
+fn a_page_is_bounded_in_bytes_and_the_client_goes_on() {
+    let (mut rows, mut batch) = (Rows::default(), Batch::new());
+    let xml = format!("<message><body>{}</body></message>", "x".repeat(20_000));
+    for number in 1..=10 {
+        Entry { incoming: true, waits: true, time_ms: number, peer: "b@x", xml: xml.as_bytes() }
+            .put(&mut batch, USER, number);
+    }
+    rows.apply(&batch);
+    let (ids, fin) = rows.ask("").expect("a page");
+    assert_eq!(ids, [1], "XEP-0313 4.3.1: the second would be too much");
+    assert!(fin.contains("complete='false'"));
+    for back in [false, true] {
+        assert!(paged(&mut rows, "", 100, back).into_iter().eq(1..=10));
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_gets_the_error_of_the_text() {
+    let (mut rows, plain) = archive(20, 3);
+    let void = (0..20).map(|n| n * 3 + 7).find(|number| plain.iter().all(|e| e.0 != *number)).expect("one is void");
+    let there = plain[3].0.to_string();
+    for (inside, error, clause) in [
+        (form(&[("{urn:x}y", "z")]), "FeatureNotImplemented", "4.1.5"),
+        (form(&[("ids", "nonsense")]), "ItemNotFound", "4.1.3"),
+        (form(&[("ids", &void.to_string())]), "ItemNotFound", "4.1.3: refused"),
+        (form(&[("ids", &format!("0{there}"))]), "ItemNotFound", "4.1.3: an id is a string"),
+        (form(&[("after-id", "3")]), "ItemNotFound", "4.1.3"),
+        (form(&[("before-id", "99999"), ("with", "peer1@x")]), "ItemNotFound", "4.1.3"),
+        (set(5, "<before>8</before>"), "ItemNotFound", "4.3.2"),
+        (set(5, "<index>3</index>"), "FeatureNotImplemented", "XEP-0059 2.6"),
+        ("<set xmlns='http://jabber.org/protocol/rsm'><max>many</max></set>".into(), "BadRequest", "XEP-0059 2.1"),
+        (form(&[("with", "@")]), "JidMalformed", "4.1.1"),
+        (form(&[("end", "now")]), "BadRequest", "4.1.2"),
+        (form(&[("include-groupchat", "maybe")]), "BadRequest", "4.1.4"),
+        ("<x xmlns='jabber:x:data' type='submit'/>".into(), "BadRequest", "4.1"),
+    ] {
+        assert_eq!(rows.ask(&inside), Err(error.into()), "{clause}: {inside}");
+    }
+    let many: String = (0..101).map(|n| format!("<value>{n}</value>")).collect();
+    let many = format!("<field var='ids'>{many}</field></x>");
+    assert_eq!(rows.ask(&form(&[]).replace("</x>", &many)), Err("NotAcceptable".into()), "more than a page");
+    assert!(rows.ask(&form(&[("include-groupchat", "true"), ("ids", &there)])).is_ok_and(|(ids, _)| ids.len() == 1));
+    let crossed = format!("{}{}", form(&[("after-id", &there), ("before-id", &there)]), set(5, "<before/>"));
+    assert_eq!(rows.ask(&crossed).map(|(ids, _)| ids), Ok(vec![]), "there is nothing between them");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_an_error_and_not_the_end() {
+    let (mut rows, plain) = archive(300, 3);
+    let middle = rows.rows.len() / 2;
+    *rows.rows.values_mut().nth(middle).expect("a row") = vec![9, 9];
+    for inside in [set(100, ""), set(100, "<before/>"), form(&[("with", "peer1@x")])] {
+        let mut place = inside;
+        let error = (0..10).find_map(|_| match rows.ask(&place) {
+            Err(error) => Some(error),
+            Ok((ids, _)) if place.contains("before") => {
+                place = set(100, &format!("<before>{}</before>", ids[0]));
+                None
+            }
+            Ok((ids, _)) => {
+                place = set(100, &format!("<after>{}</after>", ids.last().expect("some")));
+                None
+            }
+        });
+        assert_eq!(error.as_deref(), Some("InternalServerError"), "{place}");
+    }
+    assert!(plain.len() > 200);
+}
+
+#[test]
+fn the_archive_says_where_it_begins_and_ends() {
+    let metadata = "<metadata xmlns='urn:xmpp:mam:2'/>";
+    assert_eq!(Rows::default().answer(metadata), Ok((vec![], metadata.into())), "5: empty");
+    let (mut rows, plain) = archive(100, 3);
+    let (_, payload) = rows.answer(metadata).expect("an answer");
+    let (first, last) = (plain[0].0, plain.last().expect("some").0);
+    assert!(
+        payload.contains(&format!("<start id='{first}'")) && payload.contains(&format!("<end id='{last}'")),
+        "{payload}"
+    );
+}
+
+#[test]
+fn who_writes_to_the_own_account_finds_it_once() {
+    let (mut rows, mut batch) = (Rows::default(), Batch::new());
+    for (number, incoming, peer) in
+        [(1, false, "juliet@x"), (2, true, "juliet@x/balcony"), (3, false, "romeo@x"), (4, true, "romeo@x/a")]
+    {
+        Entry { incoming, waits: false, time_ms: number, peer, xml: b"<message/>" }.put(&mut batch, USER, number);
+    }
+    rows.apply(&batch);
+    assert_eq!(rows.ask("").map(|(ids, _)| ids), Ok(vec![2, 3, 4]), "XEP-0313 6.1.1");
+    assert_eq!(rows.ask(&form(&[("with", USER)])).map(|(ids, _)| ids), Ok(vec![2]), "XEP-0313 4.1.1");
+    assert_eq!(rows.ask(&form(&[("ids", "1")])), Err("ItemNotFound".into()));
+}
+
+#[test]
+fn when_the_clock_has_been_set_back_no_result_is_outside_of_the_time() {
+    let (mut rows, mut batch) = (Rows::default(), Batch::new());
+    for n in 1..=600u64 {
+        let time_ms = if (200..400).contains(&n) { n - 150 } else { n };
+        Entry { incoming: true, waits: true, time_ms: 1_000 + time_ms, peer: "b@x", xml: b"<message/>" }
+            .put(&mut batch, USER, n);
+        put_void(&mut batch, "other@x", n);
+    }
+    rows.apply(&batch);
+    let form = form(&[("start", "1970-01-01T00:00:01.100Z"), ("end", "1970-01-01T00:00:01.300Z")]);
+    for back in [false, true] {
+        let ids = paged(&mut rows, &form, 50, back);
+        let time = |n: u64| if (200..400).contains(&n) { n - 150 } else { n };
+        assert!(!ids.is_empty() && ids.iter().all(|n| (100..=300).contains(&time(*n))), "{ids:?}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Archive queries (XEP-0313) in a shard: whose turn it is, and whom they hold up.
+
+use throng_engine::id::ConnId;
+use throng_engine::io::{Input, StorageState};
+use throng_engine::settings::Settings;
+use throng_engine::store::Table;
+use throng_sim::host::{Host, said};
+
+fn settings() -> Settings {
+    Settings::new("localhost", 1, [0; 32], 0)
+}
+
+/// A user who is available, and has so many messages of so many bytes from another one.
+fn with_messages(count: usize, bytes: usize) -> (Host, ConnId, ConnId) {
+    let mut host = Host::new(settings());
+    host.account("juliet");
+    host.account("romeo");
+    let (romeo, _) = host.bind(0, "romeo");
+    let (juliet, _) = host.bind(1, "juliet");
+    host.ask(juliet, "<presence/>");
+    let body = "m".repeat(bytes);
+    for n in 0..count {
+        let text = format!("<message to='juliet@localhost' type='chat' id='m{n}'><body>{body}</body></message>");
+        let came = said(&host.ask(romeo, &text));
+        assert!(came.contains(&format!("id='m{n}'")), "it is delivered");
+    }
+    (host, romeo, juliet)
+}
+
+fn query(id: &str, inside: &str) -> String {
+    format!("<iq type='set' id='{id}'><query xmlns='urn:xmpp:mam:2'>{inside}</query></iq>")
+}
+
+#[test]
+fn queries_of_a_user_are_answered_one_after_the_other_and_so_many_wait() {
+    let (mut host, _, juliet) = with_messages(3, 10);
+    // All of them in one read: the first is under way when the last comes.
+    let all: String = (0..30).map(|n| query(&format!("q{n}"), "")).collect();
+    let came = said(&host.ask(juliet, &all));
+    let answers = came.matches("<fin ").count();
+    assert_eq!(answers + came.matches("archive queries wait").count(), 30, "each is answered: {came}");
+    assert!((16..30).contains(&answers), "{answers}");
+    assert_eq!(came.matches("<result ").count(), 3 * answers);
+    let again = said(&host.ask(juliet, &query("again", "")));
+    assert_eq!(again.matches("<result ").count(), 3, "then there is room again");
+}
+
+#[test]
+fn a_page_waits_for_room_and_live_messages_do_not_wait_for_it() {
+    let (mut host, romeo, juliet) = with_messages(40, 3_000);
+    host.ask(juliet, "<enable xmlns='urn:xmpp:sm:3'/>");
+    // XEP-0313 4.3.1: a page has less than it might, and a second one fills what may be unacknowledged; the third waits.
+    let mut came = String::new();
+    for n in 0..4 {
+        came += &said(&host.ask(juliet, &query(&format!("q{n}"), "")));
+    }
+    let answered = came.matches("<fin ").count();
+    assert!((1..4).contains(&answered), "{answered} pages are there");
+    assert!(came.matches("complete='false'").count() == answered, "and each says that there is more");
+    let live =
+        said(&host.ask(romeo, "<message to='juliet@localhost' type='chat' id='live'><body>now</body></message>"));
+    assert!(live.contains("id='live'"), "a message comes at once");
+    let stanzas = came.matches("<result ").count() + answered + 1;
+    let more = said(&host.ask(juliet, &format!("<a xmlns='urn:xmpp:sm:3' h='{stanzas}'/>")));
+    assert!(more.contains("<fin "), "what is acknowledged makes room");
+}
+
+#[test]
+fn what_waits_for_room_counts_as_handled() {
+    // XEP-0198 4: a client that waits for this before it acknowledges would wait for ever.
+    let (mut host, _, juliet) = with_messages(40, 3_000);
+    host.ask(juliet, "<enable xmlns='urn:xmpp:sm:3'/>");
+    (0..4).for_each(|n| drop(host.ask(juliet, &query(&format!("q{n}"), ""))));
+    assert!(said(&host.ask(juliet, "<r xmlns='urn:xmpp:sm:3'/>")).contains("<a xmlns='urn:xmpp:sm:3' h='4'/>"));
+}
+
+#[test]
+fn a_session_that_ends_leaves_the_turn_to_others() {
+    let (mut host, _, juliet) = with_messages(40, 3_000);
+    host.ask(juliet, "<enable xmlns='urn:xmpp:sm:3'/>");
+    (0..6).for_each(|n| drop(host.ask(juliet, &query(&format!("q{n}"), ""))));
+    let (phone, _) = host.bind(2, "juliet");
+    assert!(said(&host.ask(phone, &query("p", ""))).contains("<fin "), "one without room holds up nobody");
+    host.ask(juliet, "</stream:stream>");
+    host.turn(Input::Closed { conn: juliet });
+    assert!(said(&host.ask(phone, &query("p2", ""))).contains("<fin "));
+}
+
+#[test]
+fn results_go_to_who_asks_alone_and_wait_in_no_log() {
+    let (mut host, _, juliet) = with_messages(3, 10);
+    let (phone, _) = host.bind(2, "juliet");
+    host.ask(phone, "<iq type='set' id='c'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
+    host.ask(phone, "<presence/>");
+    let effects = host.ask(juliet, &query("q", ""));
+    let to_phone = effects
+        .into_iter()
+        .filter(|effect| matches!(effect, throng_engine::io::Effect::Send { conn, .. } if *conn == phone));
+    assert_eq!(said(&to_phone.collect::<Vec<_>>()), "");
+    let came = said(&host.ask(phone, &query("q2", "")));
+    assert_eq!(came.matches("<result ").count(), 3, "a result is not archived itself");
+    // XEP-0352: a client that nobody looks at has asked for it all the same.
+    host.ask(juliet, "<inactive xmlns='urn:xmpp:csi:0'/>");
+    assert_eq!(said(&host.ask(juliet, &query("q3", ""))).matches("<result ").count(), 3);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let (mut host, _, juliet) = with_messages(3, 10);
+    host.disk.damage(Table::Archive, "juliet@localhost", true);
+    for asked in [query("q", ""), "<iq type='get' id='q'><metadata xmlns='urn:xmpp:mam:2'/></iq>".into()] {
+        assert!(said(&host.ask(juliet, &asked)).contains("internal-server-error"));
+    }
+    host.disk.damage(Table::Archive, "juliet@localhost", false);
+    assert!(said(&host.ask(juliet, &query("q", ""))).contains("complete='true'"), "and the next one has its turn");
+}
+
+#[test]
+fn a_full_disk_keeps_nobody_from_reading() {
+    let (mut host, _, juliet) = with_messages(3, 10);
+    host.turn(Input::Storage(StorageState::Full));
+    let with = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field>\
+                <field var='with'><value>romeo@localhost</value></field></x>";
+    assert_eq!(said(&host.ask(juliet, &query("q", with))).matches("<result ").count(), 3);
+}
+
+#[test]
+fn without_an_archive_there_is_nothing_to_ask() {
+    let mut host = Host::new(Settings { archive: false, ..settings() });
+    host.account("juliet");
+    let (juliet, _) = host.bind(0, "juliet");
+    assert!(said(&host.ask(juliet, &query("q", ""))).contains("service-unavailable"));
+    let disco =
+        "<iq type='get' id='d' to='juliet@localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>";
+    assert!(!said(&host.ask(juliet, disco)).contains("urn:xmpp:mam"));
+}
+
+#[test]
+fn what_retention_has_removed_is_not_found() {
+    let (mut host, _, juliet) = with_messages(2, 10);
+    let came = said(&host.ask(juliet, &query("q", "")));
+    let first = came.split_once("<first>").and_then(|(_, rest)| rest.split_once('<')).expect("a page").0.to_owned();
+    let until = (first.parse::<u64>().expect("a number") + 1).to_be_bytes();
+    let mut batch = throng_engine::store::Batch::new();
+    batch.delete_range(Table::Archive, b"juliet@localhost", &[], &until);
+    host.disk.apply(&batch);
+    let after = format!("<set xmlns='http://jabber.org/protocol/rsm'><after>{first}</after></set>");
+    assert!(said(&host.ask(juliet, &query("q", &after))).contains("item-not-found"), "XEP-0313 4.3.2");
+}
