@@ -52,6 +52,11 @@ fn a_session_that_ends_by_what_others_send_is_found() {
 }
 
 #[test]
+fn a_refused_message_in_an_archive_that_a_client_reads_is_found() {
+    found(Plant::RefusedShown, "sees in the archive");
+}
+
+#[test]
 fn an_account_over_its_quota_is_found() {
     found(Plant::Quota, "over its quota");
 }

@@ -1,12 +1,15 @@
 //! A compact client: it logs in, binds or resumes, keeps both counts of XEP-0198, and remembers what it is told of its
 //! roster and of who is there. It judges nothing; what matters to the checks it reports as [`News`].
 
+mod archive;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use base64::Engine as _;
 
 use throng_engine::ns;
 
+pub use self::archive::Look;
 use crate::net::SocketId;
 use crate::world::PASSWORD;
 use crate::xml::{Item, Node, Reader};
@@ -110,6 +113,8 @@ pub struct Client {
     pub seen: BTreeMap<String, ()>,
     /// Has said that it is available.
     pub available: bool,
+    /// Its look at the archive, if it has one.
+    pub look: Option<Look>,
     /// Answers requests for acknowledgement at once.
     pub prompt: bool,
     reader: Reader,
@@ -137,6 +142,7 @@ impl Client {
             roster: None,
             seen: BTreeMap::new(),
             available: false,
+            look: None,
             prompt: true,
             reader: Reader::default(),
             authenticated: false,
@@ -422,6 +428,9 @@ impl Client {
             }
             return;
         }
+        if self.is_result(node) {
+            return;
+        }
         let Some(number) = node.child("body").and_then(|b| numbers(b.text.as_bytes()).first().copied()) else { return };
         let stanza_id = node.children.iter().filter(|c| c.is("stanza-id", ns::STANZA_ID)).collect::<Vec<_>>();
         if stanza_id.len() > 1 {
@@ -476,6 +485,7 @@ impl Client {
                 self.roster = Some(items.collect());
                 self.news.push(News::Roster(known));
             }
+            Some("result" | "error") if id.starts_with("look") => self.page_ended(node),
             Some("set") => {
                 for item in node.child("query").map(|q| &q.children[..]).unwrap_or_default() {
                     let (jid, state) = roster_item(item);

@@ -49,6 +49,7 @@ fn options() -> Result<Options, String> {
                     "double-delivery" => Plant::DoubleDelivery,
                     "skipped-row" => Plant::SkippedRow,
                     "overflow" => Plant::Overflow,
+                    "refused-shown" => Plant::RefusedShown,
                     "quota" => Plant::Quota,
                     other => return Err(format!("no such fault: {other}")),
                 };

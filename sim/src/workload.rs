@@ -197,7 +197,24 @@ impl Run {
         }
         self.flush_all();
         self.until(self.world.now_us() + 6_000_000)?;
+        self.look();
+        self.until(self.world.now_us() + 6_000_000)?;
+        self.clients.iter_mut().for_each(Client::ask);
+        self.flush_all();
+        self.until(self.world.now_us() + 1_000_000)?;
         self.balance()
+    }
+
+    /// Each client looks at its user's archive, in one direction or the other, some at what there is with one user alone.
+    fn look(&mut self) {
+        if !self.world.settings().archive {
+            return;
+        }
+        for index in 0..self.clients.len() {
+            let with = index.is_multiple_of(3).then(|| self.users[index % self.users.len()].clone());
+            self.clients[index].look(index.is_multiple_of(2), [100, 7, 30][index % 3], with);
+        }
+        self.flush_all();
     }
 
     fn until(&mut self, end_us: u64) -> Result<(), String> {

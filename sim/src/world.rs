@@ -79,6 +79,8 @@ pub enum Plant {
     SkippedRow,
     /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
     Overflow,
+    /// Reads do not find what makes entries of a log void.
+    RefusedShown,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
 }

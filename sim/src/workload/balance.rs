@@ -1,6 +1,6 @@
 //! What must hold: the bounds of a shard all the time, and the balance at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use throng_engine::settings::BareDelivery;
 use throng_engine::store::Table;
@@ -51,6 +51,7 @@ impl Run {
         self.check_messages()?;
         self.check_quotas()?;
         self.check_archive()?;
+        self.check_looks()?;
         self.check_devices()?;
         self.check_rosters()?;
         self.check_presence()?;
@@ -99,7 +100,7 @@ impl Run {
         }
         let mut kept = [BTreeMap::new(), BTreeMap::new()];
         for (index, user) in self.users.iter().enumerate() {
-            let mut void = std::collections::BTreeSet::new();
+            let mut void = BTreeSet::new();
             for (sort, row) in self.world.disk.rows_of(Table::Archive, user) {
                 if is_void(row) {
                     void.extend(number_of(sort));
@@ -127,6 +128,38 @@ impl Run {
             if s.kept && s.acked && !s.refused && !unheard && !dropped && (sent, received) != (1, 1) {
                 return Err(format!(
                     "message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What clients see of an archive is all that stands in it and was not refused, in order, whichever way they look. What users write
+    /// to themselves they see once.
+    fn check_looks(&self) -> Result<(), String> {
+        for client in &self.clients {
+            let Some(look) = &client.look else { continue };
+            if !look.done {
+                return Err(format!("{} has not seen all of its archive, but {:?}", client.full(), look.seen));
+            }
+            let (mut void, mut wanted) = (BTreeSet::new(), Vec::new());
+            for (sort, row) in self.world.disk.rows_of(Table::Archive, &client.bare) {
+                if is_void(row) {
+                    void.extend(number_of(sort));
+                }
+                for (number, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
+                    let peer = entry.peer.split('/').next().unwrap_or_default();
+                    let with = look.with.as_deref().is_none_or(|with| peer == with);
+                    if with && (entry.incoming || peer != client.bare) && !void.contains(&number) {
+                        wanted.push((number, numbers(entry.xml).first().copied().unwrap_or(u64::MAX)));
+                    }
+                }
+            }
+            if look.seen != wanted {
+                let (full, with) = (client.full(), &look.with);
+                return Err(format!(
+                    "{full} sees in the archive {:?}, with {with:?}, but there are {wanted:?}",
+                    look.seen
                 ));
             }
         }

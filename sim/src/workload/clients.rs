@@ -148,6 +148,9 @@ impl Run {
             88..90 if self.clients[index].roster.is_none() => self.clients[index].get_roster(),
             90..95 => self.clients[index].ask(),
             95..98 => self.clients[index].leave(),
+            98.. if self.world.settings().archive => {
+                self.clients[index].glance(contact.is_multiple_of(2).then_some(&jid), contact as u64 * 30, what == 98);
+            }
             _ => {}
         }
     }

@@ -10,6 +10,7 @@ use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost
 use throng_engine::letters::Letters;
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
+use throng_engine::store::archive::is_void;
 use throng_engine::store::{Found, Query, Table};
 
 use super::{Event, Occurrence, Plant, World};
@@ -121,6 +122,9 @@ impl World {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
                     if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
                         skip_row(queries, &mut found);
+                    }
+                    if self.plant == Some(Plant::RefusedShown) {
+                        found.iter_mut().for_each(hide_void);
                     }
                     Input::Found { token: *token, found }
                 }
@@ -299,6 +303,12 @@ impl World {
 }
 
 /// Takes the first row off a page of a log.
+fn hide_void(found: &mut Found) {
+    if let Found::Rows { rows, .. } = found {
+        rows.retain(|row| !is_void(&row.value));
+    }
+}
+
 fn skip_row(queries: &[Query], found: &mut [Found]) {
     let page = queries
         .iter()
