@@ -157,6 +157,40 @@ pub enum Letter {
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
     },
+    /// Something has happened at a node of a user (XEP-0060 7.1.2).
+    Event {
+        /// The node.
+        node: Name,
+        /// The user's bare JID.
+        from: Name,
+        /// Receivers of this home, with NUL between them.
+        to: Name,
+        /// They are subscribed; otherwise those of their sessions get it that are interested.
+        explicit: bool,
+        /// The message, unaddressed.
+        xml: Span,
+    },
+    /// A session of the sender's is to be sent last items (XEP-0163 4.3.4); a page is answered by
+    /// [`Letter::Looked`].
+    AskLast {
+        /// The session.
+        session: SessionId,
+        /// Its full JID.
+        to: Name,
+        /// Users of this home, with NUL between them.
+        of: Name,
+        /// Nodes in which it is interested, sorted, with NUL between them.
+        nodes: Name,
+        /// The session waits for the answer before it asks after others.
+        page: bool,
+    },
+    /// All users that were asked after for this session have been looked at.
+    Looked {
+        /// The session.
+        session: SessionId,
+        /// What was read for it, as [`WORK_EACH`](crate::limits::WORK_EACH) counts it.
+        work: u64,
+    },
     /// A question about an account or an address from the shard that holds the connection.
     Ask {
         /// Where the answer goes.

@@ -220,6 +220,90 @@ pub const REPORT_TEXT_BYTES_MAX: usize = 512;
 
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
+// Nodes and their items (XEP-0060).
+
+/// Most nodes of an actor.
+pub const NODES_MAX: usize = 256;
+
+/// Most bytes of an actor's directory: names and configuration of all nodes. As much for those affiliated with one node or subscribed
+/// to it.
+pub const NODE_DIRECTORY_BYTES_MAX: usize = 64 << 10;
+
+/// Longest name of a node in bytes.
+pub const NODE_NAME_BYTES_MAX: usize = 512;
+
+/// Longest id of an item in bytes: a bare JID of a room and more.
+pub const NODE_ID_BYTES_MAX: usize = 1_024;
+
+/// Longest title, type, description or roster group in a node's configuration, bytes.
+pub const NODE_TEXT_BYTES_MAX: usize = 256;
+
+/// Most roster groups that a node's configuration names.
+pub const NODE_GROUPS_MAX: usize = 16;
+
+/// Most items of a node: `max` in its configuration.
+pub const NODE_ITEMS_MAX: u32 = 1_000;
+
+/// Most bytes of an item's payload: room for an avatar (XEP-0084) in base64.
+pub const NODE_ITEM_BYTES_MAX: usize = 192 << 10;
+
+/// Most bytes of an item's row.
+pub const NODE_ITEM_ROW_BYTES_MAX: usize = NODE_ITEM_BYTES_MAX + NODE_ID_BYTES_MAX + 64;
+
+/// Most bytes of all items of an actor.
+pub const NODE_BYTES_MAX: u64 = 8 << 20;
+
+/// Most who are affiliated with a node, and most who are subscribed to it.
+pub const NODE_AFFILIATES_MAX: usize = 500;
+
+/// Items that one answer may hold, and their bytes: what is left out is asked for by pages (XEP-0059).
+pub const NODE_PAGE_ITEMS_MAX: u32 = 256;
+
+/// Bytes of items after which an answer is full.
+pub const NODE_PAGE_BYTES_MAX: u32 = 256 << 10;
+
+/// Items that one request may name.
+pub const NODE_ASKED_ITEMS_MAX: usize = 32;
+
+/// Payload that a notification has at most for each of many receivers, bytes; of a larger item they are told its id (XEP-0060 7.1.2.2).
+pub const NODE_NOTIFIED_BYTES_MAX: usize = 64 << 10;
+
+/// What one notification of many is charged at the most: as much as a session may owe.
+pub const NODE_NOTIFY_WORK_MAX: u64 = WORK_BYTES_PER_S * WORK_AHEAD_MS as u64 / 1_000;
+
+const _: () = assert!(1 + NODE_NAME_BYTES_MAX + 1 + NODE_ID_BYTES_MAX <= crate::store::key::SORT_KEY_BYTES_MAX);
+const _: () = assert!(NODE_ITEM_BYTES_MAX < wire::MAX_STANZA_BYTES_DEFAULT && NODE_ID_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(NODE_GROUPS_MAX <= u8::MAX as usize && NODE_AFFILIATES_MAX <= u16::MAX as usize);
+
+// Interests of clients (XEP-0115, XEP-0060 9.2).
+
+/// Nodes that a client may be interested in; of more, those that sort first count.
+pub const INTERESTS_MAX: usize = 64;
+
+/// Bytes of their names.
+pub const INTERESTS_BYTES_MAX: usize = 4_096;
+
+/// Capabilities that a shard remembers beside those of the sessions it has.
+pub const CAPABILITIES_SPARE_MAX: usize = 1_024;
+
+/// Milliseconds after which another client is asked what a hash of capabilities stands for.
+pub const CAPABILITIES_ASK_MS: u64 = 30_000;
+
+/// Contacts whose last items are asked for at once for one session.
+pub const LAST_ITEMS_CONTACTS: usize = 16;
+
+/// Sessions of a shard for which contacts are asked at once; others wait their turn.
+pub const LAST_ITEMS_SESSIONS: usize = 16;
+
+/// Users of a shard whose nodes are read at once for sessions that have become available.
+pub const LAST_ITEMS_READS: usize = 32;
+
+/// Bytes of items that one user's nodes bring a session that has become available.
+pub const LAST_ITEMS_BYTES: u32 = 512 << 10;
+
+/// Milliseconds after which contacts that have not answered for their nodes are not waited for.
+pub const LAST_ITEMS_MS: u64 = 30_000;
+
 // In-band registration (XEP-0077).
 
 /// Longest password in bytes.

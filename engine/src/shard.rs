@@ -11,7 +11,7 @@
 //! - [`inline`]: the same together with authentication
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
-//! - [`iq`]: requests that the server answers
+//! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`paced`]: requests that wait for room for their answer
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
@@ -24,6 +24,7 @@ pub mod command;
 pub mod dispatch;
 pub mod ending;
 pub mod features;
+pub mod in_turn;
 pub mod inline;
 pub mod inspect;
 pub mod intake;
@@ -68,6 +69,7 @@ pub struct Shard {
     sweeper: sweep::Sweeper,
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, paced::Waiting, Fixed>,
+    turns: in_turn::Turns,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -90,6 +92,7 @@ impl Shard {
             letters_read,
             sweeper: sweep::Sweeper::default(),
             paced: HashMap::default(),
+            turns: in_turn::Turns::default(),
         }
     }
 

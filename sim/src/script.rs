@@ -12,9 +12,10 @@
 //! ```
 //!
 //! A line that begins with white space goes on with the one before. `{any}` as the value of an attribute, or as all the
-//! content of an element, matches anything; `{=name}` does, too, and from then on `{name}` stands for what it matched. In what a client sends, `{plain}` stands for its message of PLAIN in base64, and
-//! `{previd}` and `{h}` for the session that it can resume and for how many stanzas it has got of that. Order of attributes and of children does not matter. A `stanza-id` that
-//! nobody asks for is overlooked, and so is a request for an acknowledgement.
+//! content of an element, matches anything; `{=name}` does, too, and from then on `{name}` stands for what it matched. In what a client
+//! sends, `{plain}` stands for its message of PLAIN in base64, `{previd}` and `{h}` for the session that it can resume and for how many stanzas it has got of that, and `{id}` for the `id` of the
+//! last request that it has received. Order of attributes and of children does not matter. A `stanza-id` that nobody asks for is
+//! overlooked, and so is a request for an acknowledgement.
 //!
 //! What a client can do: `connects` (opens, authenticates, binds), `connects raw` (opens only), `logs in` (opens and
 //! authenticates), `opens stream`, `sends: XML`, `receives: XML`, `receives in any order: XML...`, `receives nothing`,
@@ -247,6 +248,8 @@ const HEADER: &str =
 struct Client {
     reader: Reader,
     previd: String,
+    /// The `id` of the last request.
+    asked: String,
     /// Stanzas received since stream management was enabled.
     handled: u32,
     managed: bool,
@@ -297,7 +300,7 @@ impl<'a> Play<'a> {
                 let plain = self.plain(name);
                 let client = self.client(name);
                 let xml = xml.replace("{plain}", &plain).replace("{previd}", &client.previd);
-                let xml = xml.replace("{h}", &client.handled.to_string());
+                let xml = xml.replace("{h}", &client.handled.to_string()).replace("{id}", &client.asked);
                 self.player.send(name, xml.as_bytes())
             }
             Action::Receive { wanted, any_order } => self.receive(name, wanted, *any_order),
@@ -432,6 +435,9 @@ impl<'a> Play<'a> {
                 if let Item::Element(node) = &item {
                     if client.managed && node.namespace == ns::CLIENT {
                         client.handled += 1;
+                    }
+                    if let (Some("get" | "set"), Some(id)) = (node.attribute("type"), node.attribute("id")) {
+                        client.asked = id.to_owned();
                     }
                     // Stream management that began, or went on, with the login (XEP-0386 2.2, XEP-0198 10.2).
                     if let Some(enabled) = node.child("bound").and_then(|bound| bound.child("enabled")) {

@@ -2,7 +2,7 @@
 
 use crate::actors::Actors;
 use crate::extension;
-use crate::extension::{Ask, Going, Note, SessionChange, TABLE, Way};
+use crate::extension::{Ask, Capable, Going, Note, SessionChange, TABLE, Way};
 use crate::id::SessionId;
 use crate::limits::ASKED_MAX;
 use crate::observers::trace::News;
@@ -112,19 +112,20 @@ impl Actors {
         self.send_past_gates(session, &out);
     }
 
-    /// A client answers a request of the server's own. What nobody has asked is passed over.
-    pub(crate) fn client_answered(&mut self, session: SessionId, answer: &Element<'_>) {
+    /// A client answers a request of the server's own. What nobody has asked is passed over. Returns what it has said it can do, if that
+    /// was asked.
+    pub(crate) fn client_answered(&mut self, session: SessionId, answer: &Element<'_>) -> Option<Option<Capable>> {
         let id = answer.id().unwrap_or_default();
         let state = self.sessions.heard(session);
-        let Some(asked) = state.extra.as_mut().map(|extra| &mut extra.asked) else { return };
-        let Some(at) = asked.iter().position(|(_, asked)| **asked == *id) else { return };
+        let asked = state.extra.as_mut().map(|extra| &mut extra.asked)?;
+        let at = asked.iter().position(|(_, asked)| **asked == *id)?;
         let place = usize::from(asked.remove(at).0);
         self.counters.asks_answered.one();
-        if let Some(asks) = &TABLE[place].asks
-            && let Some(change) = self.with_note(session, place, |note| (asks.answered)(note, answer))
-        {
-            self.change_session(session, place, change);
-        }
+        let asks = TABLE[place].asks.as_ref()?;
+        let mut change = self.with_note(session, place, |note| (asks.answered)(note, answer))?;
+        let capable = change.capable.take();
+        self.change_session(session, place, change);
+        asks.capable.is_some().then_some(capable)
     }
 
     /// A session has another connection (XEP-0198 5).

@@ -1,22 +1,34 @@
 //! The contacts' floor: rosters, subscriptions, and who sees whose presence (RFC 6121 2 to 4). It knows no passwords and answers
 //! no requests but those for a roster.
 
+mod events;
+mod interests;
 mod items;
+pub(crate) mod lasts;
 pub(crate) mod presence;
 pub(crate) mod roster;
 pub(crate) mod show;
 mod subscribe;
+mod walk;
 
+use crate::contacts::interests::Interests;
+use crate::contacts::lasts::Lasts;
 use crate::extension::presence::PresenceTable;
+use crate::extension::pubsub::node::Node;
 use crate::floor::stands_on;
+use crate::id::SessionId;
 use crate::logs::Logs;
-use crate::router::users::Parked;
+use crate::router::users::{Look, Parked, Seen};
 
 /// What a roster has decided, for a higher floor to carry out.
 #[derive(Debug)]
 pub(crate) enum Decided {
-    /// Whether the sender of this request may see the user's presence.
-    Request { user: u32, parked: Parked, may: bool },
+    /// Whether the sender of this request may see the user's presence, and the groups that it is in if it may.
+    Request { user: u32, parked: Parked, may: Option<Vec<Box<str>>> },
+    /// How the roster has somebody who wants to see nodes; none if it is not to be asked.
+    Last { look: Look, nodes: Vec<Node>, seen: Option<Seen> },
+    /// A page of a session's contacts is asked for at so many homes.
+    Walked { session: SessionId, homes: usize },
     /// All contacts of an account that is being removed are told.
     Left(u32),
 }
@@ -26,6 +38,8 @@ pub(crate) enum Decided {
 pub struct Contacts {
     logs: Logs,
     pub(crate) presence_table: PresenceTable,
+    pub(crate) interests: Interests,
+    lasts: Lasts,
     /// Taken out when the input is handled.
     pub(crate) decided: Vec<Decided>,
 }
@@ -35,6 +49,12 @@ stands_on!(Contacts, logs: Logs);
 impl Contacts {
     /// Nobody's. `seed` keys the table of presences.
     pub(crate) fn new(logs: Logs, seed: u64) -> Contacts {
-        Contacts { logs, presence_table: PresenceTable::new([seed, 0]), decided: Vec::new() }
+        Contacts {
+            logs,
+            presence_table: PresenceTable::new([seed, 0]),
+            interests: Interests::default(),
+            lasts: Lasts::default(),
+            decided: Vec::new(),
+        }
     }
 }

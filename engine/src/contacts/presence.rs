@@ -98,15 +98,18 @@ impl Contacts {
         let Ok(id) = self.presence_table.intern(&kept) else {
             return self.refuse(session, seq, element, Limit::Presence);
         };
+        self.note_capabilities(id, element);
         let before = self.sessions.set_presence(session, Some(id));
+        let interests = before.and_then(|before| self.interests_by(before));
         let state = self.sessions.heard(session);
         let user = state.user;
         state.priority = priority;
         if let Some(before) = before {
-            self.presence_table.release(before);
+            self.release_presence(before);
         }
         let announce = RosterStep::Announce { session, full: full.into(), xml: xml.into(), initial: before.is_none() };
         self.roster_step(user, announce);
+        self.interests_announced(session, interests);
         self.takers_changed(user);
         self.stanza_done(session, seq);
     }
@@ -121,7 +124,7 @@ impl Contacts {
             // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
             return self.withdraw_directed(full, &xml, &directed);
         };
-        self.presence_table.release(before);
+        self.release_presence(before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
         self.note_logout(user, &status);
         let step = RosterStep::Withdraw { session: Some(session), full: full.into(), xml: xml.into(), directed };
@@ -253,7 +256,7 @@ impl Contacts {
         let directed = session.take_directed();
         match session.presence.take() {
             Some(presence) => {
-                self.presence_table.release(presence);
+                self.release_presence(presence);
                 self.note_logout(user, "");
                 let xml = PRESENCE_GONE.into();
                 let step = RosterStep::Withdraw { session: None, full: full.into(), xml, directed };

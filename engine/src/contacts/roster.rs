@@ -11,7 +11,7 @@ use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::letters::PresenceNews;
-use crate::router::users::{Known, Parked, RosterStep, User, Waiting};
+use crate::router::users::{Known, Parked, RosterStep, Seen, User, Waiting};
 use crate::session::conn::NONE;
 use crate::store::Found;
 use crate::turn::pending::Pending;
@@ -101,6 +101,11 @@ impl Contacts {
             }
             // Whom to tell cannot be known, but the account goes.
             RosterStep::Leave => self.decided.push(Decided::Left(user)),
+            RosterStep::Walk { session } => self.decided.push(Decided::Walked { session, homes: 0 }),
+            RosterStep::Last(last) => {
+                let (look, nodes) = *last;
+                self.decided.push(Decided::Last { look, nodes, seen: None });
+            }
             _ => {}
         }
     }
@@ -145,6 +150,16 @@ impl Contacts {
             RosterStep::Reveal { jid, visible } => self.reveal(user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
             RosterStep::Authorize(parked) => self.authorized_request(user, parked),
+            RosterStep::Event { session, event } => self.tell_of(user, session, &event),
+            RosterStep::Walk { session } => {
+                let homes = self.walk_page(user, session);
+                self.decided.push(Decided::Walked { session, homes });
+            }
+            RosterStep::Last(last) => {
+                let (look, nodes) = *last;
+                let seen = self.seen_by_roster(user, &look.to);
+                self.decided.push(Decided::Last { look, nodes, seen });
+            }
             RosterStep::Leave => self.leave_contacts(user),
         }
     }
@@ -359,8 +374,23 @@ impl Contacts {
     fn authorized_request(&mut self, user: u32, parked: Parked) {
         let from = bare_of(&parked.from).to_owned();
         let own = self.users.is(user, &from);
-        let may = self.with_roster(user, |_, roster| roster.state(&from).from()).unwrap_or(false);
-        self.decided.push(Decided::Request { user, parked, may: own || may });
+        let may =
+            |_: &mut Contacts, roster: &mut Roster| (own || roster.state(&from).from()).then(|| roster.groups(&from));
+        let may = self.with_roster(user, may).flatten().or(own.then(Vec::new));
+        self.decided.push(Decided::Request { user, parked, may });
+    }
+
+    /// How the roster has somebody who is available and wants to see nodes; none if nothing goes there.
+    fn seen_by_roster(&mut self, user: u32, to: &str) -> Option<Seen> {
+        if self.guards(user, Way::Out, to).is_some() {
+            return None;
+        }
+        let contact = bare_of(to);
+        self.with_roster(user, |_, roster| Seen {
+            owner: false,
+            presence: roster.state(contact).from(),
+            groups: roster.groups(contact),
+        })
     }
 
     /// Does a roster step if there is an account.

@@ -88,6 +88,9 @@ impl Contacts {
         if received.presence == OwnPresence::Show {
             self.show_presence(user, contact);
         }
+        if received.deliver && kind == Kind::Subscribed {
+            self.ask_lasts_of(user, contact);
+        }
     }
 
     /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).

@@ -1,5 +1,8 @@
 //! What hooks answer: the closed values that say what should follow.
 
+use super::pubsub::event::Event;
+use crate::store::Batch;
+
 /// Which way a stanza goes, seen from the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -38,6 +41,17 @@ pub struct SessionChange {
     pub send: Vec<Vec<u8>>,
     /// Requests to its client. Of those that are not answered the latest [`ASKED_MAX`](crate::limits::ASKED_MAX) are remembered.
     pub ask: Vec<Ask>,
+    /// What the client can do, which it has proved.
+    pub capable: Option<Capable>,
+}
+
+/// What capabilities with a verification string stand for (XEP-0115 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capable {
+    /// The verification string, made from what the client has answered.
+    pub ver: Box<str>,
+    /// Nodes that it is interested in (XEP-0060 9.2), sorted.
+    pub interests: Box<[Box<str>]>,
 }
 
 /// What a request changes (see [`Step::Change`](super::Step::Change)).
@@ -55,6 +69,10 @@ pub enum Change {
     Show(Box<str>),
     /// The operator is told of it.
     Report(Box<Report>),
+    /// This is written.
+    Write(Batch),
+    /// Those who may see it, and want to, are told of this.
+    Event(Box<Event>),
 }
 
 /// What a user reports to the operator (XEP-0377 3). All of it is as the client wrote it.

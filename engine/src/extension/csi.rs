@@ -1,7 +1,7 @@
 //! Client State Indication (XEP-0352): a client that nobody looks at is sent what matters, and nothing else wakes it.
 //!
-//! While a session is inactive, of the presence of each sender the latest is kept, and messages that hold nothing but a chat state are
-//! dropped. All that is kept goes ahead of whatever is sent at last: the phone is awake then, and stanzas of one sender keep their order
+//! While a session is inactive, of the presence of each sender the latest is kept, and of each item of a node the latest notification
+//! (XEP-0060 7.1.2); messages that hold nothing but a chat state are dropped. All that is kept goes ahead of whatever is sent at last: the phone is awake then, and stanzas of one sender keep their order
 //! (RFC 6120 10.1).
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
-/// The latest presence of each sender, in the order in which they came.
+/// The latest presence of each sender, and notification of each item, in the order in which they came.
 #[derive(Debug, Default)]
 struct Kept {
     presences: Vec<(Box<str>, Vec<u8>)>,
@@ -82,17 +82,10 @@ fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) ->
     let kind = stanza.kind();
     match (stanza.name(), kind.as_deref()) {
         ("presence", None | Some("unavailable")) => {
-            let kept = note.get_or_insert_with(|| Box::new(Kept::default()));
-            if let Some(kept) = (&mut **kept as &mut dyn std::any::Any).downcast_mut::<Kept>() {
-                kept.keep(stanza.from().as_deref().unwrap_or_default(), stanza.bytes());
-                if kept.bytes <= KEPT_BYTES_MAX {
-                    return Going::Kept;
-                }
-            }
-            let mut first = release(note);
-            // The stanza itself is the last of them.
-            first.pop();
-            Going::After(first)
+            keep(note, stanza.from().as_deref().unwrap_or_default(), stanza.bytes())
+        }
+        ("message", Some("headline")) if !logged && item_of(stanza).is_some() => {
+            keep(note, &item_of(stanza).unwrap_or_default(), stanza.bytes())
         }
         ("message", _) if !logged && is_chat_state(stanza) => Going::Kept,
         _ => match release(note) {
@@ -100,6 +93,53 @@ fn pass(note: &mut Option<Box<dyn Note>>, stanza: &Element<'_>, logged: bool) ->
             first => Going::After(first),
         },
     }
+}
+
+/// Keeps a stanza in the place of the one before it of this name.
+fn keep(note: &mut Option<Box<dyn Note>>, name: &str, stanza: &[u8]) -> Going {
+    let kept = note.get_or_insert_with(|| Box::new(Kept::default()));
+    if let Some(kept) = (&mut **kept as &mut dyn std::any::Any).downcast_mut::<Kept>() {
+        kept.keep(name, stanza);
+        if kept.bytes <= KEPT_BYTES_MAX {
+            return Going::Kept;
+        }
+    }
+    let mut first = release(note);
+    // The stanza itself is the last of them.
+    first.pop();
+    Going::After(first)
+}
+
+/// What a notification is of: its sender, its node, and the item if there is one. A later one of the same takes its place. None if the
+/// message is no notification, or says more.
+fn item_of(message: &Element<'_>) -> Option<String> {
+    let mut children = message.children();
+    let event = children.next().filter(|event| event.is("event", "http://jabber.org/protocol/pubsub#event"))?;
+    if children.any(|child| child.namespace() != "urn:xmpp:delay") {
+        return None;
+    }
+    let mut name = message.from()?.into_owned();
+    let (mut depth, mut items) = (0, 0);
+    for happened in event.cursor() {
+        match happened {
+            Event::Start(start) => {
+                let attribute = match depth {
+                    1 => start.attribute("node"),
+                    2 => start.attribute("id"),
+                    _ => None,
+                };
+                items += usize::from(depth == 2);
+                if let Some(attribute) = attribute {
+                    name.push('\0');
+                    name.push_str(&attribute);
+                }
+                depth += 1;
+            }
+            Event::End => depth -= 1,
+            Event::Text(_) => {}
+        }
+    }
+    (items <= 1).then_some(name)
 }
 
 /// Whether a message holds a chat state (XEP-0085) and nothing to show; of a copy (XEP-0280) that is said by the original.
@@ -193,6 +233,26 @@ mod tests {
             Going::Goes,
             "a request matters"
         );
+    }
+
+    #[test]
+    fn of_each_item_of_a_node_the_latest_notification_is_kept() {
+        let mut note = None;
+        let event = |node: &str, inside: &str| {
+            format!(
+                "<message from='a@b' to='c@d/e' type='headline'><event xmlns='http://jabber.org/protocol/pubsub#event'>\
+                 <items node='{node}'>{inside}</items></event></message>"
+            )
+        };
+        let (first, other) = (event("n", "<item id='1'><x xmlns='y'>1</x></item>"), event("n", "<item id='2'/>"));
+        let (second, third) = (event("n", "<item id='1'><x xmlns='y'>2</x></item>"), event("m", "<item id='1'/>"));
+        let retracted = event("n", "<retract id='2'/>");
+        for xml in [&first, &other, &third, &second, &retracted] {
+            assert_eq!(going(&mut note, xml, false), Going::Kept, "{xml}");
+        }
+        let two = event("n", "<item id='1'/><item id='2'/>");
+        let kept = [third, second, retracted].map(String::into_bytes).to_vec();
+        assert_eq!(going(&mut note, &two, false), Going::After(kept), "what is of several goes");
     }
 
     #[test]

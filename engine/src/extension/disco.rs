@@ -3,7 +3,7 @@
 use super::caps::{self, Form, Identity};
 use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
-use super::{offered, version, xml};
+use super::{Discovery, discovers, identities, offered, version, xml};
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
@@ -23,7 +23,7 @@ pub const INFO: Feature = Feature {
     handle: info,
 };
 
-/// What belongs to an entity (XEP-0030 4): so far, nothing does.
+/// What belongs to an entity (XEP-0030 4).
 pub const ITEMS: Feature = Feature {
     namespace: ITEMS_NS,
     name: "query",
@@ -47,6 +47,7 @@ pub const EXTENSION: Extension = Extension {
     ],
     requests: &[INFO, ITEMS],
     stream_feature: Some(stream_feature),
+    unseen: Some(unseen),
     ..Extension::NONE
 };
 
@@ -105,35 +106,58 @@ fn stream_feature(server: &ServerFacts, out: &mut Vec<u8>) {
     caps::stream_feature(&verification(server), out);
 }
 
-/// The node of a request, or the error: a payload that is none, a stranger's request about an account.
-fn node(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Option<String>, Condition> {
-    // XEP-0030 8: an account answers those who may see its presence. For the others it looks as if there was none.
-    if request.target == Target::Other && !context.authorized {
-        return Err(Condition::ServiceUnavailable);
-    }
+/// XEP-0030 8: an account answers those who may see its presence. For the others it looks as if there was none.
+fn is_hidden(context: &Context<'_>, request: &IqRequest<'_>) -> bool {
+    request.target == Target::Other && !context.authorized
+}
+
+/// XEP-0030 8: of an account that is not there, and of one that the asker may not see, there are no items.
+fn unseen(request: &IqRequest<'_>) -> Option<Vec<u8>> {
+    (request.namespace == ITEMS_NS && !request.set && node(request) == Ok(None)).then(no_items)
+}
+
+fn no_items() -> Vec<u8> {
+    let mut out = open(ITEMS_NS, None);
+    out.extend_from_slice(b"</query>");
+    out
+}
+
+/// The node of a request, or the error for a payload that is none.
+fn node(request: &IqRequest<'_>) -> Result<Option<String>, Condition> {
     let query = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
     Ok(query.attr("node").filter(|node| !node.is_empty()).map(str::to_owned))
 }
 
 fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    let node = match node(context, request) {
+    let account = request.target != Target::Server;
+    let node = match node(request) {
         Ok(node) => node,
+        Err(_) if is_hidden(context, request) => return Step::Error(Condition::ServiceUnavailable.into()),
         Err(condition) => return Step::Error(condition.into()),
     };
-    let account = request.target != Target::Server;
+    if let Some(node) = node.as_deref().filter(|_| account)
+        && let Some(step) = discovers(context, request, Discovery::Info(node))
+    {
+        return step;
+    }
+    if is_hidden(context, request) {
+        return Step::Error(Condition::ServiceUnavailable.into());
+    }
     // XEP-0115 6.2: the node that the stream features name is the server itself.
     if node.as_deref().is_some_and(|node| account || node != caps::full_node(&verification(context.server))) {
         return Step::Error(Condition::ItemNotFound.into());
     }
     let mut out = open(INFO_NS, node.as_deref());
-    let (category, kind, name) = if account { ACCOUNT } else { SERVER };
-    out.extend_from_slice(b"<identity");
-    xml::attribute(&mut out, "category", category);
-    xml::attribute(&mut out, "type", kind);
-    if !name.is_empty() {
-        xml::attribute(&mut out, "name", name);
+    let more = identities(context.server).filter(|_| account);
+    for (category, kind, name) in [if account { ACCOUNT } else { SERVER }].into_iter().chain(more) {
+        out.extend_from_slice(b"<identity");
+        xml::attribute(&mut out, "category", category);
+        xml::attribute(&mut out, "type", kind);
+        if !name.is_empty() {
+            xml::attribute(&mut out, "name", name);
+        }
+        out.extend_from_slice(b"/>");
     }
-    out.extend_from_slice(b"/>");
     for var in vars(context.server, account) {
         out.extend_from_slice(b"<feature");
         xml::attribute(&mut out, "var", var);
@@ -147,15 +171,22 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 }
 
 fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    match node(context, request) {
-        Err(condition) => Step::Error(condition.into()),
-        Ok(Some(_)) => Step::Error(Condition::ItemNotFound.into()),
+    let hidden = is_hidden(context, request);
+    let node = match node(request) {
+        Err(_) if hidden => return Step::Error(Condition::ServiceUnavailable.into()),
+        Err(condition) => return Step::Error(condition.into()),
+        Ok(node) => node,
+    };
+    if request.target != Target::Server
+        && let Some(step) = discovers(context, request, Discovery::Items(node.as_deref()))
+    {
+        return step;
+    }
+    match node {
+        Some(_) if hidden => Step::Error(Condition::ServiceUnavailable.into()),
+        Some(_) => Step::Error(Condition::ItemNotFound.into()),
         // XEP-0030 7: without items the answer is empty, not an error.
-        Ok(None) => {
-            let mut out = open(ITEMS_NS, None);
-            out.extend_from_slice(b"</query>");
-            Step::Result(out)
-        }
+        None => Step::Result(no_items()),
     }
 }
 

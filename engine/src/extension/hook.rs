@@ -5,8 +5,9 @@
 //! there costs nothing, and one that is there costs something only where its extension has a mark on a session or a record of a
 //! user.
 
+use super::caps::Identity;
 use super::change::{Ask, Going, SessionChange, Way};
-use super::iq::{Feature, ServerFacts};
+use super::iq::{Context, Feature, IqRequest, ServerFacts, Step};
 use super::note::Note;
 use crate::store::Batch;
 use crate::wire::Element;
@@ -80,11 +81,25 @@ impl Record {
     }
 }
 
+/// See [`Extension::unseen`].
+pub type Unseen = fn(&IqRequest<'_>) -> Option<Vec<u8>>;
+
+/// What service discovery (XEP-0030) wants to know of an account beyond its features.
+#[derive(Clone, Copy, Debug)]
+pub enum Discovery<'a> {
+    /// The items of the account, or of this node.
+    Items(Option<&'a str>),
+    /// What this node is.
+    Info(&'a str),
+}
+
 /// Requests of the server's own to clients.
 #[derive(Debug)]
 pub struct Asks {
     /// What a client is asked of which nothing was heard for [`idle_s_max`](crate::settings::Settings::idle_s_max), if anything.
     pub idle: Option<fn() -> Ask>,
+    /// What a client is asked whose capabilities of this node and verification string (XEP-0115) nobody knows.
+    pub capable: Option<fn(&str, &str) -> Ask>,
     /// A client has answered: with a result, or with an error. The note is that of the session.
     pub answered: fn(&mut Kept, &Element<'_>) -> SessionChange,
 }
@@ -125,6 +140,12 @@ pub struct Extension {
     pub record: Option<Record>,
     /// What it asks clients.
     pub asks: Option<Asks>,
+    /// What accounts are beside registered ones, because of it (XEP-0030 3.1).
+    pub identities: &'static [Identity],
+    /// What service discovery tells of an account by it.
+    pub discovers: Option<fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step>,
+    /// The answer to a request for an account that is not there, where the usual error would tell it from one that is.
+    pub unseen: Option<Unseen>,
     /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
     /// whether the extension is switched on or not.
     pub guards_sessions: Option<&'static str>,
@@ -147,6 +168,9 @@ impl Extension {
         copies: None,
         record: None,
         asks: None,
+        identities: &[],
+        discovers: None,
+        unseen: None,
         guards_sessions: None,
         logged_out: None,
     };

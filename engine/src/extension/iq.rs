@@ -77,6 +77,8 @@ pub struct Context<'a> {
     /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
     /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
     pub authorized: bool,
+    /// Groups of the account's roster in which the sender is, where [`Context::authorized`] is by the roster.
+    pub groups: &'a [Box<str>],
     /// Whether the account has a connected session.
     pub online: bool,
     /// Whether the sender's connection is encrypted or local, fit to carry a password.
@@ -113,6 +115,9 @@ pub enum Step {
     /// It goes on when it is this one's turn: of the sessions of one user one such request at a time, and when there is room for
     /// [`ARCHIVE_PAGE_BYTES_MAX`](crate::limits::ARCHIVE_PAGE_BYTES_MAX) in what the session leaves unread and unacknowledged.
     Paced(Box<Step>),
+    /// The same, one after another for each account: until it has come to an end, no other one for the account reads. So what is
+    /// written rests on what was read. Those of the account's own sessions go before others.
+    InTurn(Vec<Query>, Resume),
     /// Writes, and then the answer, which must not leave before they are durable.
     Write(Batch, Vec<u8>),
     /// These follow in their order, and then the answer.

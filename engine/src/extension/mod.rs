@@ -21,6 +21,7 @@ pub mod offline;
 pub mod ping;
 pub mod presence;
 pub mod private;
+pub mod pubsub;
 pub mod register;
 pub mod roster;
 pub mod roster_iq;
@@ -33,8 +34,8 @@ pub mod vcard;
 pub mod version;
 pub mod xml;
 
-pub use change::{Ask, Change, Going, SessionChange, Way};
-pub use hook::{Extension, Original, Xep};
+pub use change::{Ask, Capable, Change, Going, SessionChange, Way};
+pub use hook::{Discovery, Extension, Original, Xep};
 pub use iq::{
     AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
     Target, Verbs,
@@ -62,6 +63,7 @@ const ROWS: &[Extension] = &[
     services::EXTENSION,
     vcard::EXTENSION,
     mam::EXTENSION,
+    pubsub::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
@@ -197,6 +199,29 @@ pub fn guards_sessions(namespace: &str) -> bool {
 /// clients, because who does not answer is let go.
 pub fn asks_idle() -> impl Iterator<Item = (usize, Ask)> {
     TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.asks.as_ref()?.idle?())))
+}
+
+/// What a client is asked whose capabilities are not known, by the extension in a place that wants to know them.
+pub fn asks_capable(server: &ServerFacts, node: &str, ver: &str) -> Option<(usize, Ask)> {
+    let mut all = switched_on(server);
+    all.find_map(|(place, extension)| Some((place, extension.asks.as_ref()?.capable?(node, ver))))
+}
+
+/// The answer to a request for an account that is not there, where it is not the usual error.
+pub fn unseen(server: &ServerFacts, request: &IqRequest<'_>) -> Option<Vec<u8>> {
+    let (place, _) = find(server, request.namespace, request.name)?;
+    TABLE[place].unseen?(request)
+}
+
+/// What accounts are beside registered ones.
+fn identities(server: &ServerFacts) -> impl Iterator<Item = caps::Identity> {
+    switched_on(server).flat_map(|(_, extension)| extension.identities).copied()
+}
+
+/// What service discovery tells of an account beyond features, if anything does.
+fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
+    let hook = switched_on(context.server).find_map(|(_, extension)| extension.discovers)?;
+    Some(hook(context, request, what))
 }
 
 // Records.

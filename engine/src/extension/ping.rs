@@ -23,7 +23,7 @@ pub const EXTENSION: Extension = Extension {
     xeps: &[Xep { number: 199, version: "2.0.1", title: "XMPP Ping" }],
     requests: &[FEATURE],
     // XEP-0199 4.1: that an answer came is all that counts, also if it is an error.
-    asks: Some(Asks { idle: Some(ask), answered: |_, _| SessionChange::default() }),
+    asks: Some(Asks { idle: Some(ask), capable: None, answered: |_, _| SessionChange::default() }),
     ..Extension::NONE
 };
 

@@ -12,12 +12,17 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct PresenceId(NonZeroU32);
 
+/// A number and one.
+type Tag = NonZeroU32;
+
 #[derive(Debug)]
 struct Slot {
     payload: Box<[u8]>,
     references: u32,
     /// Of the payload, so that the index grows without looking at any.
     hash: u32,
+    /// What the table's owner has noted of it.
+    tag: Option<Tag>,
 }
 
 /// The table did not take a payload: it is too long.
@@ -58,7 +63,7 @@ impl PresenceTable {
         if payload.len() > PRESENCE_PAYLOAD_BYTES_MAX {
             return Err(Refused);
         }
-        let new = Slot { payload: payload.into(), references: 1, hash };
+        let new = Slot { payload: payload.into(), references: 1, hash, tag: None };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = new;
@@ -81,19 +86,31 @@ impl PresenceTable {
         id
     }
 
-    /// Gives one reference back; the last one frees the payload.
-    pub fn release(&mut self, id: PresenceId) {
+    /// What was noted of a payload.
+    pub fn tag(&self, id: PresenceId) -> Option<u32> {
+        self.slots[number(id) as usize].tag.map(|tag| tag.get() - 1)
+    }
+
+    /// Notes something of a payload, as long as it is there.
+    pub fn set_tag(&mut self, id: PresenceId, tag: u32) {
+        self.slot(id).tag = Some(NonZeroU32::MIN.saturating_add(tag));
+    }
+
+    /// Gives one reference back; the last one frees the payload. Returns what was noted of it then.
+    pub fn release(&mut self, id: PresenceId) -> Option<u32> {
         let slot = self.slot(id);
         slot.references -= 1;
         if slot.references > 0 {
-            return;
+            return None;
         }
+        let tag = slot.tag.take().map(|tag| tag.get() - 1);
         let payload = std::mem::take(&mut slot.payload);
         let (at, hash) = (number(id), slot.hash);
         let entry = self.index.find_entry(spread(hash), |&slot| slot == at);
         entry.expect("a payload in use is in the index").remove();
         self.bytes -= payload.len();
         self.free.push(at);
+        tag
     }
 
     /// The payload of a reference.

@@ -208,6 +208,12 @@ impl Roster {
         self.find(contact).map_or(0, |at| self.entries[at].item().asked)
     }
 
+    /// The groups of a bare JID; none if it is not in the roster.
+    pub fn groups(&self, contact: &str) -> Vec<Box<str>> {
+        let Some(at) = self.find(contact) else { return Vec::new() };
+        self.entries[at].item().groups.iter().map(Into::into).collect()
+    }
+
     /// All contacts with their states, sorted: who gets the user's presence ([`State::from`]), who is probed
     /// ([`State::to`]).
     pub fn contacts(&self) -> impl Iterator<Item = (&str, State)> {

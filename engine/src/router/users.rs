@@ -7,11 +7,13 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use crate::extension::Notes;
+use crate::extension::pubsub::Event;
+use crate::extension::pubsub::node::Node;
 use crate::extension::roster::Roster;
 use crate::id::{ConnId, DomainId, Domains, SessionId};
 use crate::letters::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
-use crate::session::table::{Session, Sessions};
+use crate::session::table::{Nodes, Session, Sessions};
 use crate::slots::Slots;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
@@ -69,6 +71,19 @@ pub enum Waiting {
     Claim(ConnId),
     /// A roster step that must not make a roster for an account that is not there.
     Step(RosterStep),
+    /// Something has happened at a node of a contact.
+    Event {
+        /// The node.
+        node: Box<str>,
+        /// The contact's bare JID.
+        from: Box<str>,
+        /// The receiver.
+        to: Box<str>,
+        /// It is subscribed.
+        explicit: bool,
+        /// The message, unaddressed.
+        xml: Box<[u8]>,
+    },
     /// Presence of a contact.
     Presence {
         /// What it says.
@@ -181,6 +196,20 @@ pub enum RosterStep {
     },
     /// A request for the account whose answer depends on whether the sender may see the user's presence.
     Authorize(Parked),
+    /// Something has happened at a node of the user: those who may see it are told.
+    Event {
+        /// The session that has set it off, which pays for it.
+        session: Option<SessionId>,
+        /// What.
+        event: Box<Event>,
+    },
+    /// The next contacts of one of the user's sessions are asked for last items of their nodes.
+    Walk {
+        /// The session.
+        session: SessionId,
+    },
+    /// Somebody wants to see last items of these nodes of the user.
+    Last(Box<(Look, Vec<Node>)>),
     /// The account is removed: contacts are told (XEP-0077 3.2).
     Leave,
 }
@@ -197,6 +226,30 @@ impl RosterStep {
             _ => None,
         }
     }
+}
+
+/// A user whose nodes are looked at for a session that has become available.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What was asked with it.
+    pub group: u64,
+    /// The user's bare JID.
+    pub of: Box<str>,
+    /// Full JID of the session.
+    pub to: Box<str>,
+    /// Nodes in which it is interested.
+    pub wanted: Nodes,
+}
+
+/// How the owner of nodes has somebody who wants to see them.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// It is the owner.
+    pub owner: bool,
+    /// It may see the owner's presence.
+    pub presence: bool,
+    /// Groups of the owner's roster in which it is.
+    pub groups: Vec<Box<str>>,
 }
 
 /// Whether the account is known to be there.

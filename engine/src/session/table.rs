@@ -5,6 +5,7 @@ use crate::extension::Notes;
 use crate::extension::presence::PresenceId;
 use crate::id::SessionId;
 use crate::slots::Slots;
+use std::sync::Arc;
 
 /// The user half of a session. What only some have is boxed.
 #[derive(Debug)]
@@ -33,6 +34,25 @@ pub struct Session {
     pub extra: Option<Box<Extra>>,
 }
 
+/// Names of nodes, sorted.
+pub type Nodes = Arc<[Box<str>]>;
+
+/// A session's way through its contacts, whose last items it is to be sent (XEP-0163 4.3.4).
+#[derive(Debug)]
+pub struct Walk {
+    /// What it is interested in.
+    pub nodes: Nodes,
+    /// The next contact; none at the beginning, where the own account comes first.
+    pub next: Option<Box<str>>,
+}
+
+impl Walk {
+    /// Memory that it takes, bytes; the names are shared.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Walk>() + self.next.as_ref().map_or(0, |next| next.len())
+    }
+}
+
 /// What few sessions have.
 #[derive(Debug, Default)]
 pub struct Extra {
@@ -41,6 +61,8 @@ pub struct Extra {
     /// Presence was dropped because too much waited: this contact, and those behind it in the roster's order, are still to be asked for
     /// theirs.
     pub missed: Option<Box<str>>,
+    /// Its way through its contacts, whose last items it is to be sent.
+    pub walk: Option<Box<Walk>>,
     /// Notes of extensions.
     pub notes: Notes,
     /// Requests of the server's own that the client has not answered, by the place of the extension that asks and their `id`; at most
@@ -54,6 +76,7 @@ impl Extra {
     fn is_empty(&self) -> bool {
         self.directed.is_empty()
             && self.missed.is_none()
+            && self.walk.is_none()
             && self.notes.is_empty()
             && self.lang.is_none()
             && self.asked.is_empty()
@@ -67,6 +90,7 @@ impl Extra {
             + directed
             + asked
             + self.notes.memory_bytes()
+            + self.walk.as_ref().map_or(0, |walk| walk.memory_bytes())
             + [&self.lang, &self.missed].into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 }

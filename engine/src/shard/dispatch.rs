@@ -25,6 +25,8 @@ impl Shard {
                 for decided in std::mem::take(&mut self.decided) {
                     match decided {
                         Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
+                        Decided::Last { look, nodes, seen } => self.last_seen(look, nodes, seen),
+                        Decided::Walked { session, homes } => self.walked(session, homes),
                         Decided::Left(user) => self.remove_account(user),
                     }
                 }
@@ -62,6 +64,15 @@ impl Shard {
             Letter::Presence { news, from, to, xml } => {
                 self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
             }
+            Letter::Event { node, from, to, explicit, xml } => {
+                let (node, from, to) = (batch.str(*node), batch.str(*from), batch.str(*to));
+                self.event_letter(node, from, to, *explicit, batch.bytes(*xml));
+            }
+            Letter::AskLast { session, to, of, nodes, page } => {
+                let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
+                self.last_asked(batch.from, page.then_some(*session), to, of, nodes);
+            }
+            Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
@@ -89,7 +100,7 @@ impl Shard {
         }
         let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         match (known, slot) {
-            (Known::Missing, _) => self.for_no_one(stanza),
+            (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
             _ => self.park(account, stanza),
         }
@@ -138,6 +149,9 @@ impl Shard {
                 Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.with_account(account, step),
                 Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
+                Waiting::Event { node, from, to, explicit, xml } => {
+                    self.event_for(&node, &from, &to, explicit, &xml);
+                }
             }
         }
     }
@@ -166,7 +180,7 @@ impl Shard {
                 Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
                 Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.refuse_roster_step(user, step),
-                Waiting::Presence { .. } => {}
+                Waiting::Presence { .. } | Waiting::Event { .. } => {}
             }
         }
     }
@@ -182,6 +196,7 @@ impl Shard {
             Pending::Aparts(account) => self.aparts_unreadable(&account),
             Pending::Account(read) => self.account_unreadable(read),
             Pending::Feature(read) => self.feature_unreadable(read),
+            Pending::Last(read) => self.last_found(read, &found),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
             Pending::Retention(_) | Pending::Keys(_) | Pending::SessionKeys(_) => {}
@@ -204,6 +219,7 @@ impl Shard {
             Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
+            Some(Pending::Last(read)) => self.last_found(read, &found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {

@@ -12,7 +12,7 @@ use crate::session::table::Privacy;
 use crate::shard::Shard;
 use crate::store::Found;
 use crate::streams::half::Down;
-use crate::streams::work::{most_work, work};
+use crate::streams::work::work;
 use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -49,7 +49,9 @@ impl Shard {
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
         if !request {
-            self.client_answered(session, element);
+            if let Some(capable) = self.client_answered(session, element) {
+                self.learned(session, capable);
+            }
             return self.stanza_done(session, seq);
         }
         let asker = Asker {
@@ -60,7 +62,7 @@ impl Shard {
             to: to.as_deref().map(Into::into),
             paced: None,
         };
-        self.ask_feature(asker, target, bare_of(full), element, true);
+        self.ask_feature(asker, target, bare_of(full), element, Some(&[]));
     }
 
     /// A request to a user of this home.
@@ -77,11 +79,12 @@ impl Shard {
         if asks_roster {
             return self.roster_step(user, RosterStep::Authorize(stanza.into()));
         }
-        self.answer_request(user, stanza, false);
+        self.answer_request(user, stanza, None);
     }
 
-    /// Answers a request to a user of this home, or hands it to the session it is for.
-    pub(super) fn answer_request(&mut self, user: u32, stanza: Incoming<'_>, authorized: bool) {
+    /// Answers a request to a user of this home, or hands it to the session it is for. Who may see the user's presence comes with the
+    /// groups of the roster.
+    pub(super) fn answer_request(&mut self, user: u32, stanza: Incoming<'_>, may: Option<Vec<Box<str>>>) {
         let mut scanner = Scanner::new();
         let scope = StreamScope::Usual;
         if scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml).is_err() {
@@ -90,7 +93,7 @@ impl Shard {
         let element = scanner.element(&scope, stanza.xml);
         if stanza.to.contains('/') {
             let guarded = element.children().next().is_some_and(|child| extension::guards_sessions(child.namespace()));
-            if guarded && !authorized {
+            if guarded && may.is_none() {
                 self.answer_with_error(stanza, StanzaCondition::Forbidden);
             } else if !self.to_exact_session(user, stanza) {
                 // RFC 6121 8.5.3.2.3. Who can take no more is not to be told from who is not there.
@@ -106,10 +109,41 @@ impl Shard {
             to: Some(stanza.to.into()),
             paced: None,
         };
-        self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, authorized);
+        self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, may.as_deref());
     }
 
-    fn ask_feature(&mut self, asker: Asker, target: Target, account: &str, element: &Element<'_>, authorized: bool) {
+    /// A stanza for an account that is not there.
+    pub(super) fn to_no_one(&mut self, stanza: Incoming<'_>) {
+        if stanza.kind != Kind::Request || stanza.to.contains('/') {
+            return self.for_no_one(stanza);
+        }
+        let answer = read_back(stanza.xml, |element| {
+            let child = element.children().next()?;
+            let request = IqRequest {
+                set: element.kind().as_deref() == Some("set"),
+                target: Target::Other,
+                from: stanza.from,
+                account: stanza.to,
+                namespace: child.namespace(),
+                name: child.name(),
+                payload: child.bytes(),
+            };
+            let id = element.id().map(Into::into);
+            Some((id, extension::unseen(&self.facts, &request)?))
+        });
+        let Some((id, payload)) = answer.flatten() else { return self.for_no_one(stanza) };
+        let (from, to) = (stanza.from.into(), Some(stanza.to.into()));
+        self.answer(Asker { session: None, paced: None, origin: stanza.origin, id, from, to }, Ok(&payload));
+    }
+
+    fn ask_feature(
+        &mut self,
+        asker: Asker,
+        target: Target,
+        account: &str,
+        element: &Element<'_>,
+        may: Option<&[Box<str>]>,
+    ) {
         let Some(child) = element.children().next() else {
             return self.answer(asker, Err(StanzaCondition::BadRequest.into()));
         };
@@ -129,7 +163,8 @@ impl Shard {
         let context = Context {
             now: self.now,
             server: &self.facts,
-            authorized,
+            authorized: may.is_some(),
+            groups: may.unwrap_or_default(),
             online,
             secure,
             room: self.page_room(),
@@ -140,6 +175,10 @@ impl Shard {
         };
         let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
+        // What waits its turn is held in memory.
+        if let (Some((session, _)), Step::InTurn(..)) = (asker.session, &step) {
+            self.tell(session, Down::Charge(work(1, element.bytes().len())));
+        }
         self.do_step(asker, bare_of(account), place, step);
     }
 
@@ -157,14 +196,8 @@ impl Shard {
         match step {
             Step::Result(payload) => self.answer(asker, Ok(&payload)),
             Step::Error(refusal) => self.answer(asker, Err(refusal)),
-            Step::Read(queries, resume) => {
-                // It pays for what may come, and gets back what did not.
-                let charged = most_work(&queries);
-                if let Some((session, _)) = asker.session {
-                    self.tell(session, Down::Charge(charged));
-                }
-                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged }), queries);
-            }
+            Step::Read(queries, resume) => self.read_for(asker, place, queries, resume, None),
+            Step::InTurn(queries, resume) => self.in_turn(account, asker, place, queries, resume),
             Step::Prepare(batch, _, _) if self.storage == StorageState::Full && !batch.is_empty() => {
                 self.do_step(asker, account, place, Step::Error(Limit::Disk.into()));
             }
@@ -173,7 +206,7 @@ impl Shard {
                 if queries.is_empty() {
                     return self.do_step(asker, account, place, resume.go_on(&[]));
                 }
-                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged: 0 }), queries);
+                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged: 0, turn: None }), queries);
             }
             Step::Send(stanzas, payload) => {
                 if let Some((session, _)) = asker.session {
@@ -215,9 +248,25 @@ impl Shard {
 
     /// Carries out one change that an extension wants for the session that asks, or for its user.
     fn do_change(&mut self, asker: &Asker, place: usize, change: Change) {
+        let change = match change {
+            Change::Write(batch) => return self.writes.append(&batch),
+            Change::Event(event) => {
+                let session = asker.session.map(|(session, _)| session);
+                let user = match session {
+                    Some(session) => self.sessions.get(session).map(|session| session.user),
+                    None => asker.to.as_deref().and_then(|to| self.users.find(to)),
+                };
+                if let Some(user) = user {
+                    self.roster_step(user, RosterStep::Event { session, event });
+                }
+                return;
+            }
+            change => change,
+        };
         let Some((session, _)) = asker.session else { return };
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         match change {
+            Change::Write(_) | Change::Event(_) => {}
             Change::Mark(on) => self.mark(session, place, on),
             Change::Record(row) => self.put_record(user, place, &row),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
@@ -250,18 +299,30 @@ impl Shard {
             if let Some(user) = read.asker.paced {
                 self.paced_over(user, session);
             }
-            return;
+            return self.turn_over(read.turn);
+        }
+        if read.asker.session.is_none() && !self.is_still_there(&read.turn) {
+            self.answer(read.asker, Err(StanzaCondition::ServiceUnavailable.into()));
+            return self.turn_over(read.turn);
         }
         if let Some((session, _)) = read.asker.session {
             let came = found.iter().map(|found| work(1, found.bytes())).sum();
             self.tell(session, Down::GiveBack(read.charged.saturating_sub(came)));
         }
         let account = read.asker.to.as_deref().map_or("", bare_of).to_owned();
-        let step = read.resume.go_on(&found);
-        self.do_step(read.asker, &account, read.place, step);
+        match (read.resume.go_on(&found), read.turn) {
+            (Step::Read(queries, resume) | Step::InTurn(queries, resume), turn @ Some(_)) => {
+                self.read_for(read.asker, read.place, queries, resume, turn);
+            }
+            (step, turn) => {
+                self.do_step(read.asker, &account, read.place, step);
+                self.turn_over(turn);
+            }
+        }
     }
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {
         self.do_step(read.asker, "", read.place, Step::Error(StanzaCondition::InternalServerError.into()));
+        self.turn_over(read.turn);
     }
 }

@@ -76,6 +76,7 @@ impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
         self.sweep_work();
+        self.sweep_lasts();
         self.write_moved_rows();
         self.tell_memory();
         if self.observers.is_some() {
@@ -201,7 +202,8 @@ impl Shard {
         c.mem_connections_bytes.set(self.conns.memory_bytes() as u64);
         let halves = self.sessions.memory_bytes() + self.halves_bytes();
         c.mem_sessions_bytes.set(halves as u64 + sweeper.sessions.told);
-        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told);
+        let interests = self.interests.memory_bytes() as u64;
+        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + interests);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);
     }

@@ -9,6 +9,7 @@ pub mod archive;
 pub mod hash;
 pub mod key;
 pub mod log;
+pub mod nodes;
 pub mod op;
 pub mod password;
 pub mod peers;
@@ -35,12 +36,14 @@ pub enum Table {
     Waiting = 4,
     /// Private XML (XEP-0049), sort key is the element's namespace and name.
     Private = 5,
+    /// What actors publish (XEP-0060); see [`nodes`].
+    Nodes = 6,
 }
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Table; 6] =
-        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Waiting, Table::Private];
+    pub const ALL: [Table; 7] =
+        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Waiting, Table::Private, Table::Nodes];
 
     /// The table of a stored number.
     pub fn from_number(number: u8) -> Option<Table> {

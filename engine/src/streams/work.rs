@@ -50,6 +50,12 @@ impl Streams {
         }
     }
 
+    /// Whether a session has set off more than its share, and is not read from.
+    pub(crate) fn owes_work(&self, session: SessionId) -> bool {
+        let now_ms = self.now.mono_ms as u32;
+        self.halves.get(session).is_some_and(|half| owes_ms(half.pays_until_ms, now_ms) > WORK_AHEAD_MS)
+    }
+
     /// A session was charged for more than it has set off.
     pub(crate) fn given_back(&mut self, session: SessionId, work: u64) {
         let now_ms = self.now.mono_ms as u32;

@@ -1,9 +1,11 @@
 //! What an answer of the store, or of long work, is for: all that is waited for, as data.
 
 use crate::extension::Resume;
+use crate::extension::pubsub::node::Node;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
 use crate::letters::{ConnRef, Origin, Shows};
+use crate::router::users::{Look, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Query, Table};
 
@@ -37,6 +39,8 @@ pub(crate) enum Pending {
     SessionKeys(PasswordChange),
     /// A feature's read.
     Feature(FeatureRead),
+    /// Nodes of a user, for a session that has become available.
+    Last(LastRead),
     /// An operator's look at an account before it is written.
     CommandAccount(AccountCommand),
     /// Waiting messages that are to be dropped.
@@ -101,6 +105,19 @@ pub(crate) enum Remover {
     Operator(u64),
 }
 
+/// The turn of an account that a request has.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) account: Box<str>,
+    /// Which account of its name it was, if that was known.
+    pub(crate) which: Option<Incarnation>,
+    /// Others have asked: what is known of the account is kept until they are answered.
+    pub(crate) looks: bool,
+}
+
+/// The turn that a request has, if it has one.
+pub(crate) type InTurn = Option<Held>;
+
 /// A feature waits for rows.
 #[derive(Debug)]
 pub(crate) struct FeatureRead {
@@ -110,6 +127,15 @@ pub(crate) struct FeatureRead {
     pub(crate) resume: Resume,
     /// What its session was charged for it.
     pub(crate) charged: u64,
+    pub(crate) turn: InTurn,
+}
+
+/// Rows of a user's nodes are read for a session that has become available.
+#[derive(Debug)]
+pub(crate) struct LastRead {
+    pub(crate) look: Look,
+    /// The nodes whose items are read, and how their owner's roster has the session's user; none while the directory is read.
+    pub(crate) chosen: Option<(Vec<Node>, Seen)>,
 }
 
 /// An account is looked at before it is written or removed.

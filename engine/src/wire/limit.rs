@@ -104,6 +104,9 @@ limits! {
     /// Ids of an archive query.
     ArchiveIds = "archive-ids", NotAcceptable,
         "the query asks for too many ids", "try again with fewer";
+    /// Nodes of a user, and the bytes of their items and configuration.
+    Nodes = "nodes", PolicyViolation,
+        "the nodes of this account are as many or as large as they may be", "remove a node or an item before adding another";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";
@@ -158,7 +161,7 @@ pub struct Refusal {
 /// An extension's own condition beside the defined one: an empty element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AppError {
-    /// The element's name.
+    /// The element's name, with an attribute if it has one.
     pub name: &'static str,
     /// Its namespace.
     pub xmlns: &'static str,

@@ -20,10 +20,12 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("stream: end", 570.0),
     ("private: get", 520.0),
     ("blocking: unblock", 450.0),
+    ("pep: items", 420.0),
     ("presence: unavailable", 310.0),
     ("blocking: the list", 300.0),
     ("private: set, one small behind one large", 250.0),
     ("blocking: one more", 150.0),
+    ("presence: with capabilities", 160.0),
     ("presence: available, long", 115.0),
     ("roster: get", 96.0),
     ("roster: get, known version", 83.0),
@@ -31,7 +33,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
 ];
 
 /// The most bytes for a byte of every other request.
-pub(super) const OTHERS_MOST: f64 = 30.0;
+pub(super) const OTHERS_MOST: f64 = 40.0;
 
 const OUTBOUND: &str = "in_flight_max; nothing is stored";
 const STORED: &str = "in_flight_bytes_max; the receiver's limits on waiting messages";
@@ -133,6 +135,23 @@ requests! {
     "archive: a query by time", [to_oneself(50)], "<iq type='set' id='1'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='start'><value>1970-01-01T00:00:00.001Z</value></field></x></query></iq>", PAGE;
     "archive: metadata", [to_oneself(50)], "<iq type='get' id='1'><metadata xmlns='urn:xmpp:mam:2'/></iq>", PAGE;
     "archive: preferences", [], "<iq type='set' id='1'><prefs xmlns='urn:xmpp:mam:2' default='roster'><never><jid>a@b</jid></never></prefs></iq>", "1,000 JIDs and 64 KiB a user; 2,000 contacts";
+    "pep: publish to all friends", [], PUBLISH, NODES;
+    "pep: publish, long", [], format!("<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'><item id='1'><x xmlns='y'>{}</x></item></publish></pubsub></iq>", "x".repeat(1_000)), NODES;
+    "pep: publish in the place of an item", [PUBLISH], PUBLISH, NODES;
+    "pep: retract", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><retract node='n'><item id='1'/></retract></pubsub></iq>", NODES;
+    "pep: items", [large_item()], "<iq type='get' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='n'/></pubsub></iq>", "256 KiB an answer; 1 MiB of work per second";
+    "pep: items of a friend", [], "<iq type='get' id='1' to='friend001@localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='n'/></pubsub></iq>", "one request at a time for an account; 256 KiB an answer, which the asker pays for";
+    "pep: items of a stranger", [], "<iq type='get' id='1' to='bob@localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='n'/></pubsub></iq>", "one request at a time for an account";
+    "pep: items of nobody", [], "<iq type='get' id='1' to='nobody@localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='n'/></pubsub></iq>", ANSWER;
+    "pep: create", [], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='n'/></pubsub></iq>", NODES;
+    "pep: configure", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='n'><x xmlns='jabber:x:data' type='submit'><field var='pubsub#max_items'><value>5</value></field></x></configure></pubsub></iq>", NODES;
+    "pep: get the configuration", [PUBLISH], "<iq type='get' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='n'/></pubsub></iq>", ANSWER;
+    "pep: affiliate", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><affiliations node='n'><affiliation jid='bob@localhost' affiliation='member'/></affiliations></pubsub></iq>", "500 a node";
+    "pep: purge", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><purge node='n'/></pubsub></iq>", NODES;
+    "pep: delete", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><delete node='n'/></pubsub></iq>", NODES;
+    "pep: subscriptions", [], "<iq type='get' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><subscriptions/></pubsub></iq>", ANSWER;
+    "pep: nodes of a friend", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", "one request at a time for an account";
+    "presence: with capabilities", [], "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='AAAAAAAAAAAAAAAAAAAAAAAAAAA='/></presence>", "contacts: 2,000 a roster; one question for each hash";
     "iq: unknown to the server", [], "<iq type='get' id='1'><x xmlns='y'/></iq>", ANSWER;
     "iq: unknown to an account", [], "<iq type='get' id='1' to='bob@localhost'><x xmlns='y'/></iq>", ANSWER;
     "iq: to a session", [], "<iq type='get' id='1' to='bob@localhost/r'><x xmlns='y'/></iq>", OUTBOUND;
@@ -152,6 +171,18 @@ fn strangers(count: usize) -> String {
 fn vcard(bytes: usize) -> String {
     let photo = "v".repeat(bytes);
     format!("<iq type='set' id='0'><vCard xmlns='vcard-temp'><PHOTO><BINVAL>{photo}</BINVAL></PHOTO></vCard></iq>")
+}
+
+const NODES: &str = "256 nodes, 8 MiB a user; 1 MiB of work per second, each contact counted";
+
+const PUBLISH: &str = "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'><item id='1'><x xmlns='y'/></item></publish></pubsub></iq>";
+
+/// An item of 20 KB.
+fn large_item() -> String {
+    format!(
+        "<iq type='set' id='0'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'><item id='1'><x xmlns='y'>{}</x></item></publish></pubsub></iq>",
+        "v".repeat(20_000)
+    )
 }
 
 /// Private XML of 20 KB.

@@ -5,6 +5,7 @@ mod asks;
 mod clock;
 mod crowded_login;
 mod ended;
+mod eventing;
 mod favour;
 mod flood;
 mod flush;

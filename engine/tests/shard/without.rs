@@ -32,6 +32,12 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ("blocking", "<blocklist xmlns='urn:xmpp:blocking'/>", "urn:xmpp:blocking", "type='result'"),
     ("vcard", "<vCard xmlns='vcard-temp'><FN>R</FN></vCard>", "vcard-temp", "type='result'"),
     ("mam", "<metadata xmlns='urn:xmpp:mam:2'/>", "urn:xmpp:mam:2", "type='result'"),
+    (
+        "pep",
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><subscriptions/></pubsub>",
+        "http://jabber.org/protocol/pubsub#publish-options",
+        "<subscriptions>",
+    ),
 ];
 
 /// What Romeo's stream offers with what service discovery says of the server, and the answer to a request.
@@ -47,7 +53,7 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
         return (offers, said(&host.ask(conn, request)));
     }
     let verb = if request.contains("enable") || request.contains("vCard") { "set" } else { "get" };
-    let to = if ["private", "block", "mam", "vcard"].iter().any(|own| request.contains(own)) {
+    let to = if ["private", "block", "mam", "pubsub", "vcard"].iter().any(|own| request.contains(own)) {
         ""
     } else {
         " to='localhost'"

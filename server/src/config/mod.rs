@@ -316,7 +316,7 @@ mod tests {
             let said = load(&flags(&[("without", unknown)]), &Environment::new(), None).unwrap_err().to_string();
             let sentence = format!(
                 "flag --without: without cannot be `{unknown}`; allowed: any of disco, last, ping, private, register, time, \
-                 version, carbons, csi, blocking, services, vcard, separated by commas; empty for none"
+                 version, carbons, csi, blocking, services, vcard, mam, pep, separated by commas; empty for none"
             );
             assert_eq!(said, sentence);
         }

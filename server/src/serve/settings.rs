@@ -344,6 +344,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Meta if sort == PARTITION_MAP_KEY => {
             return PartitionMap::decode(value).map(drop).map_err(|what| format!("the partition map: {what}"));
         }
+        Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }

@@ -93,6 +93,7 @@ impl Rows {
             now: Now::default(),
             server: &facts,
             authorized: true,
+            groups: &[],
             online: true,
             secure: true,
             room: 32 << 10,

@@ -1,0 +1,282 @@
+//! Last items (XEP-0163 4.3.4): a session that has become available, or whose client has become interested in more, is sent the last item of
+//! each node that it may see.
+//!
+//! A session goes through its contacts page by page, some sessions of a shard at once and the others in turn. A contact's home reads the
+//! directory of the contact's nodes, and only if one of them is wanted the contact's account, roster and items, for some contacts at
+//! once. So a login with many contacts costs reads over time, and others wait for none of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::contacts::Contacts;
+use crate::contacts::events::BETWEEN;
+use crate::extension::Capable;
+use crate::extension::pubsub::event::{last, shown};
+use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
+use crate::id::{SessionId, ShardId};
+use crate::letters::Letter;
+use crate::limits::{
+    LAST_ITEMS_BYTES, LAST_ITEMS_MS, LAST_ITEMS_READS, LAST_ITEMS_SESSIONS, NODE_ITEM_ROW_BYTES_MAX, PARKED_STANZAS_MAX,
+};
+use crate::router::users::{Look, RosterStep, Seen};
+use crate::session::table::{Nodes, Walk};
+use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::{Found, Query};
+use crate::streams::half::Down;
+use crate::streams::work::work;
+use crate::turn::pending::{LastRead, Pending};
+use crate::wire::jid::bare_of;
+
+/// Sessions that are looked at at once for one that can go on.
+const WALK_TRIES: usize = 4 * LAST_ITEMS_SESSIONS;
+
+/// A session on its way whose page is asked for.
+#[derive(Debug)]
+struct Active {
+    session: SessionId,
+    /// Homes that have not answered.
+    homes: usize,
+    since_ms: u64,
+}
+
+/// What one home asks of another for one session.
+#[derive(Debug)]
+struct Group {
+    shard: ShardId,
+    /// The session that waits for the answer, if one does.
+    session: Option<SessionId>,
+    /// Users that are not done.
+    left: usize,
+    /// Of these, such whose rows are being read.
+    reading: usize,
+    /// What was read for them.
+    work: u64,
+    since_ms: u64,
+}
+
+/// Who waits for last items, on both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Lasts {
+    /// Sessions that wait for their next page; bounded by the shard's sessions, each once.
+    waiting: VecDeque<SessionId>,
+    /// Bounded by [`LAST_ITEMS_SESSIONS`].
+    active: Vec<Active>,
+    /// Users to be looked at; bounded by shards, [`LAST_ITEMS_SESSIONS`] and what a page has.
+    looks: VecDeque<Look>,
+    groups: BTreeMap<u64, Group>,
+    last_group: u64,
+    reading: usize,
+}
+
+impl Contacts {
+    /// A client has answered what it can do, or has answered nothing of use.
+    pub(crate) fn learned(&mut self, session: SessionId, capable: Option<Capable>) {
+        for (session, nodes) in self.learn_interests(session, capable) {
+            self.begin_walk(session, nodes);
+        }
+    }
+
+    /// A session has sent presence that names interests, other ones than before. Only what is new is shown again.
+    pub(super) fn interests_announced(&mut self, session: SessionId, before: Option<Nodes>) {
+        match (self.interests_of(session), before) {
+            (None, _) => self.ask_capabilities(session, true),
+            (Some(nodes), None) => self.begin_walk(session, nodes),
+            (Some(nodes), Some(before)) if !Arc::ptr_eq(&nodes, &before) => {
+                let new = nodes.iter().filter(|node| before.binary_search(node).is_err()).cloned();
+                self.begin_walk(session, new.collect());
+            }
+            (Some(_), Some(_)) => {}
+        }
+    }
+
+    /// A session is to be sent last items of these nodes.
+    fn begin_walk(&mut self, session: SessionId, nodes: Nodes) {
+        if nodes.is_empty() {
+            return;
+        }
+        let Some(state) = self.sessions.get_mut(session) else { return };
+        let walk = Box::new(Walk { nodes, next: None });
+        let before = state.extra.get_or_insert_default().walk.replace(walk);
+        let active = self.lasts.active.iter().any(|active| active.session == session);
+        if before.is_none() && !active {
+            self.lasts.waiting.push_back(session);
+        }
+        self.walk_on();
+    }
+
+    /// Lets those who wait go on, as many at once as may.
+    fn walk_on(&mut self) {
+        for _ in 0..self.lasts.waiting.len().min(WALK_TRIES) {
+            if self.lasts.active.len() >= LAST_ITEMS_SESSIONS {
+                return;
+            }
+            let Some(session) = self.lasts.waiting.pop_front() else { return };
+            let Some(state) = self.sessions.get(session) else { continue };
+            let (user, since_ms) = (state.user, self.now.mono_ms);
+            // What comes would be dropped; and who owes for what was read before does not have more read.
+            if self.is_busy(session) || self.owes_work(session) {
+                self.lasts.waiting.push_back(session);
+                continue;
+            }
+            self.lasts.active.push(Active { session, homes: usize::MAX, since_ms });
+            self.roster_step(user, RosterStep::Walk { session });
+        }
+    }
+
+    /// A page has been asked for at so many homes.
+    pub(crate) fn walked(&mut self, session: SessionId, homes: usize) {
+        if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
+            active.homes = homes;
+        }
+        self.walk_ended(session);
+    }
+
+    /// A home has looked at all contacts of a page.
+    pub(crate) fn looked(&mut self, session: SessionId, work: u64) {
+        self.tell(session, Down::Charge(work));
+        if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
+            active.homes = active.homes.saturating_sub(1);
+        }
+        self.walk_ended(session);
+    }
+
+    /// If a session's page is done, the next one waits its turn.
+    fn walk_ended(&mut self, session: SessionId) {
+        let Some(at) = self.lasts.active.iter().position(|a| a.session == session && a.homes == 0) else { return };
+        self.lasts.active.swap_remove(at);
+        let extra = self.sessions.get(session).and_then(|session| session.extra.as_ref());
+        if extra.is_some_and(|extra| extra.walk.is_some()) {
+            self.lasts.waiting.push_back(session);
+        }
+        self.walk_on();
+    }
+
+    /// Another home asks after users of this one for a session of its own.
+    pub(crate) fn last_asked(&mut self, shard: ShardId, session: Option<SessionId>, to: &str, of: &str, nodes: &str) {
+        // Of those who wait for pages there are only so many.
+        if session.is_none() && self.lasts.looks.len() >= PARKED_STANZAS_MAX {
+            return;
+        }
+        self.lasts.last_group += 1;
+        let group = self.lasts.last_group;
+        let wanted: Nodes = nodes.split(BETWEEN).map(Into::into).collect();
+        let looks = of.split(BETWEEN).map(|of| Look { group, of: of.into(), to: to.into(), wanted: wanted.clone() });
+        let before = self.lasts.looks.len();
+        self.lasts.looks.extend(looks);
+        let left = self.lasts.looks.len() - before;
+        let group_state = Group { shard, session, left, reading: 0, work: 0, since_ms: self.now.mono_ms };
+        self.lasts.groups.insert(group, group_state);
+        self.look_on();
+    }
+
+    fn look_on(&mut self) {
+        while self.lasts.reading < LAST_ITEMS_READS {
+            let Some(look) = self.lasts.looks.pop_front() else { return };
+            let Some(group) = self.lasts.groups.get_mut(&look.group) else { continue };
+            group.reading += 1;
+            self.lasts.reading += 1;
+            let query = rows::directory(&look.of);
+            self.read(Pending::Last(LastRead { look, chosen: None }), vec![query]);
+        }
+    }
+
+    /// One user is done with.
+    fn look_done(&mut self, group: u64) {
+        let Some(state) = self.lasts.groups.get_mut(&group) else { return };
+        (state.left, state.reading) = (state.left.saturating_sub(1), state.reading.saturating_sub(1));
+        self.lasts.reading = self.lasts.reading.saturating_sub(1);
+        if state.left == 0 {
+            let (shard, session, work) = (state.shard, state.session, state.work);
+            self.lasts.groups.remove(&group);
+            if let Some(session) = session {
+                self.letters_to(shard).push(Letter::Looked { session, work });
+            }
+        }
+        self.look_on();
+    }
+
+    /// Rows of a user's nodes have come.
+    pub(crate) fn last_found(&mut self, read: LastRead, found: &[Found]) {
+        let LastRead { look, chosen } = read;
+        if let Some(group) = self.lasts.groups.get_mut(&look.group) {
+            group.work += found.iter().map(|found| work(1, found.bytes())).sum::<u64>();
+        }
+        if let Some((nodes, seen)) = chosen {
+            self.show_last(&look, &nodes, &seen, found);
+            return self.look_done(look.group);
+        }
+        let directory = match found {
+            [Found::Value(row)] => Directory::decode(row.as_deref()).unwrap_or_default(),
+            _ => Directory::default(),
+        };
+        let wanted: Vec<&str> = look.wanted.iter().map(|name| &**name).collect();
+        let mut bytes = 0;
+        let chosen = shown(&directory, &wanted).into_iter().take_while(|node| {
+            bytes += node.bytes.min(NODE_ITEM_ROW_BYTES_MAX as u64);
+            bytes <= u64::from(LAST_ITEMS_BYTES)
+        });
+        let nodes: Vec<Node> = chosen.cloned().collect();
+        if nodes.is_empty() {
+            return self.look_done(look.group);
+        }
+        if *look.of == *bare_of(&look.to) {
+            let seen = Seen { owner: true, presence: true, groups: Vec::new() };
+            return self.read_last(look, nodes, seen);
+        }
+        let of = look.of.clone();
+        self.with_account(&of, RosterStep::Last(Box::new((look, nodes))));
+    }
+
+    /// How a user's roster has somebody who wants to see nodes; none if they are nobody's to see.
+    pub(crate) fn last_seen(&mut self, look: Look, nodes: Vec<Node>, seen: Option<Seen>) {
+        match seen {
+            Some(seen) => self.read_last(look, nodes, seen),
+            None => self.look_done(look.group),
+        }
+    }
+
+    fn read_last(&mut self, look: Look, nodes: Vec<Node>, seen: Seen) {
+        // Who is affiliated with a node counts only where somebody is.
+        let queries = nodes.iter().flat_map(|node| -> [Query; 2] {
+            [rows::affiliates(&look.of, &node.name), rows::items(&look.of, &node.name, Span::LAST)]
+        });
+        let queries = queries.collect();
+        self.read(Pending::Last(LastRead { look, chosen: Some((nodes, seen)) }), queries);
+    }
+
+    fn show_last(&mut self, look: &Look, nodes: &[Node], seen: &Seen, found: &[Found]) {
+        let viewer = Viewer { jid: &look.to, owner: seen.owner, presence: seen.presence, groups: &seen.groups };
+        for (node, found) in nodes.iter().zip(found.chunks_exact(2)) {
+            let [Found::Value(affiliates), Found::Rows { rows, .. }] = found else { continue };
+            let Some(affiliates) = Affiliates::decode(affiliates.as_deref()) else { continue };
+            let Some(item) = rows.first().and_then(|row| Item::decode(&row.value)) else { continue };
+            if may(node.config.access, &node.config.groups, &affiliates, viewer).is_ok() {
+                let message = last(&look.of, &node.name, node.config.payloads, &item);
+                self.event_to(&look.of, &node.name, &look.to, &message);
+            }
+        }
+    }
+
+    /// A turn's part of the sweep: whoever has not answered for long is not waited for.
+    pub(crate) fn sweep_lasts(&mut self) {
+        if !self.lasts.waiting.is_empty() {
+            self.walk_on();
+        }
+        let now_ms = self.now.mono_ms;
+        let late = |since_ms: u64| now_ms.saturating_sub(since_ms) > LAST_ITEMS_MS;
+        if let Some(at) = self.lasts.active.iter().position(|active| late(active.since_ms)) {
+            let session = self.lasts.active.swap_remove(at).session;
+            if let Some(session) = self.sessions.get_mut(session) {
+                session.extra.as_mut().and_then(|extra| extra.walk.take());
+                session.trim();
+            }
+            self.walk_on();
+        }
+        let oldest = self.lasts.groups.first_key_value().filter(|(_, group)| late(group.since_ms));
+        if let Some((&number, group)) = oldest {
+            self.lasts.reading = self.lasts.reading.saturating_sub(group.reading);
+            self.lasts.groups.remove(&number);
+            self.look_on();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Nodes in service discovery (XEP-0060 5.2 to 5.5): who may see a node sees it there.
+
+use super::super::hook::Discovery;
+use super::super::iq::{Context, IqRequest, Step};
+use super::super::xml;
+use super::error;
+use super::form;
+use super::node::{self, Affiliates};
+use super::{Asked, NS, affiliates, go_on, range, reading, step};
+use crate::limits::NODE_PAGE_BYTES_MAX;
+use crate::store::nodes::{self as rows, Item, Span};
+
+const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
+const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
+
+/// Items of an account, of one of its nodes, and what a node is.
+pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Step {
+    let asked = Asked::new(context, request);
+    match what {
+        Discovery::Items(None) => nodes(asked),
+        Discovery::Items(Some(node)) => items(asked, node.into()),
+        Discovery::Info(node) => info(asked, node.into()),
+    }
+}
+
+/// XEP-0060 5.2. Of nodes that are for members alone only the owner sees the names. Who may see none gets the answer for an account
+/// that is not there.
+fn nodes(asked: Asked) -> Step {
+    let (queries, others) = (vec![rows::directory(&asked.actor)], !asked.owner);
+    let go_on = go_on(move |directory, _| {
+        let mut out = format!("<query xmlns='{ITEMS_NS}'>").into_bytes();
+        let nobody = Affiliates::default();
+        for node in directory.nodes() {
+            if node::may(node.config.access, &node.config.groups, &nobody, asked.viewer()).is_err() {
+                continue;
+            }
+            out.extend_from_slice(b"<item");
+            xml::attribute(&mut out, "jid", &asked.actor);
+            xml::attribute(&mut out, "node", &node.name);
+            if !node.config.title.is_empty() {
+                xml::attribute(&mut out, "name", &node.config.title);
+            }
+            out.extend_from_slice(b"/>");
+        }
+        out.extend_from_slice(b"</query>");
+        Ok(Step::Result(out))
+    });
+    reading(others, queries, go_on)
+}
+
+fn open(namespace: &str, node: &str) -> Vec<u8> {
+    let mut out = format!("<query xmlns='{namespace}'").into_bytes();
+    xml::attribute(&mut out, "node", node);
+    out.push(b'>');
+    out
+}
+
+/// XEP-0060 5.5.
+fn items(asked: Asked, name: Box<str>) -> Step {
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &name)];
+    let others = !asked.owner;
+    let go_on = go_on(move |directory, found| {
+        asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
+        let query = rows::items(&asked.actor, &name, span);
+        let (actor, name) = (asked.actor.clone(), name.clone());
+        let go_on = super::Resume::with(move |found| {
+            step(range(found.first()).and_then(|(rows, _)| {
+                let mut out = open(ITEMS_NS, &name);
+                for row in rows.iter().rev() {
+                    out.extend_from_slice(b"<item");
+                    xml::attribute(&mut out, "jid", &actor);
+                    xml::attribute(&mut out, "name", Item::decode(&row.value).ok_or(error::UNREADABLE)?.id);
+                    out.extend_from_slice(b"/>");
+                }
+                out.extend_from_slice(b"</query>");
+                Ok(Step::Result(out))
+            }))
+        });
+        Ok(Step::Read(vec![query], go_on))
+    });
+    reading(others, queries, go_on)
+}
+
+/// XEP-0060 5.3, 5.4.
+fn info(asked: Asked, name: Box<str>) -> Step {
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &name)];
+    let others = !asked.owner;
+    let go_on = go_on(move |directory, found| {
+        let node = asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let mut out = open(INFO_NS, &name);
+        out.extend_from_slice(b"<identity category='pubsub' type='leaf'/>");
+        for var in [INFO_NS, ITEMS_NS, NS] {
+            out.extend_from_slice(b"<feature");
+            xml::attribute(&mut out, "var", var);
+            out.extend_from_slice(b"/>");
+        }
+        form::write_metadata(&mut out, &node.config, &asked.actor);
+        out.extend_from_slice(b"</query>");
+        Ok(Step::Result(out))
+    });
+    reading(others, queries, go_on)
+}

@@ -1,0 +1,138 @@
+//! What subscribers are told (XEP-0060 7.1.2, XEP-0163 4.3).
+
+use super::super::offline::delay;
+use super::super::xml;
+use super::form;
+use super::node::{Audience, Config, Directory, Node, SendLast};
+use crate::limits::NODE_NOTIFIED_BYTES_MAX;
+use crate::store::nodes::Item;
+
+const NS: &str = "http://jabber.org/protocol/pubsub#event";
+
+/// Something that has happened at a node, for those who may see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The node.
+    pub node: Box<str>,
+    /// The message, without addresses.
+    pub message: Vec<u8>,
+    /// The same without its payload, if that is too large to go to many.
+    pub brief: Option<Vec<u8>>,
+    /// Who may see it.
+    pub audience: Audience,
+    /// It is for this JID alone.
+    pub to: Option<Box<str>>,
+}
+
+impl Event {
+    fn new(node: &str, audience: Audience, inside: &[u8]) -> Event {
+        Event { node: node.into(), message: message(inside, b""), brief: None, audience, to: None }
+    }
+
+    /// An item was published.
+    pub fn published(node: &str, config: &Config, audience: Audience, item: Option<&Item<'_>>) -> Event {
+        let Some(item) = item else { return Event::new(node, audience, &items(node, b"")) };
+        let brief = items(node, &write_item(item, false));
+        if !config.payloads {
+            return Event::new(node, audience, &brief);
+        }
+        let large = item.payload.len() > NODE_NOTIFIED_BYTES_MAX;
+        let whole = Event::new(node, audience, &items(node, &write_item(item, true)));
+        Event { brief: large.then(|| message(&brief, b"")), ..whole }
+    }
+
+    /// The last item, for a new subscriber.
+    pub fn last(owner: &str, node: &Node, audience: Audience, item: &Item<'_>, to: &str) -> Event {
+        let message = last(owner, &node.name, node.config.payloads, item);
+        Event { node: node.name.clone(), message, brief: None, audience, to: Some(to.into()) }
+    }
+
+    /// An item was removed.
+    pub fn retracted(node: &str, audience: Audience, id: &str) -> Event {
+        let mut retract = b"<retract".to_vec();
+        xml::attribute(&mut retract, "id", id);
+        retract.extend_from_slice(b"/>");
+        Event::new(node, audience, &items(node, &retract))
+    }
+
+    /// All items were removed.
+    pub fn purged(node: &str, audience: Audience) -> Event {
+        Event::new(node, audience, &of_node("purge", node, b""))
+    }
+
+    /// The node was deleted; another one may have taken its place.
+    pub fn deleted(node: &str, audience: Audience, redirect: Option<&str>) -> Event {
+        let mut inside = Vec::new();
+        if let Some(uri) = redirect {
+            inside.extend_from_slice(b"<redirect");
+            xml::attribute(&mut inside, "uri", uri);
+            inside.extend_from_slice(b"/>");
+        }
+        Event::new(node, audience, &of_node("delete", node, &inside))
+    }
+
+    /// The configuration has changed.
+    pub fn configured(node: &str, audience: Audience, config: &Config) -> Event {
+        let mut inside = Vec::new();
+        if config.payloads {
+            form::write(&mut inside, config, "result");
+        }
+        Event::new(node, audience, &of_node("configuration", node, &inside))
+    }
+}
+
+/// XEP-0163 4.3: a headline, which waits nowhere.
+fn message(inside: &[u8], behind: &[u8]) -> Vec<u8> {
+    let open = format!("<message type='headline'><event xmlns='{NS}'>");
+    [open.as_bytes(), inside, b"</event>", behind, b"</message>"].concat()
+}
+
+fn of_node(name: &str, node: &str, inside: &[u8]) -> Vec<u8> {
+    let mut out = format!("<{name}").into_bytes();
+    xml::attribute(&mut out, "node", node);
+    if inside.is_empty() {
+        out.extend_from_slice(b"/>");
+        return out;
+    }
+    out.push(b'>');
+    out.extend_from_slice(inside);
+    out.extend_from_slice(format!("</{name}>").as_bytes());
+    out
+}
+
+fn items(node: &str, inside: &[u8]) -> Vec<u8> {
+    of_node("items", node, inside)
+}
+
+/// An item as it is answered and told.
+pub fn write_item(item: &Item<'_>, payload: bool) -> Vec<u8> {
+    let mut out = b"<item".to_vec();
+    xml::attribute(&mut out, "id", item.id);
+    if !payload || item.payload.is_empty() {
+        out.extend_from_slice(b"/>");
+        return out;
+    }
+    out.push(b'>');
+    out.extend_from_slice(item.payload);
+    out.extend_from_slice(b"</item>");
+    out
+}
+
+/// The message, without addresses, that tells of an item that was published earlier (XEP-0163 4.3.4).
+pub fn last(owner: &str, node: &str, payloads: bool, item: &Item<'_>) -> Vec<u8> {
+    let payload = payloads && item.payload.len() <= NODE_NOTIFIED_BYTES_MAX;
+    let mut stamp = Vec::new();
+    delay(&mut stamp, owner, item.at_us);
+    message(&items(node, &write_item(item, payload)), &stamp)
+}
+
+/// Nodes of a directory whose last items go to a resource that becomes available and is interested in `wanted`, sorted names.
+pub fn shown<'a>(directory: &'a Directory, wanted: &[&str]) -> Vec<&'a Node> {
+    let sent = |node: &&Node| {
+        node.items > 0
+            && node.config.notifications
+            && node.config.send_last == SendLast::OnSubAndPresence
+            && wanted.binary_search(&&*node.name).is_ok()
+    };
+    directory.nodes().iter().filter(sent).collect()
+}

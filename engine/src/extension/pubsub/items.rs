@@ -1,0 +1,218 @@
+//! Items are retrieved (XEP-0060 6.5): all, the most recent ones, by their ids, or by pages (XEP-0059).
+
+use minidom::Element;
+
+use super::super::iq::Step;
+use super::error::{self, Error};
+use super::event::write_item;
+use super::node::Node;
+use super::{Answered, Asked, NS, affiliates, close, go_on, id, name, open, place, range, reading, step, xml};
+use crate::limits::{NODE_ASKED_ITEMS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
+use crate::store::nodes::{self as rows, Item, Place, Span};
+use crate::store::{Found, Query};
+
+const NS_RSM: &str = "http://jabber.org/protocol/rsm";
+
+/// Which items are asked for.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// All, or so many of those that were published last.
+    Recent(Option<u32>),
+    /// Those with these ids.
+    Ids(Vec<Box<str>>),
+    /// A page (XEP-0059 2).
+    Page(Page),
+}
+
+#[derive(Clone, Debug)]
+struct Page {
+    max: Option<u32>,
+    edge: Edge,
+}
+
+#[derive(Clone, Debug)]
+enum Edge {
+    First,
+    Last,
+    After(Box<str>),
+    Before(Box<str>),
+}
+
+impl Wanted {
+    fn of(pubsub: &Element, items: &Element) -> Result<Wanted, Error> {
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| error::BAD_REQUEST);
+        let ids: Vec<_> = items.children().filter(|child| child.is("item", NS)).collect();
+        if ids.len() > NODE_ASKED_ITEMS_MAX {
+            return Err(error::NOT_ACCEPTABLE);
+        }
+        if !ids.is_empty() {
+            let ids = ids.into_iter().map(|item| id(item)?.ok_or(error::BAD_REQUEST));
+            return Ok(Wanted::Ids(ids.collect::<Result<_, _>>()?));
+        }
+        let Some(set) = pubsub.get_child("set", NS_RSM) else {
+            return Ok(Wanted::Recent(items.attr("max_items").map(number).transpose()?));
+        };
+        let text = |name| set.get_child(name, NS_RSM).map(Element::text);
+        let max = text("max").map(|max| number(&max)).transpose()?;
+        let edge = match (text("after"), text("before")) {
+            (None, None) => Edge::First,
+            (None, Some(before)) if before.is_empty() => Edge::Last,
+            (None, Some(before)) => Edge::Before(before.into()),
+            (Some(after), None) => Edge::After(after.into()),
+            (Some(_), Some(_)) => return Err(error::BAD_REQUEST),
+        };
+        Ok(Wanted::Page(Page { max, edge }))
+    }
+
+    /// The ids whose places have to be known.
+    fn ids(&self) -> &[Box<str>] {
+        match self {
+            Wanted::Ids(ids) => ids,
+            Wanted::Page(Page { edge: Edge::After(id) | Edge::Before(id), .. }) => std::slice::from_ref(id),
+            Wanted::Recent(_) | Wanted::Page(_) => &[],
+        }
+    }
+
+    fn is_page(&self) -> bool {
+        matches!(self, Wanted::Page(_))
+    }
+}
+
+/// XEP-0060 6.5.
+pub(super) fn items(asked: Asked, pubsub: &Element, items: &Element) -> Answered {
+    let node = name(items).map_err(|why| asked.refuse(why))?;
+    let wanted = Wanted::of(pubsub, items).map_err(|why| asked.refuse(why))?;
+    let mut queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    queries.extend(wanted.ids().iter().map(|id| rows::place(&asked.actor, &node, id)));
+    let others = !asked.owner;
+    let go_on = go_on(move |directory, found| {
+        let node = asked.seen(&directory, &affiliates(found.first())?, &node)?;
+        let places: Vec<_> = found[1..].iter().map(|found| place(Some(found))).collect::<Result<_, _>>()?;
+        read(&asked.actor, node, &wanted, &places)
+    });
+    Ok(reading(others, queries, go_on))
+}
+
+/// Reads the items of a node that the asker may see.
+fn read(actor: &str, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> Answered {
+    let page = |max: Option<u32>| max.unwrap_or(u32::MAX).min(NODE_PAGE_ITEMS_MAX);
+    let all = |max| Span::all(page(max), NODE_PAGE_BYTES_MAX);
+    let edge = || places.first().copied().flatten().map(|place| place.number).ok_or(error::NOT_FOUND);
+    let span = match wanted {
+        Wanted::Ids(_) => return read_ids(actor, node, places),
+        Wanted::Recent(max) => Span { reverse: true, ..all(*max) },
+        Wanted::Page(Page { max, edge: Edge::First }) => all(*max),
+        Wanted::Page(Page { max, edge: Edge::Last }) => Span { reverse: true, ..all(*max) },
+        Wanted::Page(Page { max, edge: Edge::After(_) }) => Span { after: edge()?, ..all(*max) },
+        Wanted::Page(Page { max, edge: Edge::Before(_) }) => Span { before: edge()?, reverse: true, ..all(*max) },
+    };
+    let answer = Answer {
+        node: node.name.clone(),
+        count: node.items,
+        reverse: span.reverse,
+        page: wanted.is_page(),
+        // The place of the first item is known where the page touches an end (XEP-0059 2.6).
+        from_start: matches!(wanted, Wanted::Page(Page { edge: Edge::First, .. })),
+        to_end: matches!(wanted, Wanted::Recent(_) | Wanted::Page(Page { edge: Edge::Last, .. })),
+        asked_all: matches!(wanted, Wanted::Recent(None)),
+    };
+    if span.rows_max == 0 {
+        return Ok(Step::Result(answer.write(&[], false)?));
+    }
+    let go_on = super::Resume::with(move |found: &[Found]| {
+        step(range(found.first()).and_then(|(rows, more)| Ok(Step::Result(answer.write(rows, more)?))))
+    });
+    Ok(Step::Read(vec![rows::items(actor, &node.name, span)], go_on))
+}
+
+/// Reads items by their places, as far as one answer goes; those that are not there are passed over.
+fn read_ids(actor: &str, node: &Node, places: &[Option<Place>]) -> Answered {
+    let (mut bytes, mut queries): (u32, Vec<Query>) = (0, Vec::new());
+    for place in places.iter().flatten() {
+        if bytes >= NODE_PAGE_BYTES_MAX {
+            break;
+        }
+        bytes = bytes.saturating_add(place.bytes);
+        let (after, before) = (place.number - 1, place.number + 1);
+        queries.push(rows::items(actor, &node.name, Span { after, before, ..Span::all(1, place.bytes) }));
+    }
+    if queries.is_empty() {
+        return Err(error::NOT_FOUND);
+    }
+    let node = node.name.clone();
+    let go_on = super::Resume::with(move |found: &[Found]| {
+        step(
+            found
+                .iter()
+                .try_fold(open(NS, "items", Some(&node)), |mut out, found| {
+                    for row in range(Some(found))?.0 {
+                        out.extend_from_slice(&write_item(&Item::decode(&row.value).ok_or(error::UNREADABLE)?, true));
+                    }
+                    Ok(out)
+                })
+                .map(|mut out| {
+                    close(&mut out, "items");
+                    Step::Result(out)
+                }),
+        )
+    });
+    Ok(Step::Read(queries, go_on))
+}
+
+/// What is answered of a node's items.
+#[derive(Clone, Debug)]
+struct Answer {
+    node: Box<str>,
+    /// Items that the node has.
+    count: u32,
+    /// They were read from the last backwards.
+    reverse: bool,
+    /// A page was asked for.
+    page: bool,
+    from_start: bool,
+    to_end: bool,
+    /// No number of items was given, so that it has to be said if there are more.
+    asked_all: bool,
+}
+
+impl Answer {
+    /// In the order of publication.
+    fn write(&self, found: &[crate::store::Row], more: bool) -> Result<Vec<u8>, Error> {
+        let mut all: Vec<Item<'_>> =
+            found.iter().map(|row| Item::decode(&row.value).ok_or(error::UNREADABLE)).collect::<Result<_, _>>()?;
+        if self.reverse {
+            all.reverse();
+        }
+        let mut out = open(NS, "items", Some(&self.node));
+        for item in &all {
+            out.extend_from_slice(&write_item(item, true));
+        }
+        out.extend_from_slice(b"</items>");
+        // XEP-0060 6.5.4: that items were left out is said, too.
+        if self.page || (self.asked_all && more) {
+            self.write_set(&mut out, &all);
+        }
+        out.extend_from_slice(b"</pubsub>");
+        Ok(out)
+    }
+
+    fn write_set(&self, out: &mut Vec<u8>, all: &[Item<'_>]) {
+        out.extend_from_slice(format!("<set xmlns='{NS_RSM}'>").as_bytes());
+        if let (Some(first), Some(last)) = (all.first(), all.last()) {
+            let index = match (self.from_start, self.to_end) {
+                (true, _) => Some(0),
+                (_, true) => self.count.checked_sub(all.len() as u32),
+                _ => None,
+            };
+            match index {
+                Some(index) => out.extend_from_slice(format!("<first index='{index}'>").as_bytes()),
+                None => out.extend_from_slice(b"<first>"),
+            }
+            xml::escape(out, first.id);
+            out.extend_from_slice(b"</first>");
+            xml::text_element(out, "last", last.id);
+        }
+        xml::text_element(out, "count", &self.count.to_string());
+        out.extend_from_slice(b"</set>");
+    }
+}

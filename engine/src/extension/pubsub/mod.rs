@@ -1,0 +1,285 @@
+//! Nodes (XEP-0060) on accounts: personal eventing (XEP-0163). A user publishes items, those who may see them and want to are told. Clients
+//! keep there what all may read (XEP-0222), and what is private (XEP-0223), such as bookmarks (XEP-0402).
+//!
+//! The engine of nodes is functions over rows: a request says which rows it needs, and with them makes an answer, writes, and an
+//! [`Event`]. An actor is the JID that has the nodes; nothing here knows that it is an account's, beside what the owner is and who may
+//! see whose presence.
+
+pub mod disco;
+pub mod error;
+pub mod event;
+pub mod form;
+pub mod items;
+pub mod node;
+pub mod owner;
+pub mod publish;
+pub mod subscribe;
+
+use minidom::Element;
+
+use super::change::Change;
+use super::hook::{Asks, Extension, Xep};
+use super::iq::{Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::{caps, xml};
+use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX};
+use crate::store::{Batch, Found, Query, nodes as rows};
+use error::Error;
+pub use event::Event;
+use node::{Affiliates, Directory, Node, Viewer};
+
+const NS: &str = "http://jabber.org/protocol/pubsub";
+const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
+
+/// What an account tells of its nodes (XEP-0060 10): exactly what is here.
+const FEATURES: &[&str] = &[
+    NS,
+    "http://jabber.org/protocol/pubsub#access-open",
+    "http://jabber.org/protocol/pubsub#access-presence",
+    "http://jabber.org/protocol/pubsub#access-roster",
+    "http://jabber.org/protocol/pubsub#access-whitelist",
+    "http://jabber.org/protocol/pubsub#auto-create",
+    "http://jabber.org/protocol/pubsub#auto-subscribe",
+    "http://jabber.org/protocol/pubsub#config-node",
+    "http://jabber.org/protocol/pubsub#config-node-max",
+    "http://jabber.org/protocol/pubsub#create-and-configure",
+    "http://jabber.org/protocol/pubsub#create-nodes",
+    "http://jabber.org/protocol/pubsub#delete-items",
+    "http://jabber.org/protocol/pubsub#delete-nodes",
+    "http://jabber.org/protocol/pubsub#filtered-notifications",
+    "http://jabber.org/protocol/pubsub#item-ids",
+    "http://jabber.org/protocol/pubsub#last-published",
+    "http://jabber.org/protocol/pubsub#member-affiliation",
+    "http://jabber.org/protocol/pubsub#meta-data",
+    "http://jabber.org/protocol/pubsub#modify-affiliations",
+    "http://jabber.org/protocol/pubsub#outcast-affiliation",
+    "http://jabber.org/protocol/pubsub#persistent-items",
+    "http://jabber.org/protocol/pubsub#publish",
+    "http://jabber.org/protocol/pubsub#publish-options",
+    "http://jabber.org/protocol/pubsub#pubsub-on-a-jid",
+    "http://jabber.org/protocol/pubsub#purge-nodes",
+    "http://jabber.org/protocol/pubsub#retrieve-default",
+    "http://jabber.org/protocol/pubsub#retrieve-items",
+    "http://jabber.org/protocol/pubsub#retrieve-subscriptions",
+    "http://jabber.org/protocol/pubsub#rsm",
+    "http://jabber.org/protocol/pubsub#subscribe",
+];
+
+/// XEP-0060 5 to 7, and of 8 what makes nodes.
+const NODES: Feature = Feature {
+    namespace: NS,
+    name: "pubsub",
+    targets: &[Target::Own, Target::Other],
+    verbs: Verbs::GetSet,
+    offered: always,
+    asks_roster: true,
+    server_vars: &[],
+    account_vars: FEATURES,
+    handle,
+};
+
+/// XEP-0060 8.
+const OWNER: Feature = Feature { namespace: NS_OWNER, account_vars: &[], handle: handle_owner, ..NODES };
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "pep",
+    xeps: &[
+        Xep { number: 60, version: "1.30.0", title: "Publish-Subscribe" },
+        Xep { number: 163, version: "1.2.2", title: "Personal Eventing Protocol" },
+        Xep { number: 222, version: "1.0", title: "Persistent Storage of Public Data via PubSub" },
+        Xep { number: 223, version: "1.1.1", title: "Persistent Storage of Private Data via PubSub" },
+        Xep { number: 402, version: "1.2.0", title: "PEP Native Bookmarks" },
+    ],
+    requests: &[NODES, OWNER],
+    identities: &[("pubsub", "pep", "")],
+    discovers: Some(disco::discovers),
+    asks: Some(Asks { idle: None, capable: Some(caps::ask), answered: caps::answered }),
+    ..Extension::NONE
+};
+
+/// A request, with what is the same for all.
+#[derive(Clone, Debug)]
+struct Asked {
+    /// Whose nodes.
+    actor: Box<str>,
+    /// Full JID of the asker.
+    from: Box<str>,
+    /// It is the owner.
+    owner: bool,
+    /// It may see the owner's presence.
+    presence: bool,
+    /// Groups of the owner's roster in which it is.
+    groups: Vec<Box<str>>,
+    /// Microseconds since the Unix epoch.
+    now_us: u64,
+}
+
+impl Asked {
+    fn new(context: &Context<'_>, request: &IqRequest<'_>) -> Asked {
+        let owner = request.target == Target::Own;
+        Asked {
+            actor: request.account.into(),
+            from: request.from.into(),
+            owner,
+            presence: owner || context.authorized,
+            groups: context.groups.to_vec(),
+            now_us: context.now.wall_us,
+        }
+    }
+
+    fn viewer(&self) -> Viewer<'_> {
+        Viewer { jid: &self.from, owner: self.owner, presence: self.presence, groups: &self.groups }
+    }
+
+    /// What is said of something that is not there, or may not be seen: who may not see the presence either is told nothing, as if
+    /// there was no such account.
+    fn refuse(&self, why: Error) -> Error {
+        if self.presence { why } else { error::UNSEEN }
+    }
+
+    /// The owner alone may.
+    fn must_own(&self) -> Result<(), Error> {
+        if self.owner { Ok(()) } else { Err(self.refuse(error::FORBIDDEN)) }
+    }
+
+    /// The node of this name, which the asker may see.
+    fn seen<'a>(&self, directory: &'a Directory, affiliates: &Affiliates, name: &str) -> Result<&'a Node, Error> {
+        let node = directory.get(name).ok_or_else(|| self.refuse(error::NOT_FOUND))?;
+        let may = node::may(node.config.access, &node.config.groups, affiliates, self.viewer());
+        may.map_err(|denied| self.refuse(denied.into()))?;
+        Ok(node)
+    }
+}
+
+/// An answer, or the error.
+type Answered = Result<Step, Error>;
+
+fn step(answered: Answered) -> Step {
+    answered.unwrap_or_else(Step::Error)
+}
+
+/// Goes on with the directory, and all that was found with it.
+fn go_on(with: impl Fn(Directory, &[Found]) -> Answered + Send + Sync + 'static) -> Resume {
+    Resume::with(move |found| {
+        let directory = found.split_first().and_then(|(first, rest)| Some((Directory::decode(row(first)?)?, rest)));
+        step(match directory {
+            Some((directory, rest)) => with(directory, rest),
+            None => Err(error::UNREADABLE),
+        })
+    })
+}
+
+/// The row that was asked for; none if it was not one row that was.
+fn row(found: &Found) -> Option<Option<&[u8]>> {
+    match found {
+        Found::Value(value) => Some(value.as_deref()),
+        _ => None,
+    }
+}
+
+/// The rows that were asked for.
+fn range(found: Option<&Found>) -> Result<(&[crate::store::Row], bool), Error> {
+    match found {
+        Some(Found::Rows { rows, more }) => Ok((rows, *more)),
+        _ => Err(error::UNREADABLE),
+    }
+}
+
+fn affiliates(found: Option<&Found>) -> Result<Affiliates, Error> {
+    found.and_then(row).and_then(Affiliates::decode).ok_or(error::UNREADABLE)
+}
+
+fn place(found: Option<&Found>) -> Result<Option<rows::Place>, Error> {
+    match found.and_then(row).ok_or(error::UNREADABLE)? {
+        Some(row) => rows::Place::decode(row).map(Some).ok_or(error::UNREADABLE),
+        None => Ok(None),
+    }
+}
+
+/// Reads for the owner, or for others: those are read for one at a time, so that many requests are not many reads at once.
+fn reading(others: bool, queries: Vec<Query>, go_on: Resume) -> Step {
+    if others { Step::InTurn(queries, go_on) } else { Step::Read(queries, go_on) }
+}
+
+/// Writes, tells of it if there is something to be told, and answers.
+fn done(batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
+    let event = event.map(|event| Change::Event(Box::new(event)));
+    Step::Change([Change::Write(batch)].into_iter().chain(event).collect(), answer)
+}
+
+/// The name of a node that an element must have.
+fn name(element: &Element) -> Result<Box<str>, Error> {
+    match element.attr("node").filter(|name| !name.is_empty()) {
+        Some(name) if name.len() > NODE_NAME_BYTES_MAX => Err(error::NOT_ACCEPTABLE),
+        Some(name) => Ok(name.into()),
+        None => Err(error::NODE_REQUIRED),
+    }
+}
+
+/// The id of an item, if it has one.
+fn id(element: &Element) -> Result<Option<Box<str>>, Error> {
+    match element.attr("id").filter(|id| !id.is_empty()) {
+        Some(id) if id.len() > NODE_ID_BYTES_MAX => Err(error::NOT_ACCEPTABLE),
+        id => Ok(id.map(Into::into)),
+    }
+}
+
+/// A payload: what is asked, and what belongs to it.
+fn parse(request: &IqRequest<'_>) -> Option<(Element, Element)> {
+    let pubsub = xml::parse(request.payload)?;
+    let first = pubsub.children().find(|child| child.ns() == request.namespace)?.clone();
+    Some((pubsub, first))
+}
+
+/// Opens an answer: `<pubsub><name node='..'>`.
+fn open(namespace: &str, name: &str, node: Option<&str>) -> Vec<u8> {
+    let mut out = format!("<pubsub xmlns='{namespace}'><{name}").into_bytes();
+    if let Some(node) = node {
+        xml::attribute(&mut out, "node", node);
+    }
+    out.push(b'>');
+    out
+}
+
+fn close(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(format!("</{name}></pubsub>").as_bytes());
+}
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let Some((pubsub, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
+    let asker = Asked::new(context, request);
+    step(match (request.set, asked.name()) {
+        (true, "publish") => publish::publish(asker, &pubsub, &asked),
+        (true, "retract") => publish::retract(asker, &asked),
+        (true, "create") => owner::create(asker, &pubsub, &asked),
+        (true, "subscribe") => subscribe::subscribe(context, asker, &asked),
+        (true, "unsubscribe") => subscribe::unsubscribe(context, asker, &asked),
+        (false, "items") => items::items(asker, &pubsub, &asked),
+        (false, "subscriptions") => subscribe::subscriptions(asker, &asked),
+        (_, "options" | "default") => Err(asker.refuse(error::NO_OPTIONS)),
+        (false, "affiliations") => Err(asker.refuse(error::NO_AFFILIATIONS)),
+        _ => Err(asker.refuse(error::BAD_REQUEST)),
+    })
+}
+
+fn handle_owner(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let asker = Asked::new(context, request);
+    if let Err(refused) = asker.must_own() {
+        return Step::Error(refused);
+    }
+    let Some((_, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
+    step(match (request.set, asked.name()) {
+        (false, "default") => Ok(owner::default()),
+        (false, "configure") => owner::configuration(asker, &asked),
+        (true, "configure") => owner::configure(asker, &asked),
+        (true, "delete") => owner::delete(asker, &asked),
+        (true, "purge") => owner::purge(asker, &asked),
+        (false, "affiliations") => owner::affiliations(asker, &asked),
+        (true, "affiliations") => owner::affiliate(context, asker, &asked),
+        (_, "subscriptions") => Err(error::NO_SUBSCRIPTIONS),
+        _ => Err(error::BAD_REQUEST),
+    })
+}
+
+#[cfg(test)]
+mod tests;

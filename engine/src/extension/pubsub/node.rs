@@ -1,0 +1,608 @@
+//! Nodes of an actor as they are stored: their names and configuration in one row, the directory, and who is affiliated with each or
+//! subscribed to it in another (XEP-0060 4).
+
+use super::super::{Limit, Refusal};
+use crate::limits::{NODE_AFFILIATES_MAX, NODE_BYTES_MAX, NODE_DIRECTORY_BYTES_MAX, NODE_ITEMS_MAX, NODES_MAX};
+use crate::store::{Batch, nodes as rows};
+use crate::wire::jid::bare_of;
+
+const FORMAT: u8 = 1;
+
+/// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody.
+    Open,
+    /// Who may see the owner's presence.
+    Presence,
+    /// Contacts in certain groups of the owner's roster.
+    Roster,
+    /// Members alone.
+    Whitelist,
+}
+
+/// When the last item is sent without a new publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendLast {
+    /// Never.
+    Never,
+    /// To a new subscriber.
+    OnSub,
+    /// Also when a subscriber becomes available.
+    OnSubAndPresence,
+}
+
+/// How a node behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who may see it.
+    pub access: Access,
+    /// When the last item is sent without a new publication.
+    pub send_last: SendLast,
+    /// Items are stored.
+    pub persist: bool,
+    /// Events are told.
+    pub notifications: bool,
+    /// They have the payload.
+    pub payloads: bool,
+    /// Subscribers hear that the configuration has changed.
+    pub notify_config: bool,
+    /// They hear that the node is deleted.
+    pub notify_delete: bool,
+    /// They hear that items are removed.
+    pub notify_retract: bool,
+    /// Most items that are stored; [`u32::MAX`] for as many as a node may have.
+    pub items_max: u32,
+    /// A name for people.
+    pub title: Box<str>,
+    /// What the payload is, usually its namespace.
+    pub kind: Box<str>,
+    /// A description for people.
+    pub description: Box<str>,
+    /// Groups of the roster, for [`Access::Roster`].
+    pub groups: Vec<Box<str>>,
+}
+
+impl Default for Config {
+    /// XEP-0163 6: for those who see the owner's presence, one item, sent to each resource that becomes available.
+    fn default() -> Config {
+        Config {
+            access: Access::Presence,
+            send_last: SendLast::OnSubAndPresence,
+            persist: true,
+            notifications: true,
+            payloads: true,
+            notify_config: false,
+            notify_delete: true,
+            notify_retract: true,
+            items_max: 1,
+            title: "".into(),
+            kind: "".into(),
+            description: "".into(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Most items that are stored.
+    pub fn items_max(&self) -> u32 {
+        self.items_max.min(NODE_ITEMS_MAX)
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Node {
+    /// Its name.
+    pub name: Box<str>,
+    /// How it behaves.
+    pub config: Config,
+    /// Items stored.
+    pub items: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Somebody is affiliated or subscribed.
+    pub listed: bool,
+}
+
+/// All nodes of an actor, sorted by name.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Directory {
+    /// The number of the last publication.
+    pub last: u64,
+    nodes: Vec<Node>,
+}
+
+impl Directory {
+    /// Reads the row; none if it is not one of a known format. No row is an empty directory.
+    pub fn decode(row: Option<&[u8]>) -> Option<Directory> {
+        let Some(row) = row else { return Some(Directory::default()) };
+        let mut from = Reader(row);
+        if from.byte()? != FORMAT {
+            return None;
+        }
+        let mut directory = Directory { last: from.number()?, nodes: Vec::new() };
+        while !from.0.is_empty() {
+            directory.nodes.push(Node::decode(&mut from)?);
+        }
+        Some(directory)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.extend_from_slice(&self.last.to_be_bytes());
+        for node in &self.nodes {
+            node.encode(&mut out);
+        }
+        out
+    }
+
+    /// Writes the row.
+    ///
+    /// # Errors
+    /// [`Limit::Nodes`] if there are too many nodes, their configuration is too long, or their items are too large.
+    pub fn put(&self, batch: &mut Batch, actor: &str) -> Result<(), Refusal> {
+        let row = self.encode();
+        let bytes: u64 = self.nodes.iter().map(|node| node.bytes).sum();
+        if self.nodes.len() > NODES_MAX || row.len() > NODE_DIRECTORY_BYTES_MAX || bytes > NODE_BYTES_MAX {
+            return Err(Limit::Nodes.into());
+        }
+        rows::put_directory(batch, actor, &row);
+        Ok(())
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.nodes.binary_search_by(|node| (*node.name).cmp(name))
+    }
+
+    /// The node of this name.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        Some(&self.nodes[self.find(name).ok()?])
+    }
+
+    /// The node of this name.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Node> {
+        let at = self.find(name).ok()?;
+        Some(&mut self.nodes[at])
+    }
+
+    /// Adds a node, or changes the configuration of the one of this name.
+    pub fn configure(&mut self, name: &str, config: Config) -> &mut Node {
+        match self.find(name) {
+            Ok(at) => {
+                self.nodes[at].config = config;
+                &mut self.nodes[at]
+            }
+            Err(at) => {
+                self.nodes.insert(at, Node { name: name.into(), config, ..Node::default() });
+                &mut self.nodes[at]
+            }
+        }
+    }
+
+    /// Takes a node out.
+    pub fn remove(&mut self, name: &str) -> Option<Node> {
+        Some(self.nodes.remove(self.find(name).ok()?))
+    }
+}
+
+/// Flags of a node's row.
+const PERSIST: u8 = 1;
+const NOTIFICATIONS: u8 = 2;
+const PAYLOADS: u8 = 4;
+const NOTIFY_CONFIG: u8 = 8;
+const NOTIFY_DELETE: u8 = 16;
+const NOTIFY_RETRACT: u8 = 32;
+const LISTED: u8 = 64;
+
+impl Node {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let c = &self.config;
+        put_text(out, &self.name);
+        let access = match c.access {
+            Access::Open => 0,
+            Access::Presence => 1,
+            Access::Roster => 2,
+            Access::Whitelist => 3,
+        };
+        let last = match c.send_last {
+            SendLast::Never => 0,
+            SendLast::OnSub => 1,
+            SendLast::OnSubAndPresence => 2,
+        };
+        let flags = [
+            (c.persist, PERSIST),
+            (c.notifications, NOTIFICATIONS),
+            (c.payloads, PAYLOADS),
+            (c.notify_config, NOTIFY_CONFIG),
+            (c.notify_delete, NOTIFY_DELETE),
+            (c.notify_retract, NOTIFY_RETRACT),
+            (self.listed, LISTED),
+        ];
+        let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+        out.extend_from_slice(&[access, last, flags]);
+        out.extend_from_slice(&c.items_max.to_be_bytes());
+        out.extend_from_slice(&self.items.to_be_bytes());
+        out.extend_from_slice(&self.bytes.to_be_bytes());
+        for text in [&c.title, &c.kind, &c.description] {
+            put_text(out, text);
+        }
+        out.push(c.groups.len() as u8);
+        for group in &c.groups {
+            put_text(out, group);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Node> {
+        let name = from.text()?;
+        let access = match from.byte()? {
+            0 => Access::Open,
+            1 => Access::Presence,
+            2 => Access::Roster,
+            3 => Access::Whitelist,
+            _ => return None,
+        };
+        let send_last = match from.byte()? {
+            0 => SendLast::Never,
+            1 => SendLast::OnSub,
+            2 => SendLast::OnSubAndPresence,
+            _ => return None,
+        };
+        let flags = from.byte()?;
+        let (items_max, items, bytes) = (from.short()?, from.short()?, from.number()?);
+        let (title, kind, description) = (from.text()?, from.text()?, from.text()?);
+        let groups = (0..from.byte()?).map(|_| from.text()).collect::<Option<_>>()?;
+        let config = Config {
+            access,
+            send_last,
+            persist: flags & PERSIST != 0,
+            notifications: flags & NOTIFICATIONS != 0,
+            payloads: flags & PAYLOADS != 0,
+            notify_config: flags & NOTIFY_CONFIG != 0,
+            notify_delete: flags & NOTIFY_DELETE != 0,
+            notify_retract: flags & NOTIFY_RETRACT != 0,
+            items_max,
+            title,
+            kind,
+            description,
+            groups,
+        };
+        Some(Node { name, config, items, bytes, listed: flags & LISTED != 0 })
+    }
+}
+
+/// What an address is to a node, beside its owner (XEP-0060 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affiliation {
+    /// On the whitelist.
+    Member,
+    /// May not see it, whatever else.
+    Outcast,
+}
+
+/// Who is affiliated with a node or subscribed to it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Affiliates {
+    /// Bare JIDs, sorted.
+    pub affiliations: Vec<(Box<str>, Affiliation)>,
+    /// Bare or full JIDs, sorted.
+    pub subscribers: Vec<Box<str>>,
+}
+
+impl Affiliates {
+    /// Reads the row; none if it is not one of a known format. No row is nobody.
+    pub fn decode(row: Option<&[u8]>) -> Option<Affiliates> {
+        let Some(row) = row else { return Some(Affiliates::default()) };
+        let mut from = Reader(row);
+        if from.byte()? != FORMAT {
+            return None;
+        }
+        let mut all = Affiliates::default();
+        while !from.0.is_empty() {
+            let (kind, jid) = (from.byte()?, from.text()?);
+            match kind {
+                0 => all.affiliations.push((jid, Affiliation::Member)),
+                1 => all.affiliations.push((jid, Affiliation::Outcast)),
+                2 => all.subscribers.push(jid),
+                _ => return None,
+            }
+        }
+        Some(all)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut out = vec![FORMAT];
+        for (jid, affiliation) in &self.affiliations {
+            out.push((*affiliation == Affiliation::Outcast) as u8);
+            put_text(&mut out, jid);
+        }
+        for jid in &self.subscribers {
+            out.push(2);
+            put_text(&mut out, jid);
+        }
+        out
+    }
+
+    /// Writes the row.
+    ///
+    /// # Errors
+    /// [`Limit::Nodes`] if there are too many.
+    pub fn put(&self, batch: &mut Batch, actor: &str, node: &str) -> Result<(), Refusal> {
+        let row = self.encode();
+        let most = self.affiliations.len().max(self.subscribers.len());
+        if most > NODE_AFFILIATES_MAX || row.len() > NODE_DIRECTORY_BYTES_MAX {
+            return Err(Limit::Nodes.into());
+        }
+        rows::put_affiliates(batch, actor, node, &row);
+        Ok(())
+    }
+
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.affiliations.is_empty() && self.subscribers.is_empty()
+    }
+
+    fn find(&self, bare: &str) -> Result<usize, usize> {
+        self.affiliations.binary_search_by(|(jid, _)| (**jid).cmp(bare))
+    }
+
+    /// What a bare JID is to the node.
+    pub fn affiliation(&self, bare: &str) -> Option<Affiliation> {
+        Some(self.affiliations[self.find(bare).ok()?].1)
+    }
+
+    /// Changes what a bare JID is to the node.
+    pub fn affiliate(&mut self, bare: &str, affiliation: Option<Affiliation>) {
+        match (self.find(bare), affiliation) {
+            (Ok(at), Some(affiliation)) => self.affiliations[at].1 = affiliation,
+            (Ok(at), None) => drop(self.affiliations.remove(at)),
+            (Err(at), Some(affiliation)) => self.affiliations.insert(at, (bare.into(), affiliation)),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Adds a subscriber. A user has one address there: the latest.
+    pub fn subscribe(&mut self, jid: &str) {
+        self.subscribers.retain(|other| bare_of(other) != bare_of(jid));
+        if let Err(at) = self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
+            self.subscribers.insert(at, jid.into());
+        }
+    }
+
+    /// Removes a subscriber; false if it was none.
+    pub fn unsubscribe(&mut self, jid: &str) -> bool {
+        match self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
+            Ok(at) => {
+                self.subscribers.remove(at);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Somebody who wants to see a node, as far as access depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Viewer<'a> {
+    /// The JID.
+    pub jid: &'a str,
+    /// It is the owner's own.
+    pub owner: bool,
+    /// It may see the owner's presence.
+    pub presence: bool,
+    /// Groups of the owner's roster in which it is.
+    pub groups: &'a [Box<str>],
+}
+
+/// Why somebody may not see a node (XEP-0060 6.5.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// It may not see the owner's presence.
+    Presence,
+    /// It is in none of the groups.
+    Group,
+    /// It is not on the whitelist.
+    Closed,
+    /// It is an outcast.
+    Outcast,
+}
+
+/// Who may see a node: what of it decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audience {
+    /// The access model.
+    pub access: Access,
+    /// For [`Access::Roster`].
+    pub groups: Vec<Box<str>>,
+    /// Those affiliated, and those subscribed.
+    pub affiliates: Affiliates,
+}
+
+impl Audience {
+    /// That of a node.
+    pub fn of(config: &Config, affiliates: Affiliates) -> Audience {
+        Audience { access: config.access, groups: config.groups.clone(), affiliates }
+    }
+
+    /// Whether somebody may see the node.
+    pub fn may(&self, viewer: Viewer<'_>) -> Result<(), Denied> {
+        may(self.access, &self.groups, &self.affiliates, viewer)
+    }
+}
+
+/// Whether somebody may see a node.
+///
+/// # Errors
+/// Why not.
+pub fn may(access: Access, groups: &[Box<str>], affiliates: &Affiliates, viewer: Viewer<'_>) -> Result<(), Denied> {
+    if viewer.owner {
+        return Ok(());
+    }
+    let affiliation = affiliates.affiliation(bare_of(viewer.jid));
+    match (access, affiliation) {
+        (_, Some(Affiliation::Outcast)) => Err(Denied::Outcast),
+        (Access::Open, _) => Ok(()),
+        (_, Some(Affiliation::Member)) => Ok(()),
+        (Access::Presence, None) if viewer.presence => Ok(()),
+        (Access::Presence, None) => Err(Denied::Presence),
+        (Access::Roster, None) if viewer.presence && viewer.groups.iter().any(|group| groups.contains(group)) => Ok(()),
+        (Access::Roster, None) => Err(Denied::Group),
+        (Access::Whitelist, None) => Err(Denied::Closed),
+    }
+}
+
+/// What is left of a row.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn short(&mut self) -> Option<u32> {
+        Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn text(&mut self) -> Option<Box<str>> {
+        let len = u16::from_be_bytes(self.take(2)?.try_into().ok()?);
+        Some(std::str::from_utf8(self.take(usize::from(len))?).ok()?.into())
+    }
+}
+
+/// Its length in two bytes, and the text; all texts are bounded far below 64 KiB.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let len = u16::try_from(text.len()).expect("texts of nodes are bounded");
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text() -> impl Strategy<Value = Box<str>> {
+        "[a-z\u{e9}:/#]{0,20}".prop_map(Into::into)
+    }
+
+    fn config() -> impl Strategy<Value = Config> {
+        let access = prop::sample::select(vec![Access::Open, Access::Presence, Access::Roster, Access::Whitelist]);
+        let last = prop::sample::select(vec![SendLast::Never, SendLast::OnSub, SendLast::OnSubAndPresence]);
+        let texts = (text(), text(), text(), prop::collection::vec(text(), 0..4));
+        (access, last, any::<[bool; 6]>(), any::<u32>(), texts).prop_map(|(access, send_last, on, items_max, texts)| {
+            let (title, kind, description, groups) = texts;
+            let [persist, notifications, payloads, notify_config, notify_delete, notify_retract] = on;
+            Config {
+                access,
+                send_last,
+                persist,
+                notifications,
+                payloads,
+                notify_config,
+                notify_delete,
+                notify_retract,
+                items_max,
+                title,
+                kind,
+                description,
+                groups,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_directory_reads_back(names in prop::collection::vec((text(), config(), any::<u32>()), 0..6), last: u64) {
+            let mut directory = Directory { last, ..Directory::default() };
+            for (name, config, items) in names {
+                let node = directory.configure(&name, config);
+                (node.items, node.bytes, node.listed) = (items, u64::from(items) * 7, items % 2 == 0);
+            }
+            prop_assert!(directory.nodes.is_sorted_by(|a, b| a.name < b.name));
+            let row = directory.encode();
+            prop_assert_eq!(Directory::decode(Some(&row)), Some(directory));
+            for cut in 1..row.len().min(40) {
+                // Half a row is none, or has fewer nodes; it never panics.
+                let _ = Directory::decode(Some(&row[..row.len() - cut]));
+            }
+        }
+
+        #[test]
+        fn any_row_is_read_without_a_panic(row in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = (Directory::decode(Some(&row)), Affiliates::decode(Some(&row)));
+        }
+
+        #[test]
+        fn affiliates_read_back(jids in prop::collection::vec((text(), 0u8..3), 0..8)) {
+            let mut all = Affiliates::default();
+            for (jid, kind) in jids {
+                match kind {
+                    0 => all.affiliate(&jid, Some(Affiliation::Member)),
+                    1 => all.affiliate(&jid, Some(Affiliation::Outcast)),
+                    _ => all.subscribe(&jid),
+                }
+            }
+            let row = all.encode();
+            prop_assert_eq!(Affiliates::decode((!row.is_empty()).then_some(&row)), Some(all));
+        }
+    }
+
+    #[test]
+    fn access_is_by_the_model_xep_0060_4_5() {
+        let mut affiliates = Affiliates::default();
+        affiliates.affiliate("member@x", Some(Affiliation::Member));
+        affiliates.affiliate("outcast@x", Some(Affiliation::Outcast));
+        let groups: Vec<Box<str>> = vec!["friends".into()];
+        let may = |access, jid, presence, of: &[Box<str>]| {
+            may(access, &groups, &affiliates, Viewer { jid, owner: false, presence, groups: of })
+        };
+        use Access as A;
+        for (access, jid, presence, of, expected) in [
+            (A::Open, "stranger@x/r", false, &[][..], Ok(())),
+            (A::Open, "outcast@x/r", true, &groups[..], Err(Denied::Outcast)),
+            (A::Presence, "stranger@x", false, &[], Err(Denied::Presence)),
+            (A::Presence, "friend@x/r", true, &[], Ok(())),
+            (A::Presence, "outcast@x", true, &[], Err(Denied::Outcast)),
+            (A::Roster, "friend@x", true, &["family".into()], Err(Denied::Group)),
+            (A::Roster, "friend@x", true, &["family".into(), "friends".into()], Ok(())),
+            (A::Roster, "friend@x", false, &["friends".into()], Err(Denied::Group)),
+            (A::Whitelist, "friend@x", true, &groups[..], Err(Denied::Closed)),
+            (A::Whitelist, "member@x/r", false, &[], Ok(())),
+        ] {
+            assert_eq!(may(access, jid, presence, of), expected, "{access:?} {jid}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_bounded() {
+        let mut directory = Directory::default();
+        for n in 0..NODES_MAX {
+            directory.configure(&format!("node{n}"), Config::default());
+        }
+        assert!(directory.put(&mut Batch::new(), "a@x").is_ok());
+        directory.configure("one more", Config::default());
+        assert!(directory.put(&mut Batch::new(), "a@x").is_err());
+        let mut directory = Directory::default();
+        directory.configure("n", Config::default()).bytes = NODE_BYTES_MAX + 1;
+        assert!(directory.put(&mut Batch::new(), "a@x").is_err());
+    }
+}

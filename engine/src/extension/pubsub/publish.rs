@@ -1,0 +1,164 @@
+//! Items are published and removed (XEP-0060 7).
+
+use minidom::Element;
+
+use super::super::iq::Step;
+use super::error;
+use super::event::Event;
+use super::form::Submitted;
+use super::node::{Audience, Config};
+use super::{Answered, Asked, NS, affiliates, done, go_on, id, name, open, place, range, xml};
+use crate::limits::NODE_ITEM_BYTES_MAX;
+use crate::store::Batch;
+use crate::store::nodes::{self as rows, Item, Span};
+
+/// The id of the one item of a node that has no more (XEP-0060 12.20).
+const SINGLE: &str = "current";
+
+/// XEP-0060 7.1. A node that is not there is made.
+pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answered {
+    asked.must_own()?;
+    let node = name(publish)?;
+    let mut items = publish.children().filter(|child| child.is("item", NS));
+    let (item, more) = (items.next(), items.next());
+    if more.is_some() {
+        return Err(error::ONE_ITEM);
+    }
+    let given = match item {
+        Some(item) => id(item)?,
+        None => None,
+    };
+    let payload = match item {
+        Some(item) => payload(item)?,
+        None => Vec::new(),
+    };
+    let options = match pubsub.get_child("publish-options", NS) {
+        Some(options) => Some(Submitted::options(options)?),
+        None => None,
+    };
+    let has_item = item.is_some();
+    let looked = given.clone().unwrap_or_else(|| SINGLE.into());
+    let actor = asked.actor.clone();
+    let queries = vec![
+        rows::directory(&actor),
+        rows::affiliates(&actor, &node),
+        rows::place(&actor, &node, &looked),
+        // What gives way if the node is full.
+        rows::items(&actor, &node, Span::all(1, 1)),
+    ];
+    let go_on = go_on(move |mut directory, found| {
+        let affiliates = affiliates(found.first())?;
+        let config = match (directory.get(&node), &options) {
+            (Some(node), Some(options)) => {
+                options.demand(&node.config)?;
+                node.config.clone()
+            }
+            (Some(node), None) => node.config.clone(),
+            (None, Some(options)) => options.made()?,
+            (None, None) => Config::default(),
+        };
+        fits(&config, has_item, &payload)?;
+        directory.last += 1;
+        let number = directory.last;
+        let id: Box<str> = match &given {
+            Some(id) => id.clone(),
+            None if config.items_max() == 1 => SINGLE.into(),
+            None => format!("{:x}-{number:x}", asked.now_us).into(),
+        };
+        let mut batch = Batch::new();
+        let entry = match directory.get_mut(&node) {
+            Some(entry) => entry,
+            None => directory.configure(&node, config.clone()),
+        };
+        let item = Item { at_us: asked.now_us, id: &id, payload: &payload };
+        if config.persist {
+            // The item with this id is replaced; otherwise the oldest one gives way.
+            let there = if *id == *looked { place(found.get(1))? } else { None };
+            if let Some(place) = there {
+                rows::delete_item(&mut batch, &actor, &node, &id, place.number);
+                (entry.items, entry.bytes) =
+                    (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
+            } else if entry.items >= config.items_max() {
+                let (oldest, _) = range(found.get(2))?;
+                let oldest =
+                    oldest.first().and_then(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
+                let (number, oldest) = oldest.ok_or(error::UNREADABLE)?;
+                rows::delete_item(&mut batch, &actor, &node, oldest.id, number);
+                (entry.items, entry.bytes) =
+                    (entry.items.saturating_sub(1), entry.bytes.saturating_sub(oldest.bytes().into()));
+            }
+            item.put(&mut batch, &actor, &node, number);
+            (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
+        }
+        directory.put(&mut batch, &actor)?;
+        let audience = Audience::of(&config, affiliates);
+        let told = has_item.then_some(&item);
+        let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
+        let mut answer = open(NS, "publish", Some(&node));
+        if has_item {
+            answer.extend_from_slice(b"<item");
+            xml::attribute(&mut answer, "id", &id);
+            answer.extend_from_slice(b"/>");
+        }
+        super::close(&mut answer, "publish");
+        Ok(done(batch, event, answer))
+    });
+    Ok(Step::InTurn(queries, go_on))
+}
+
+/// The payload of an item: one element, or none.
+fn payload(item: &Element) -> Result<Vec<u8>, error::Error> {
+    let mut children = item.children();
+    let (payload, more) = (children.next(), children.next());
+    if more.is_some() {
+        return Err(error::INVALID_PAYLOAD);
+    }
+    let mut out = Vec::new();
+    if let Some(payload) = payload {
+        payload.write_to(&mut out).map_err(|_| error::INVALID_PAYLOAD)?;
+    }
+    if out.len() > NODE_ITEM_BYTES_MAX {
+        return Err(error::PAYLOAD_TOO_BIG);
+    }
+    Ok(out)
+}
+
+/// Whether a publication is one that its node takes (XEP-0060 7.1.3.6).
+fn fits(config: &Config, has_item: bool, payload: &[u8]) -> Result<(), error::Error> {
+    match (config.persist, config.payloads) {
+        (false, false) if has_item => Err(error::ITEM_FORBIDDEN),
+        (false, false) => Ok(()),
+        _ if !has_item => Err(error::ITEM_REQUIRED),
+        (_, true) if payload.is_empty() => Err(error::PAYLOAD_REQUIRED),
+        _ => Ok(()),
+    }
+}
+
+/// XEP-0060 7.2.
+pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
+    asked.must_own()?;
+    let node = name(retract)?;
+    let mut items = retract.children().filter(|child| child.is("item", NS));
+    let id = match (items.next(), items.next()) {
+        (Some(item), None) => id(item)?.ok_or(error::ITEM_REQUIRED)?,
+        _ => return Err(error::ITEM_REQUIRED),
+    };
+    let notify = retract.attr("notify").map(|notify| matches!(notify, "1" | "true"));
+    let actor = asked.actor;
+    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node), rows::place(&actor, &node, &id)];
+    let go_on = go_on(move |mut directory, found| {
+        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
+        if !entry.config.persist {
+            return Err(error::NO_ITEMS);
+        }
+        let place = place(found.get(1))?.ok_or(error::NOT_FOUND)?;
+        let mut batch = Batch::new();
+        rows::delete_item(&mut batch, &actor, &node, &id, place.number);
+        (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
+        let told = entry.config.notifications && notify.unwrap_or(entry.config.notify_retract);
+        let audience = Audience::of(&entry.config, affiliates(found.first())?);
+        directory.put(&mut batch, &actor)?;
+        Ok(done(batch, told.then(|| Event::retracted(&node, audience, &id)), Vec::new()))
+    });
+    Ok(Step::InTurn(queries, go_on))
+}

@@ -1,0 +1,242 @@
+//! Rows of the nodes' table: what an actor publishes (XEP-0060), in the order of publication.
+//!
+//! Sort keys begin with a byte that says what the row is. A node's name is followed by NUL, which neither a name nor an id can hold
+//! (XML 1.0 2.2).
+//!
+//! ```text
+//! 0                                the directory: all nodes of the actor, with their configuration
+//! 1 | node                         who is affiliated with the node or subscribed to it
+//! 2 | node | NUL | number          an item, by its number (u64 big endian): numbers of an actor grow with each publication
+//! 3 | node | NUL | id              the number and size of the item with this id
+//! ```
+
+use super::{Batch, Query, Table};
+use crate::limits::{NODE_DIRECTORY_BYTES_MAX, NODE_ITEM_ROW_BYTES_MAX};
+
+const DIRECTORY: u8 = 0;
+const AFFILIATES: u8 = 1;
+const ITEM: u8 = 2;
+const ID: u8 = 3;
+const FORMAT: u8 = 1;
+
+fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
+    [&[kind], node.as_bytes(), &[0], rest].concat().into()
+}
+
+/// What is behind all keys of a node's items or ids.
+fn end(kind: u8, node: &str) -> Box<[u8]> {
+    [&[kind], node.as_bytes(), &[1]].concat().into()
+}
+
+fn get(actor: &str, sort: Box<[u8]>) -> Query {
+    Query::Get { table: Table::Nodes, actor: actor.as_bytes().into(), sort }
+}
+
+/// The question for the directory.
+pub fn directory(actor: &str) -> Query {
+    get(actor, Box::new([DIRECTORY]))
+}
+
+/// Writes the directory, or removes it if it is empty.
+pub fn put_directory(batch: &mut Batch, actor: &str, row: &[u8]) {
+    match row.is_empty() {
+        true => batch.delete(Table::Nodes, actor.as_bytes(), &[DIRECTORY]),
+        false => batch.put(Table::Nodes, actor.as_bytes(), &[DIRECTORY], &[row]),
+    }
+}
+
+/// The question for who is affiliated with a node or subscribed to it.
+pub fn affiliates(actor: &str, node: &str) -> Query {
+    get(actor, [&[AFFILIATES], node.as_bytes()].concat().into())
+}
+
+/// The question for that of all nodes. The answer's sort keys are [`affiliates_node`]'s.
+pub fn all_affiliates(actor: &str, rows_max: u32) -> Query {
+    Query::Range {
+        table: Table::Nodes,
+        actor: actor.as_bytes().into(),
+        from: Box::new([AFFILIATES]),
+        until: Some(Box::new([ITEM])),
+        reverse: false,
+        rows_max,
+        bytes_max: 16 * NODE_DIRECTORY_BYTES_MAX as u32,
+    }
+}
+
+/// The node that a row of [`all_affiliates`] is of.
+pub fn affiliates_node(sort: &[u8]) -> Option<&str> {
+    std::str::from_utf8(sort.strip_prefix(&[AFFILIATES])?).ok()
+}
+
+/// Writes who is affiliated with a node or subscribed to it, or removes it if it is empty.
+pub fn put_affiliates(batch: &mut Batch, actor: &str, node: &str, row: &[u8]) {
+    let sort = [&[AFFILIATES], node.as_bytes()].concat();
+    match row.is_empty() {
+        true => batch.delete(Table::Nodes, actor.as_bytes(), &sort),
+        false => batch.put(Table::Nodes, actor.as_bytes(), &sort, &[row]),
+    }
+}
+
+/// The question for an item by its number.
+pub fn item(actor: &str, node: &str, number: u64) -> Query {
+    get(actor, sort(ITEM, node, &number.to_be_bytes()))
+}
+
+/// Which items of a node are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Behind this number.
+    pub after: u64,
+    /// Before this number.
+    pub before: u64,
+    /// The last of them, from the last backwards.
+    pub reverse: bool,
+    /// Most items.
+    pub rows_max: u32,
+    /// Stop after the item that reaches this many bytes.
+    pub bytes_max: u32,
+}
+
+impl Span {
+    /// All items of a node, as far as these bounds go.
+    pub const fn all(rows_max: u32, bytes_max: u32) -> Span {
+        Span { after: 0, before: u64::MAX, reverse: false, rows_max, bytes_max }
+    }
+
+    /// The item that was published last.
+    pub const LAST: Span = Span { reverse: true, ..Span::all(1, NODE_ITEM_ROW_BYTES_MAX as u32) };
+}
+
+/// The question for items of a node, in the order of publication.
+pub fn items(actor: &str, node: &str, span: Span) -> Query {
+    Query::Range {
+        table: Table::Nodes,
+        actor: actor.as_bytes().into(),
+        from: sort(ITEM, node, &span.after.saturating_add(1).to_be_bytes()),
+        until: Some(sort(ITEM, node, &span.before.to_be_bytes())),
+        reverse: span.reverse,
+        rows_max: span.rows_max,
+        bytes_max: span.bytes_max,
+    }
+}
+
+/// The number of the item in a row of [`items`].
+pub fn number_of(sort: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(*sort.split_last_chunk::<8>()?.1))
+}
+
+/// The question for the place of the item with this id.
+pub fn place(actor: &str, node: &str, id: &str) -> Query {
+    get(actor, sort(ID, node, id.as_bytes()))
+}
+
+/// Where an item is, and how many bytes it counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub number: u64,
+    /// What it counts for, bytes.
+    pub bytes: u32,
+}
+
+impl Place {
+    /// Reads a row; `None` if it is not one of a known format.
+    pub fn decode(row: &[u8]) -> Option<Place> {
+        let (&FORMAT, rest) = row.split_first()? else { return None };
+        let (number, bytes) = rest.split_first_chunk::<8>()?;
+        Some(Place { number: u64::from_be_bytes(*number), bytes: u32::from_be_bytes(bytes.try_into().ok()?) })
+    }
+}
+
+/// One published item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// When it was published, microseconds since the Unix epoch.
+    pub at_us: u64,
+    /// Its id.
+    pub id: &'a str,
+    /// The payload, one element.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    /// Reads a row; `None` if it is not one of a known format.
+    pub fn decode(row: &'a [u8]) -> Option<Item<'a>> {
+        let (&FORMAT, rest) = row.split_first()? else { return None };
+        let (at_us, rest) = rest.split_first_chunk::<8>()?;
+        let (len, rest) = rest.split_first_chunk::<2>()?;
+        let (id, payload) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
+        Some(Item { at_us: u64::from_be_bytes(*at_us), id: std::str::from_utf8(id).ok()?, payload })
+    }
+
+    /// What it counts for, bytes: its two rows, and what a store keeps beside each.
+    pub fn bytes(&self) -> u32 {
+        (self.payload.len() + 2 * self.id.len()) as u32 + 64
+    }
+
+    /// Writes the rows of an item.
+    pub fn put(&self, batch: &mut Batch, actor: &str, node: &str, number: u64) {
+        let len = u16::try_from(self.id.len()).expect("an id is bounded").to_be_bytes();
+        let row: [&[u8]; 5] = [&[FORMAT], &self.at_us.to_be_bytes(), &len, self.id.as_bytes(), self.payload];
+        batch.put(Table::Nodes, actor.as_bytes(), &sort(ITEM, node, &number.to_be_bytes()), &row);
+        let row: [&[u8]; 3] = [&[FORMAT], &number.to_be_bytes(), &self.bytes().to_be_bytes()];
+        batch.put(Table::Nodes, actor.as_bytes(), &sort(ID, node, self.id.as_bytes()), &row);
+    }
+}
+
+/// Removes an item.
+pub fn delete_item(batch: &mut Batch, actor: &str, node: &str, id: &str, number: u64) {
+    batch.delete(Table::Nodes, actor.as_bytes(), &sort(ITEM, node, &number.to_be_bytes()));
+    batch.delete(Table::Nodes, actor.as_bytes(), &sort(ID, node, id.as_bytes()));
+}
+
+/// Removes all items of a node.
+pub fn delete_items(batch: &mut Batch, actor: &str, node: &str) {
+    for kind in [ITEM, ID] {
+        batch.delete_range(Table::Nodes, actor.as_bytes(), &sort(kind, node, b""), &end(kind, node));
+    }
+}
+
+/// Whether a row of the table is one that this server writes.
+pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
+    match sort.first() {
+        Some(&ITEM) => Item::decode(value).is_some(),
+        Some(&ID) => Place::decode(value).is_some(),
+        Some(&(DIRECTORY | AFFILIATES)) => value.first() == Some(&FORMAT),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::OpView;
+
+    #[test]
+    fn rows_read_back_and_numbers_order_them() {
+        let item = Item { at_us: 7, id: "a\u{e9}", payload: b"<x xmlns='y'/>" };
+        let mut batch = Batch::new();
+        item.put(&mut batch, "a@x", "n", 258);
+        let rows: Vec<_> = batch.iter().collect();
+        let [OpView::Put { sort, value, .. }, OpView::Put { value: place, .. }] = rows[..] else { panic!("two rows") };
+        assert_eq!((Item::decode(value), number_of(sort)), (Some(item), Some(258)));
+        assert_eq!(Place::decode(place), Some(Place { number: 258, bytes: item.bytes() }));
+        assert!(is_whole(sort, value) && !is_whole(sort, b"") && !is_whole(b"", value));
+        let Query::Range { from, until, .. } = items("a@x", "n", Span::LAST) else { panic!("a range") };
+        assert!(*from <= *sort && *sort < *until.unwrap());
+        assert!(Item::decode(&value[..9]).is_none() && Place::decode(&place[..9]).is_none());
+    }
+
+    #[test]
+    fn rows_of_a_node_are_apart_from_those_of_one_with_a_longer_name() {
+        let mut batch = Batch::new();
+        delete_items(&mut batch, "a@x", "n");
+        for op in batch.iter() {
+            let OpView::DeleteRange { from, until, .. } = op else { panic!("a range") };
+            let kind = from[0];
+            assert!((from..until).contains(&&*sort(kind, "n", b"\xff\xff")));
+            assert!(!(from..until).contains(&&*sort(kind, "n\u{1}", b"")));
+            assert!(!(from..until).contains(&&*sort(kind, "nn", b"")));
+        }
+    }
+}
