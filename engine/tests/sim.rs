@@ -57,6 +57,11 @@ fn a_refused_message_in_an_archive_that_a_client_reads_is_found() {
 }
 
 #[test]
+fn a_publication_that_does_not_come_is_found() {
+    found(Plant::LostEvent, "was told 0 times");
+}
+
+#[test]
 fn an_account_over_its_quota_is_found() {
     found(Plant::Quota, "over its quota");
 }

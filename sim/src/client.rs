@@ -109,6 +109,8 @@ pub struct Client {
     pub management: Option<Management>,
     /// Contacts with their subscription as told.
     pub roster: Option<BTreeMap<String, String>>,
+    /// How often a publication came, by its publisher's bare JID and its id; last items that are shown again do not count.
+    pub events: BTreeMap<(String, String), u32>,
     /// Full JIDs seen available.
     pub seen: BTreeMap<String, ()>,
     /// Has said that it is available.
@@ -140,6 +142,7 @@ impl Client {
             news: Vec::new(),
             management: None,
             roster: None,
+            events: BTreeMap::new(),
             seen: BTreeMap::new(),
             available: false,
             look: None,
@@ -222,6 +225,7 @@ impl Client {
     fn session_over(&mut self) {
         self.management = None;
         self.roster = None;
+        self.events.clear();
         self.seen.clear();
         self.available = false;
     }
@@ -273,11 +277,34 @@ impl Client {
 
     /// Says that it is available.
     pub fn show(&mut self, priority: i8) {
+        self.show_with(priority, "");
+    }
+
+    /// Says that it is available, and by its capabilities (XEP-0115) that it is interested in a node.
+    pub fn show_interest(&mut self) {
+        self.show_with(
+            0,
+            &format!("<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:sim' ver='{CAPABILITIES}'/>"),
+        );
+    }
+
+    /// Publishes an item of that node (XEP-0163 3).
+    pub fn publish(&mut self, item: &str) {
+        let id = self.next_id();
+        let publish = format!(
+            "<iq type='set' id='publish{id}'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'>\
+             <item id='{item}'><x xmlns='y'/></item></publish></pubsub></iq>"
+        );
+        self.stanza(publish, None);
+    }
+
+    fn show_with(&mut self, priority: i8, more: &str) {
         let status = self.next_id();
         if !std::mem::replace(&mut self.available, true) {
             self.fresh_from = Some(status.to_string());
         }
-        self.stanza(format!("<presence><priority>{priority}</priority><status>{status}</status></presence>"), None);
+        let presence = format!("<presence><priority>{priority}</priority><status>{status}</status>{more}</presence>");
+        self.stanza(presence, None);
     }
 
     /// Ends its stream.
@@ -428,6 +455,16 @@ impl Client {
             }
             return;
         }
+        if let Some(event) = node.child("event").filter(|_| node.child("delay").is_none()) {
+            for item in event.children.iter().flat_map(|items| &items.children) {
+                let of = (
+                    bare(node.attribute("from").unwrap_or_default()),
+                    item.attribute("id").unwrap_or_default().to_owned(),
+                );
+                *self.events.entry(of).or_default() += 1;
+            }
+            return;
+        }
         if self.is_result(node) {
             return;
         }
@@ -500,12 +537,19 @@ impl Client {
             }
             Some("get") => {
                 let from = node.attribute("from").map_or(String::new(), |f| format!(" to='{f}'"));
-                self.stanza(format!("<iq type='result' id='{id}'{from}/>"), None);
+                let info = "http://jabber.org/protocol/disco#info";
+                let query = node.child("query").filter(|query| query.namespace == info).map_or(String::new(), |_| {
+                    format!("<query xmlns='{info}'><identity category='client' type='pc' name='Sim'/><feature var='n+notify'/></query>")
+                });
+                self.stanza(format!("<iq type='result' id='{id}'{from}>{query}</iq>"), None);
             }
             _ => {}
         }
     }
 }
+
+/// The hash of what a client answers that is asked for it (XEP-0115 5.1).
+const CAPABILITIES: &str = "5CS0Z4wSNnYrQG42hIJoR1TYJBQ=";
 
 /// A contact, and its state in one text.
 fn roster_item(item: &Node) -> (String, String) {

@@ -50,6 +50,7 @@ fn options() -> Result<Options, String> {
                     "skipped-row" => Plant::SkippedRow,
                     "overflow" => Plant::Overflow,
                     "refused-shown" => Plant::RefusedShown,
+                    "lost-event" => Plant::LostEvent,
                     "quota" => Plant::Quota,
                     other => return Err(format!("no such fault: {other}")),
                 };

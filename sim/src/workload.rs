@@ -96,6 +96,9 @@ pub struct Run {
     refusals: bool,
 }
 
+/// Items that each user publishes when all are there.
+const ITEMS: [&str; 3] = ["a", "b", "a"];
+
 /// Users of two domains, of whom some have one localpart: they have nothing else in common.
 const USERS: [&str; 5] =
     ["romeo@localhost", "juliet@localhost", "romeo@capulet.lit", "nurse@localhost", "juliet@capulet.lit"];
@@ -190,6 +193,7 @@ impl Run {
         self.until(self.world.now_us() + 14_000_000)?;
         self.appear();
         self.until(self.world.now_us() + 6_000_000)?;
+        self.publish()?;
         self.comparing = true;
         for client in self.clients.iter_mut() {
             client.get_roster();
@@ -384,10 +388,23 @@ impl Run {
         self.flush_all();
     }
 
+    /// One client of each user publishes a few items, with time between them: a notification is dropped for who has not taken what came
+    /// before it.
+    fn publish(&mut self) -> Result<(), String> {
+        for (user, item) in (0..self.users.len()).flat_map(|user| ITEMS.map(|item| (user, item))) {
+            if let Some(index) = self.clients.iter().position(|client| client.user == user) {
+                self.clients[index].publish(item);
+                self.flush(index);
+            }
+            self.until(self.world.now_us() + 300_000)?;
+        }
+        Ok(())
+    }
+
     /// All are available with the same priority, so that all get what there is.
     fn appear(&mut self) {
         for client in self.clients.iter_mut() {
-            client.show(0);
+            client.show_interest();
         }
         self.flush_all();
     }

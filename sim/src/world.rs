@@ -81,6 +81,8 @@ pub enum Plant {
     Overflow,
     /// Reads do not find what makes entries of a log void.
     RefusedShown,
+    /// A batch of letters that tells of a publication vanishes, one time in four.
+    LostEvent,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
 }

@@ -8,7 +8,7 @@ use throng_engine::store::archive::{entries, is_void, number_of};
 use throng_engine::store::roster::ItemView;
 use throng_engine::store::waiting::{self, Cursor};
 
-use super::Run;
+use super::{ITEMS, Run};
 use crate::client::{Phase, numbers};
 
 impl Run {
@@ -55,6 +55,7 @@ impl Run {
         self.check_devices()?;
         self.check_rosters()?;
         self.check_presence()?;
+        self.check_events()?;
         self.check_waiting()
     }
 
@@ -234,6 +235,33 @@ impl Run {
             if wanted != client.seen {
                 let (wanted, seen): (Vec<_>, Vec<_>) = (wanted.keys().collect(), client.seen.keys().collect());
                 return Err(format!("{} sees {seen:?}, but there are {wanted:?}", client.full()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each publication has come once to each session of the publisher and of those who see the publisher's presence, and to nobody else. Where a
+    /// session may have hardly anything unread, an answer is enough for it to do without.
+    fn check_events(&self) -> Result<(), String> {
+        for publisher in &self.users {
+            let owner = self.clients.iter().find(|client| client.bare == *publisher);
+            let roster = owner.and_then(|client| client.roster.as_ref()).ok_or("no roster came")?;
+            for client in &self.clients {
+                let sees = roster.get(&client.bare).is_some_and(|s| s.starts_with("from") || s.starts_with("both"));
+                let is_told = sees || client.bare == *publisher;
+                for item in ["a", "b"] {
+                    let published = ITEMS.iter().filter(|other| **other == item).count() as u32;
+                    let wanted = if is_told { published } else { 0 };
+                    let got = client.events.get(&(publisher.clone(), item.to_owned())).copied().unwrap_or(0);
+                    let settings = self.world.settings();
+                    let narrow = settings.outbound_bytes_soft < 2_000 || settings.unacked_max < 8;
+                    if got > wanted || (got < wanted && !narrow) {
+                        return Err(format!(
+                            "{} was told {got} times of an item of {publisher}, not {wanted}",
+                            client.full()
+                        ));
+                    }
+                }
             }
         }
         Ok(())

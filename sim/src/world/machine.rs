@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
-use throng_engine::letters::Letters;
+use throng_engine::letters::{Letter, Letters};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::archive::is_void;
@@ -164,6 +164,10 @@ impl World {
             Effect::Letters { to, mut batch } => {
                 batch.after = self.threads[shard.index()].gate.gate();
                 if self.plant == Some(Plant::LostBatch) && self.random.chance(5) {
+                    return;
+                }
+                let tells = || batch.letters().iter().any(|letter| matches!(letter, Letter::Event { .. }));
+                if self.plant == Some(Plant::LostEvent) && tells() && self.random.chance(250) {
                     return;
                 }
                 self.post(shard, to, Envelope::Batch(batch));
