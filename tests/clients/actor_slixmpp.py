@@ -62,7 +62,7 @@ class SlixmppActor(Actor):
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
          "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "archive"}
+         "services", "archive", "pep"}
     )
 
     def __init__(self, *args, **kwargs):
