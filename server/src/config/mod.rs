@@ -315,8 +315,9 @@ mod tests {
         for unknown in ["carbns", "csi,carbns", "roster", "session"] {
             let said = load(&flags(&[("without", unknown)]), &Environment::new(), None).unwrap_err().to_string();
             let sentence = format!(
-                "flag --without: without cannot be `{unknown}`; allowed: any of disco, last, ping, private, register, time, \
-                 version, carbons, csi, blocking, services, vcard, mam, pep, separated by commas; empty for none"
+                "flag --without: without cannot be `{unknown}`; allowed: any of {}, separated by commas; empty for \
+                 none",
+                throng_engine::extension::OPTIONAL.join(", ")
             );
             assert_eq!(said, sentence);
         }
