@@ -223,7 +223,11 @@ fn a_disk_that_fills_again_and_again_loses_nothing() {
         Committer::start(store.engine(), Some(disk.data()), 1, no_wakes(1), &options, panics()).unwrap();
     let submitter = &mut submitters[0];
     let (mut number, mut full_rounds) = (0, 0);
-    for round in 0..12_u64 {
+    // How often it is full is up to the thread that writes tables, which gives way to whatever else the machine does.
+    for round in 0..60_u64 {
+        if round >= 12 && full_rounds >= 8 {
+            break;
+        }
         disk.fill((round % 5) * 70_000);
         let mut gate = Gate(0);
         let patience = Instant::now() + Duration::from_secs(5);
@@ -238,7 +242,7 @@ fn a_disk_that_fills_again_and_again_loses_nothing() {
             gate = submitter.submit(numbered(number));
             number += 1;
         }
-        let waited = (0..400).any(|_| {
+        let waited = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             submitter.state() == StorageState::Full
         });
@@ -246,8 +250,7 @@ fn a_disk_that_fills_again_and_again_loses_nothing() {
         disk.empty();
         wait_durable(submitter, gate);
     }
-    // In how many is up to the thread that writes tables, which gives way to whatever else the machine does.
-    assert!(full_rounds >= 4, "the disk was full in {full_rounds} rounds of 12 only");
+    assert!(full_rounds >= 8, "the disk was full in {full_rounds} rounds of 60 only");
     committer.stop();
     drop(submitters);
     drop(store);
