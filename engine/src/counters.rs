@@ -189,6 +189,12 @@ counter_table! {
     messages_replayed Count "Waiting messages handed to a session.";
     messages_returned Count "Unacknowledged messages that wait again.";
     messages_refused Count "Messages answered with an error.";
+    pushes_sent Count "Push notifications published (XEP-0357).";
+    pushes_taken Count "Of these, such that their service has taken.";
+    pushes_failed Count "Of these, such that were answered with an error, or not in time.";
+    pushes_held Count "Push notifications put off because their service leaves too many unanswered.";
+    pushes_dropped Count "Users of whom no service was told, because there are too many at once.";
+    pushes_pending Gauge "Push notifications that are not answered yet.";
     letters_out Count "Letters to other shards.";
     letters_in Count "Letters from other shards handled.";
     letters_own Count "Letters to itself handled.";

@@ -4,14 +4,17 @@
 //! The order of effects is the order in which the host must carry them out for one connection.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::id::{ConnId, ShardId};
 use crate::letters::Letters;
+use crate::orders::{Order, Outcome};
 pub use crate::session::facts::{ListenerKind, Lost, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
 use crate::settings::Settings;
 use crate::store::account::Credentials;
+use crate::store::announcement::Kept;
 use crate::store::{Batch, Found, Query, Table};
 use crate::wire::limit::Limit;
 
@@ -98,6 +101,22 @@ pub enum Command {
         text: Box<str>,
         /// Ahead of what waits for the connections already, behind the send that is under way.
         urgent: bool,
+    },
+    /// Begin to tell all sessions of this shard, also those that wait to be resumed: a headline, some sessions a turn.
+    Announce {
+        /// The text; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
+        text: Arc<str>,
+        /// Its number, if it is kept for those who log in later, so that who is told now is not told again; otherwise 0.
+        number: u64,
+    },
+    /// Say how far announcements are.
+    Announced,
+    /// Keep an announcement for those who log in later, in place of another one, or none any more.
+    Keep {
+        /// The announcement.
+        kept: Option<Arc<Kept>>,
+        /// Write it: asked of one shard.
+        write: bool,
     },
     /// Cut the connections of a bare JID's sessions, or of the one of a full JID, and drop what waits for them. A session that
     /// may be resumed waits for that (XEP-0198 5); messages wait again for the user's next session.
@@ -247,6 +266,13 @@ pub enum Reply {
         rows: Vec<BacklogRow>,
         /// Where to go on.
         next: Option<u32>,
+    },
+    /// How far announcements are.
+    Announced {
+        /// Sessions told since the start, by all of them.
+        told: u64,
+        /// Announcements that are not over.
+        under_way: u32,
     },
     /// Who is held by which limit.
     Limits(Vec<LimitRow>),
@@ -433,6 +459,13 @@ pub enum Input<'a> {
         /// The result.
         done: JobDone,
     },
+    /// What came of an order.
+    Ordered {
+        /// The token of the order.
+        token: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
     /// The store filled up, or has room again.
     Storage(StorageState),
     /// An operator's command.
@@ -496,6 +529,8 @@ pub enum Happened {
     Removed,
     /// A user has blocked somebody and reports it to the operator (XEP-0377).
     Reported(Box<crate::extension::change::Report>),
+    /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).
+    PushDropped(Box<crate::extension::change::Dropped>),
 }
 
 /// One thing that the host has to do.
@@ -582,6 +617,13 @@ pub enum Effect {
         /// The work.
         job: Job,
     },
+    /// Carry out an order of an administrator, as those of operators are; `Ordered` comes back.
+    Order {
+        /// Comes back with what came of it.
+        token: u64,
+        /// The order.
+        order: Box<Order>,
+    },
     /// Write into the log what has happened. Boxed, because it is rare.
     Note(Box<Note>),
     /// Answer an operator.
@@ -624,7 +666,7 @@ impl Effect {
             Effect::Read { queries, .. } if queries.iter().all(|query| query.table() == Table::Accounts) => {
                 Rests::OnAccounts
             }
-            Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) => Rests::OnAll,
+            Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) | Effect::Order { .. } => Rests::OnAll,
             Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => {
                 Rests::OnNothing
             }

@@ -5,6 +5,7 @@
 //! shard take the same way. This module knows the form of letters, not what is done about them.
 
 use crate::extension::offline::Keep;
+use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
 use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
 use crate::store::account::Credentials;
@@ -131,6 +132,15 @@ pub enum Letter {
         to: Name,
         /// The whole stanza with `from` and `to` stamped, content namespace `jabber:client`, never self-closed.
         xml: Span,
+    },
+    /// A service has answered what this home has published (XEP-0357 7).
+    ServiceAnswered {
+        /// The id of the publication.
+        id: Name,
+        /// The JID that has answered.
+        from: Name,
+        /// What it says.
+        outcome: Outcome,
     },
     /// The stanza `seq` of that session is in safe hands.
     Confirm {

@@ -15,6 +15,7 @@ pub mod limits;
 mod logs;
 pub mod ns;
 pub mod observers;
+pub mod orders;
 pub mod outbound;
 pub mod router;
 pub mod session;

@@ -312,6 +312,46 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Requests of the server's own to one client whose answers are waited for; with more of them the earliest is given up.
 pub const ASKED_MAX: usize = 8;
 
+// Ad-hoc commands (XEP-0050).
+
+/// Open command sessions of one user; of more the oldest give way.
+pub const ADHOC_SESSIONS_USER_MAX: usize = 4;
+
+/// Open command sessions of a shard's users together.
+pub const ADHOC_SESSIONS_MAX: usize = 10_000;
+
+/// Seconds after which a command session is over.
+pub const ADHOC_SESSION_S: u32 = 600;
+
+/// Commands of a shard's users that are being carried out at once.
+pub const ADHOC_ORDERS_MAX: usize = 16;
+
+/// JIDs that one command may name.
+pub const ADHOC_JIDS_MAX: usize = 100;
+
+/// Rows of a list that a command asks for.
+pub const ADHOC_ROWS_MAX: usize = 200;
+
+/// Bytes of a text that administrators send to users.
+pub const ADHOC_TEXT_BYTES_MAX: usize = 8_192;
+
+// Announcements.
+
+/// Announcements of a shard that may be under way.
+pub const ANNOUNCEMENTS_MAX: usize = 4;
+
+/// Sessions of a shard that are told per millisecond.
+pub const ANNOUNCE_SESSIONS_MS: u64 = 20;
+
+/// Bytes that they are told per millisecond.
+pub const ANNOUNCE_BYTES_MS: u64 = 16 << 10;
+
+/// Milliseconds for which a turn makes up at the most: a turn tells 2,000 sessions, or 1.6 MB.
+pub const ANNOUNCE_STEP_MS: u64 = 100;
+
+/// Bytes that wait for a shard's connections beyond which nobody more is told until they have been taken.
+pub const ANNOUNCE_WAITING_MAX: usize = 64 << 20;
+
 // Archive queries (XEP-0313).
 
 /// Messages of a page at the most (XEP-0313 4.3.1).
@@ -324,11 +364,61 @@ pub const ARCHIVE_PAGE_BYTES_MAX: usize = 32 << 10;
 /// Ids that a query may ask for.
 pub const ARCHIVE_IDS_MAX: usize = ARCHIVE_PAGE_MAX;
 
+/// Bytes of the `id` of a message that retracts another one (XEP-0424), for the other one to become a tombstone: it is kept beside the
+/// archive. Ids are UUIDs or shorter.
+pub const RETRACTION_ID_BYTES_MAX: usize = 512;
+
+/// Bytes of the id by which a client tells results apart (XEP-0313 4.2): each result repeats it. Half a kilobyte is many times what
+/// clients send.
+pub const ARCHIVE_QUERYID_BYTES_MAX: usize = 512;
+
 /// Bytes of an archive that a query looks through at the most. With messages found it ends there, and the client may go on.
 pub const ARCHIVE_SCAN_BYTES_MAX: usize = 4 << 20;
 
 /// Answers in turn that a user's sessions may wait for; each is a query of one stanza.
 pub const PACED_WAITING_MAX: usize = 16;
+
+// Push notifications (XEP-0357).
+
+/// Services that a user may have named; of more, the one goes that was named longest ago.
+pub const PUSH_REGISTRATIONS_MAX: usize = 8;
+
+/// Longest node of a service in bytes.
+pub const PUSH_NODE_BYTES_MAX: usize = 512;
+
+/// Longest form that goes along with each publication, in bytes as it is sent.
+pub const PUSH_OPTIONS_BYTES_MAX: usize = 1_024;
+
+/// Most of a message's text that a service is told, where the operator lets it be told, bytes.
+pub const PUSH_BODY_BYTES_MAX: usize = 256;
+
+/// Users of a shard about whom services are told at once, or were told lately. Of further ones nobody is told until there is room.
+pub const PUSH_USERS_MAX: usize = 1 << 16;
+
+/// Services of a shard that are told at once, or were told lately.
+pub const PUSH_SERVICES_MAX: usize = 4_096;
+
+/// Publications of a shard that one service may leave unanswered at first. Each that it takes allows one more.
+pub const PUSH_WINDOW_MIN: u16 = 4;
+
+/// Publications of a shard that one service may leave unanswered at the most.
+pub const PUSH_WINDOW_MAX: u16 = 1_024;
+
+/// Milliseconds after which a publication without an answer has failed.
+pub const PUSH_ANSWER_MS: u64 = 30_000;
+
+/// Publications in a row that may fail for reasons that may pass; then the registration ends.
+pub const PUSH_FAILURES_MAX: u8 = 16;
+
+/// Seconds without publications after the first failure. Each further one doubles them.
+pub const PUSH_BACKOFF_S: u64 = 60;
+
+/// Seconds without publications at the most.
+pub const PUSH_BACKOFF_S_MAX: u64 = 3_600;
+
+const _: () = assert!(PUSH_WINDOW_MIN > 0 && PUSH_WINDOW_MIN <= PUSH_WINDOW_MAX && PUSH_REGISTRATIONS_MAX <= 16);
+// Their lengths stand in two bytes of the row.
+const _: () = assert!(PUSH_NODE_BYTES_MAX + PUSH_OPTIONS_BYTES_MAX <= u16::MAX as usize);
 
 /// The beginning of a text, of so many bytes at most, cut between characters.
 pub fn beginning(text: &str, bytes_max: usize) -> &str {
@@ -338,3 +428,15 @@ pub fn beginning(text: &str, bytes_max: usize) -> &str {
     }
     &text[..len]
 }
+
+/// Longest name of an uploaded file in bytes (XEP-0363): what file systems of clients take.
+pub const UPLOAD_NAME_BYTES_MAX: usize = 255;
+
+/// Longest content type of an uploaded file in bytes.
+pub const UPLOAD_TYPE_BYTES_MAX: usize = 127;
+
+/// Most slots of one user that may be used at one time: all of them are in one row.
+pub const UPLOAD_SLOTS_MAX: u16 = 1_000;
+
+// The length stands in one byte of a slot's token.
+const _: () = assert!(UPLOAD_TYPE_BYTES_MAX <= u8::MAX as usize);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::id::{ActorKind, Domains, PartitionMap};
+use crate::id::{ActorKind, Domains, PartitionMap, Service};
 use crate::session::sasl::ThrottleParams;
+use crate::store::announcement::Kept;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
@@ -26,6 +27,17 @@ pub enum BareDelivery {
     MostAvailable,
 }
 
+/// What services that wake devices are told of a message (XEP-0357 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PushDetails {
+    /// How many wait.
+    Count,
+    /// And who has sent the last one.
+    Sender,
+    /// And the beginning of its text.
+    Body,
+}
+
 /// Settings of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -33,6 +45,10 @@ pub struct Settings {
     pub domains: Arc<Domains>,
     /// What is told about the server (XEP-0030, XEP-0092).
     pub facts: crate::extension::ServerFacts,
+    /// Bare JIDs of those who administer the service by commands (XEP-0133).
+    pub admins: Arc<[Box<str>]>,
+    /// The announcement for those who log in later, as of the start.
+    pub kept: Option<Arc<Kept>>,
     /// Which shard is home to whom, and how many shards there are.
     pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -76,6 +92,10 @@ pub struct Settings {
     pub log_messages_day: u64,
     /// Bytes of these; 0 sets no limit.
     pub log_bytes_day: u64,
+    /// A user's services are told of messages this often at most, milliseconds (XEP-0357).
+    pub push_interval_ms: u64,
+    /// What they are told.
+    pub push_details: PushDetails,
     /// Bytes that all sessions of the process together may leave unacknowledged (XEP-0198) before messages stay in the log of whoever
     /// leaves some; 0 sets no limit.
     pub unacked_bytes_max: u64,
@@ -117,6 +137,16 @@ impl Settings {
         Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Users);
     }
 
+    /// Serves a domain, normalised, that is a service.
+    ///
+    /// # Panics
+    /// With the 65,537th.
+    pub fn serve_service(&mut self, domain: &str, service: Service) {
+        Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Service(service));
+        let known = self.facts.entities.iter().cloned();
+        self.facts.entities = known.chain([(domain.into(), service)]).collect();
+    }
+
     /// Number of shards.
     pub fn shards(&self) -> u16 {
         self.partitions.shards()
@@ -132,6 +162,8 @@ impl Settings {
                 account_changes: true,
                 ..Default::default()
             },
+            admins: Arc::default(),
+            kept: None,
             partitions: Arc::new(PartitionMap::spread(shards)),
             stanza_bytes_max: 262_144,
             sessions_per_user_max: 32,
@@ -152,6 +184,8 @@ impl Settings {
             waiting_bytes_max: 64 << 20,
             log_messages_day: 1_000_000,
             log_bytes_day: 4 << 30,
+            push_interval_ms: 10_000,
+            push_details: PushDetails::Count,
             unacked_bytes_max: 1 << 30,
             opening_per_address_max: 20_000,
             scram_iterations: 10_000,

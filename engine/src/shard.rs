@@ -12,12 +12,15 @@
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
+//! - [`adhoc`]: commands of users, and orders of administrators
+//! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`paced`]: requests that wait for room for their answer
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
+pub mod adhoc;
 pub mod backlog;
 pub mod bind;
 pub mod command;
@@ -32,6 +35,8 @@ pub mod iq;
 pub mod login;
 pub mod outgoing;
 pub mod paced;
+pub mod push;
+pub mod pushes;
 pub mod register;
 pub mod sweep;
 
@@ -43,6 +48,7 @@ use crate::accounts::Accounts;
 use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
+use crate::extension::adhoc::sessions::Sessions;
 use crate::floor::stands_on;
 use crate::id::{Now, ShardId};
 use crate::io::{Input, Output, StorageState};
@@ -70,6 +76,11 @@ pub struct Shard {
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, paced::Waiting, Fixed>,
     turns: in_turn::Turns,
+    /// Open sessions of commands.
+    adhoc: Sessions,
+    /// Commands that are being carried out.
+    orders_under_way: usize,
+    pushes: pushes::Pushes,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -93,6 +104,9 @@ impl Shard {
             sweeper: sweep::Sweeper::default(),
             paced: HashMap::default(),
             turns: in_turn::Turns::default(),
+            adhoc: Sessions::default(),
+            orders_under_way: 0,
+            pushes: pushes::Pushes::default(),
         }
     }
 
@@ -122,6 +136,7 @@ impl Shard {
             }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
+            Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Storage(state) => {
                 self.storage = state;
                 self.counters.storage_full.set(u64::from(state == StorageState::Full));

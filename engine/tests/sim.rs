@@ -62,6 +62,26 @@ fn a_publication_that_does_not_come_is_found() {
 }
 
 #[test]
+fn a_message_that_one_device_is_not_shown_is_found() {
+    found(Plant::LostCopy, "of a conversation, but there are");
+}
+
+#[test]
+fn a_conversation_in_another_order_on_one_device_is_found() {
+    found(Plant::SwappedCopies, "of a conversation, but there are");
+}
+
+#[test]
+fn a_publication_that_comes_twice_is_found() {
+    found(Plant::DoubledEvent, "was told");
+}
+
+#[test]
+fn what_passes_between_two_of_whom_one_has_blocked_the_other_is_found() {
+    found(Plant::Unblocked, "blocked");
+}
+
+#[test]
 fn an_account_over_its_quota_is_found() {
     found(Plant::Quota, "over its quota");
 }

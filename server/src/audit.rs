@@ -73,8 +73,9 @@ static REFUSED: Kind = Kind::new("login refused", 200, 2);
 static HELD: Kind = Kind::new("limit holds", 200, 2);
 static ACCOUNT: Kind = Kind::new("account", 2_000, 20);
 static REPORT: Kind = Kind::new("report", 200, 1);
+static PUSH: Kind = Kind::new("push service dropped", 2_000, 20);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 7] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &ORDER];
+static KINDS: [&Kind; 8] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -118,6 +119,9 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
             let Report { jid, reason, text, messages } = &**report;
             tracing::info!(%peer, account, of = &**jid, reason = &**reason, messages = &**messages, text = &**text, "report");
         }
+        Happened::PushDropped(dropped) if PUSH.admits(now_us) => {
+            tracing::info!(account, service = &*dropped.service, reason = dropped.reason, "push service dropped");
+        }
         // One too many of its kind: counted.
         _ => {}
     }
@@ -135,22 +139,33 @@ pub fn tell_left_out() {
     }
 }
 
-/// Who gives an order at the control socket, as the kernel says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct By {
-    /// The user.
-    pub uid: u32,
-    /// The process.
-    pub pid: i32,
+/// Who gives an order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum By {
+    /// Somebody at the control socket, as the kernel says.
+    Process {
+        /// The user.
+        uid: u32,
+        /// The process.
+        pid: i32,
+    },
+    /// Somebody at the control socket of whom the kernel says nothing.
+    Unknown,
+    /// An administrator who is a user: the full JID.
+    Administrator(String),
 }
 
 /// Writes down what an operator has ordered, and what came of it.
-pub fn order(by: Option<By>, order: &str, of: &str, result: Result<&str, &str>) {
+pub fn order(by: &By, order: &str, of: &str, result: Result<&str, &str>) {
     if ORDER.admits(now_us()) {
-        let (uid, pid) = (by.map(|by| by.uid), by.map(|by| by.pid));
+        let (uid, pid, admin) = match by {
+            By::Process { uid, pid } => (Some(*uid), Some(*pid), None),
+            By::Unknown => (None, None, None),
+            By::Administrator(jid) => (None, None, Some(jid.as_str())),
+        };
         match result {
-            Ok(done) => tracing::info!(uid, pid, order, of, result = "done", text = done, "order"),
-            Err(why) => tracing::info!(uid, pid, order, of, result = "failed", text = why, "order"),
+            Ok(done) => tracing::info!(uid, pid, admin, order, of, result = "done", text = done, "order"),
+            Err(why) => tracing::info!(uid, pid, admin, order, of, result = "failed", text = why, "order"),
         }
     }
     tell_left_out();

@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod letters;
 pub mod links;
 pub mod log;
+pub mod orders;
 #[cfg(debug_assertions)]
 pub mod plant;
 pub mod profile;
@@ -26,5 +27,6 @@ pub mod serve;
 pub mod thread;
 pub mod tls;
 pub mod top;
+pub mod upload;
 pub mod waits;
 pub mod waking;

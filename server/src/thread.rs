@@ -33,6 +33,7 @@ use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
+use crate::orders::OrderPort;
 use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
 use crate::waits::{self, Place};
 pub use ending::{Ending, Report, Stage};
@@ -94,6 +95,8 @@ pub struct Parts {
     pub reads: ReadPort,
     /// Long work.
     pub jobs: JobPort,
+    /// Orders of administrators.
+    pub orders: OrderPort,
     /// Letters.
     pub letters: LetterRings,
     /// All shards' drivers, by shard.
@@ -565,6 +568,9 @@ impl Thread {
             self.p.shard.handle(now, Input::Done { token, done }, &mut self.out);
         }
         self.p.jobs.push_on();
+        while let Some((token, outcome)) = self.p.orders.poll() {
+            self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
+        }
         let storage = match self.p.submitter.state() {
             disk::StorageState::Ok => StorageState::Ok,
             disk::StorageState::Full => StorageState::Full,
@@ -689,6 +695,7 @@ impl Thread {
                     });
                     crate::audit::tell(&note, peer.map(|peer| peer.ip()));
                 }
+                Effect::Order { token, order } => self.p.orders.submit(token, order),
                 Effect::Resume { conn, .. } => driver.resume(conn),
                 Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");

@@ -111,6 +111,8 @@ pub struct Client {
     pub roster: Option<BTreeMap<String, String>>,
     /// How often a publication came, by its publisher's bare JID and its id; last items that are shown again do not count.
     pub events: BTreeMap<(String, String), u32>,
+    /// Numbers of the messages that it was shown, in the order in which they came: its own, and copies (XEP-0280).
+    pub view: Vec<u64>,
     /// Full JIDs seen available.
     pub seen: BTreeMap<String, ()>,
     /// Has said that it is available.
@@ -143,6 +145,7 @@ impl Client {
             management: None,
             roster: None,
             events: BTreeMap::new(),
+            view: Vec::new(),
             seen: BTreeMap::new(),
             available: false,
             look: None,
@@ -296,6 +299,19 @@ impl Client {
              <item id='{item}'><x xmlns='y'/></item></publish></pubsub></iq>"
         );
         self.stanza(publish, None);
+    }
+
+    /// Asks for copies of what the user's other devices send and get.
+    pub fn enable_carbons(&mut self) {
+        let id = self.next_id();
+        self.stanza(format!("<iq type='set' id='carbons{id}'><enable xmlns='{CARBONS}'/></iq>"), None);
+    }
+
+    /// Blocks a bare JID, or ends that (XEP-0191).
+    pub fn block(&mut self, jid: &str, on: bool) {
+        let (id, name) = (self.next_id(), if on { "block" } else { "unblock" });
+        let request = format!("<{name} xmlns='urn:xmpp:blocking'><item jid='{jid}'/></{name}>");
+        self.stanza(format!("<iq type='set' id='block{id}'>{request}</iq>"), None);
     }
 
     fn show_with(&mut self, priority: i8, more: &str) {
@@ -465,10 +481,11 @@ impl Client {
             }
             return;
         }
-        if self.is_result(node) {
+        if self.is_result(node) || self.is_copy(node) {
             return;
         }
         let Some(number) = node.child("body").and_then(|b| numbers(b.text.as_bytes()).first().copied()) else { return };
+        self.view.push(number);
         let stanza_id = node.children.iter().filter(|c| c.is("stanza-id", ns::STANZA_ID)).collect::<Vec<_>>();
         if stanza_id.len() > 1 {
             self.news.push(News::Wrong(format!("two stanza-ids: {node}")));
@@ -481,6 +498,21 @@ impl Client {
             delayed: node.child("delay").is_some(),
             seen: self.is_seen(),
         }));
+    }
+
+    /// Whether a message is a copy of one of the user's (XEP-0280 8).
+    fn is_copy(&mut self, node: &Node) -> bool {
+        let Some(copy) = node.children.iter().find(|child| child.namespace == CARBONS) else { return false };
+        let message = copy.child("forwarded").and_then(|forwarded| forwarded.child("message"));
+        let number = message.and_then(|message| numbers(message.child("body")?.text.as_bytes()).first().copied());
+        let from = message.and_then(|message| message.attribute("from")).unwrap_or_default();
+        let own = from.split('/').next() == Some(&*self.bare);
+        let right = node.attribute("from") == Some(&*self.bare) && (copy.name == "received" || own);
+        match number.filter(|_| right) {
+            Some(number) => self.view.push(number),
+            None => self.news.push(News::Wrong(format!("a copy that is none: {node}"))),
+        }
+        true
     }
 
     fn presence(&mut self, node: &Node) {
@@ -547,6 +579,9 @@ impl Client {
         }
     }
 }
+
+/// The namespace of copies.
+const CARBONS: &str = "urn:xmpp:carbons:2";
 
 /// The hash of what a client answers that is asked for it (XEP-0115 5.1).
 const CAPABILITIES: &str = "5CS0Z4wSNnYrQG42hIJoR1TYJBQ=";

@@ -51,6 +51,10 @@ fn options() -> Result<Options, String> {
                     "overflow" => Plant::Overflow,
                     "refused-shown" => Plant::RefusedShown,
                     "lost-event" => Plant::LostEvent,
+                    "lost-copy" => Plant::LostCopy,
+                    "swapped-copies" => Plant::SwappedCopies,
+                    "doubled-event" => Plant::DoubledEvent,
+                    "unblocked" => Plant::Unblocked,
                     "quota" => Plant::Quota,
                     other => return Err(format!("no such fault: {other}")),
                 };

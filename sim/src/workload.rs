@@ -4,6 +4,7 @@
 mod balance;
 mod clients;
 mod draw;
+mod talk;
 
 use std::collections::BTreeMap;
 
@@ -92,6 +93,10 @@ pub struct Run {
     comparing: bool,
     /// Messages that one account may put into logs in a life of the server; 0 sets no limit.
     quota: u64,
+    /// A user whose clients stay away although all is calm.
+    away: Option<usize>,
+    /// From this message on nothing passes between these two users.
+    blocked: Option<(u64, usize, usize)>,
     /// Messages may be refused, so that one whose sender is gone may vanish unheard.
     refusals: bool,
 }
@@ -169,6 +174,8 @@ impl Run {
             compared: 0,
             comparing: false,
             quota,
+            away: None,
+            blocked: None,
             refusals,
             random,
         }
@@ -193,6 +200,8 @@ impl Run {
         self.until(self.world.now_us() + 14_000_000)?;
         self.appear();
         self.until(self.world.now_us() + 6_000_000)?;
+        self.converse()?;
+        self.block()?;
         self.publish()?;
         self.comparing = true;
         for client in self.clients.iter_mut() {
@@ -404,6 +413,7 @@ impl Run {
     /// All are available with the same priority, so that all get what there is.
     fn appear(&mut self) {
         for client in self.clients.iter_mut() {
+            client.enable_carbons();
             client.show_interest();
         }
         self.flush_all();

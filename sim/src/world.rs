@@ -83,6 +83,14 @@ pub enum Plant {
     RefusedShown,
     /// A batch of letters that tells of a publication vanishes, one time in four.
     LostEvent,
+    /// A copy of a message for another device (XEP-0280) vanishes, one time in eight.
+    LostCopy,
+    /// Two copies that leave one behind the other change places.
+    SwappedCopies,
+    /// A notification of a publication comes twice, one time in eight.
+    DoubledEvent,
+    /// Somebody else is blocked than who was meant.
+    Unblocked,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
 }

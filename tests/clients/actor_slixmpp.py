@@ -5,6 +5,7 @@ import ctypes
 import ssl
 from xml.etree import ElementTree as ET
 
+import aiohttp
 import slixmpp
 from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.xmlstream import ElementBase, register_stanza_plugin
@@ -62,7 +63,7 @@ class SlixmppActor(Actor):
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
          "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "archive", "pep"}
+         "services", "archive", "pep", "push", "upload"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -82,7 +83,7 @@ class SlixmppActor(Actor):
         client.auto_authorize = None
         client.auto_subscribe = False
         for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0054", "xep_0085", "xep_0092", "xep_0191",
-                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0313", "xep_0352", "xep_0377",
+                       "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0313", "xep_0352", "xep_0363", "xep_0377",
                        "xep_0441"):
             client.register_plugin(plugin)
         register_stanza_plugin(client.plugin["xep_0049"].stanza.PrivateXML, Note)
@@ -416,6 +417,25 @@ class SlixmppActor(Actor):
     async def vcard(self, of=None):
         result = await self._iq(self.client.plugin["xep_0054"].get_vcard(jid=of, local=False, cached=False))
         return result["vcard_temp"]["FN"]
+
+    async def upload_service(self):
+        found = await self.client.plugin["xep_0363"].find_upload_service(domain=self.server_jid)
+        form = found["disco_info"]["form"]
+        return str(found["from"]), int(form.get_values()["max-file-size"])
+
+    async def slot(self, service, name, size, content_type=None):
+        result = await self._iq(self.client.plugin["xep_0363"].request_slot(
+            slixmpp.JID(service), name, size, content_type or "application/octet-stream"))
+        slot = result["http_upload_slot"]
+        headers = {h["name"]: h["value"] for h in slot["put"]["headers"]}
+        return slot["put"]["url"], headers, slot["get"]["url"]
+
+    async def http(self, method, url, headers=None, body=None):
+        context = ssl.create_default_context(cafile=self.server.cafile)
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            async with session.request(method, url, headers=headers, data=body) as answer:
+                return answer.status, {k.lower(): v for k, v in answer.headers.items()}, await answer.read()
 
     async def contact_addresses(self, to):
         result = await self._iq(

@@ -2,6 +2,7 @@
 server, commands and events as lines of JSON."""
 
 import asyncio
+import base64
 import itertools
 import json
 import os
@@ -14,6 +15,8 @@ from servers import DOMAIN
 HERE = Path(__file__).parent
 BLOCKING = "urn:xmpp:blocking"
 EXTDISCO = "urn:xmpp:extdisco:2"
+INFO = "http://jabber.org/protocol/disco#info"
+UPLOAD = "urn:xmpp:http:upload:0"
 CARBONS = "urn:xmpp:carbons:2"
 CSI = "urn:xmpp:csi:0"
 FORWARD = "urn:xmpp:forward:0"
@@ -113,7 +116,7 @@ class XmppjsActor(Actor):
     kind = "xmppjs"
     capabilities = frozenset(
         {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "sasl2", "archive"}
+         "services", "sasl2", "archive", "upload"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -362,6 +365,31 @@ class XmppjsActor(Actor):
     async def vcard(self, of=None):
         result = await self._iq("get", of, "vCard", {"xmlns": "vcard-temp"})
         return text(child(child(result, "vCard", "vcard-temp"), "FN"))
+
+    async def upload_service(self):
+        ns = "http://jabber.org/protocol/disco#items"
+        items = child(await self._iq("get", DOMAIN, "query", {"xmlns": ns}), "query", ns)
+        for item in items[2:]:
+            _, features = await self.disco_info(item[1]["jid"])
+            if UPLOAD in features:
+                info = child(await self._iq("get", item[1]["jid"], "query", {"xmlns": INFO}), "query", INFO)
+                fields = child(info, "x", "jabber:x:data")[2:]
+                [size] = [text(field[2]) for field in fields if field[1]["var"] == "max-file-size"]
+                return item[1]["jid"], int(size)
+        return None
+
+    async def slot(self, service, name, size, content_type=None):
+        attributes = {"xmlns": UPLOAD, "filename": name, "size": str(size)}
+        if content_type:
+            attributes["content-type"] = content_type
+        slot = child(await self._iq("get", service, "request", attributes), "slot", UPLOAD)
+        put = child(slot, "put")
+        return put[1]["url"], {h[1]["name"]: text(h) for h in put[2:]}, child(slot, "get")[1]["url"]
+
+    async def http(self, method, url, headers=None, body=None):
+        encoded = base64.b64encode(body).decode() if body is not None else None
+        answer = await self._order("http", method=method, url=url, headers=headers or {}, body=encoded)
+        return answer["status"], answer["headers"], base64.b64decode(answer["body"])
 
     async def contact_addresses(self, to):
         ns = "http://jabber.org/protocol/disco#info"

@@ -121,6 +121,12 @@ const commands = {
     const resumed = await done;
     return resumed && before === xmpp.streamManagement.id;
   },
+  // Node's own client of HTTP, as web clients have it.
+  async http({ method, url, headers, body }) {
+    const answer = await fetch(url, { method, headers, body: body == null ? undefined : Buffer.from(body, "base64") });
+    const bytes = Buffer.from(await answer.arrayBuffer()).toString("base64");
+    return { status: answer.status, headers: Object.fromEntries(answer.headers), body: bytes };
+  },
   // The mechanism that the client has shown last.
   async shown({ session }) {
     return sessions.get(session).shown;

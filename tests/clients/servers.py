@@ -165,6 +165,7 @@ class Throng(Server):
         self.binary = os.environ["THRONG_BIN"]
         self.admin_http = free_port()
         self.data = self.folder / "data"
+        self.upload = free_port()
         self.turn = free_port()
         self.turn_secret = "shared with the relay of the tests"
 
@@ -183,6 +184,22 @@ class Throng(Server):
         if done.returncode:
             raise RuntimeError(f"throng user {verb}: {done.stdout}{done.stderr}")
 
+    def _launch(self):
+        super()._launch()
+        self._wait_control()
+
+    def _wait_control(self):
+        """Wait until operators are answered, which may begin after clients are."""
+        deadline = time.monotonic() + START
+        while True:
+            try:
+                with socket.socket(socket.AF_UNIX) as control:
+                    return control.connect(str(self.data / "throng.sock"))
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
     def add_account(self, account):
         """`throng user add` while the server runs."""
         self._user("add", account.jid, "--password", account.password)
@@ -193,7 +210,8 @@ class Throng(Server):
             self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
-            "--driver", self.driver, "--plain-auth", "--open-registration",
+            "--upload", f"127.0.0.1:{self.upload}", "--upload-file-bytes-max", "5MiB",
+            "--upload-slots-max", "20", "--driver", self.driver, "--plain-auth", "--open-registration",
             "--contact-addresses", "admin=xmpp:admin@localhost",
             "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
             "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",

@@ -117,3 +117,25 @@ async def test_preferences(world, kind):
     await juliet.wait_message("keep this", sender=romeo.jid)
     assert lines((await juliet.archive())[0]) == [(romeo.jid, "keep this")]
     assert len((await romeo.archive())[0]) == 2, "everybody has an archive of one's own"
+
+
+async def test_a_retracted_message_is_a_tombstone_in_both_archives(world, kind):
+    """XEP-0424 3 and 4, by the plugins; 5: the retraction is archived, and reaches who is there."""
+    if kind != "slixmpp":
+        pytest.skip("slixmpp's")
+    world.departs("has no tombstones")
+    juliet, romeo = await world.online(kind), await world.online(kind)
+    _, features = await juliet.disco_info(juliet.bare)
+    assert {"urn:xmpp:message-retract:1", "urn:xmpp:message-retract:1#tombstone"} <= features
+    juliet.send_message(romeo.bare, "have not saints lips", id="wrong-1")
+    await romeo.wait_message("have not saints lips")
+    juliet.client.register_plugin("xep_0424")
+    by = juliet.client.plugin["xep_0424"].send_retraction(romeo.bare, "wrong-1", fallback_text="retracted")
+    await romeo.wait_message("retracted")
+    for actor in juliet, romeo:
+        result = await actor._iq(actor.client.plugin["xep_0313"].retrieve())
+        shown = [m["mam_result"]["forwarded"]["stanza"] for m in result["mam"]["results"]]
+        assert [m["id"] for m in shown] == ["wrong-1", by["id"]]
+        retracted = shown[0].xml.find("{urn:xmpp:message-retract:1}retracted")
+        assert retracted.get("id") == by["id"] and retracted.get("stamp")
+        assert not shown[0]["body"] and shown[1]["body"] == "retracted"

@@ -22,6 +22,7 @@ EVENT = "{http://jabber.org/protocol/pubsub#event}"
 DEVICES = "urn:xmpp:omemo:2:devices"
 BUNDLES = "urn:xmpp:omemo:2:bundles"
 BOOKMARKS = "urn:xmpp:bookmarks:1"
+DISPLAYED = "urn:xmpp:mds:displayed:0"
 VCARD4 = "urn:xmpp:vcard4"
 MOOD = "http://jabber.org/protocol/mood"
 TUNE = "http://jabber.org/protocol/tune"
@@ -193,6 +194,34 @@ async def test_bookmarks_are_private_and_reach_all_devices(world, kind):
         await romeo.items(BOOKMARKS, to=juliet.bare)
     await romeo.settle()
     assert romeo.heard.empty()
+
+
+async def test_what_one_device_has_displayed_the_others_know(world, kind):
+    """XEP-0490 3: one item for each chat, in a node that nobody else sees; a device that was away
+    retrieves them."""
+    juliet, romeo = await friends(world, kind, DISPLAYED)
+    phone = await eventing(world, kind, DISPLAYED, account=juliet.actor.account, resource="phone")
+    await phone.settle()
+    for stanza_id, chat in ("17", romeo.bare), ("18", "room@conference.example"), ("19", romeo.bare):
+        by = juliet.bare if chat == romeo.bare else chat
+        payload = (
+            f"<displayed xmlns='{DISPLAYED}'><stanza-id xmlns='urn:xmpp:sid:0' by='{by}' id='{stanza_id}'/></displayed>"
+        )
+        await juliet.publish(DISPLAYED, payload, chat, PRIVATE)
+        sender, node, what, id, heard = await phone.next()
+        assert (sender, node, what, id) == (juliet.bare, DISPLAYED, "item", chat)
+        assert f'id="{stanza_id}"' in heard
+    tablet = await eventing(world, kind, account=juliet.actor.account, resource="tablet")
+    found = dict(await tablet.items(DISPLAYED))
+    assert set(found) == {romeo.bare, "room@conference.example"}
+    assert 'id="19"' in found[romeo.bare]
+    await romeo.settle()
+    assert romeo.heard.empty()
+    with pytest.raises(StanzaError):
+        await romeo.items(DISPLAYED, to=juliet.bare)
+    # Without the shortcut of 4, which is optional: no client may use what is not advertised.
+    _, features = await juliet.actor.disco_info(juliet.bare)
+    assert "urn:xmpp:mds:server-assist:0" not in features
 
 
 async def test_options_that_do_not_hold_are_refused(world, kind):

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use throng_engine::extension::xml;
 use throng_engine::wire::{Element, Scanner, ns};
 use throng_load::{Account, Mechanism, News, Profile, Tools};
 
@@ -9,6 +10,9 @@ use crate::account::PASSWORD;
 
 const SM: &str = "urn:xmpp:sm:3";
 const STANZA_ID: &str = "urn:xmpp:sid:0";
+const MAM: &str = "urn:xmpp:mam:2";
+const FORWARD: &str = "urn:xmpp:forward:0";
+const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 
 /// Who logs in, and how.
 #[derive(Clone, Debug)]
@@ -40,6 +44,24 @@ pub(crate) enum Said {
         stanza_id: Option<String>,
         /// The condition, if it is an error.
         error: Option<String>,
+    },
+    /// A message that an archive query has found (XEP-0313 4.2).
+    Found {
+        /// Its id in the archive.
+        id: String,
+        /// Body.
+        body: String,
+    },
+    /// A page of results is whole, and whether it was the last one.
+    Page(bool),
+    /// Items of a node, by their ids, in the order of publication.
+    Items(Vec<String>),
+    /// A request with this `id` has any other result, or an error.
+    Result {
+        /// Its `id`.
+        id: String,
+        /// It is no error.
+        done: bool,
     },
     /// The server has handled this many stanzas.
     Handled(u32),
@@ -174,7 +196,10 @@ impl Session {
             return Some(h.map_or(Said::StreamError("an <a/> without h".into()), Said::Handled));
         }
         self.received = self.received.wrapping_add(1);
-        element.is("message", ns::CLIENT).then(|| message(element))
+        if element.is("message", ns::CLIENT) {
+            return Some(found(element).unwrap_or_else(|| message(element)));
+        }
+        element.is("iq", ns::CLIENT).then(|| answer(element)).flatten()
     }
 }
 
@@ -185,6 +210,30 @@ fn ended(kind: String) -> Said {
         None if kind.starts_with("malformed") => Said::StreamError(kind),
         None => Said::Refused(kind),
     }
+}
+
+fn found(element: &Element<'_>) -> Option<Said> {
+    let result = xml::parse(element.child("result", MAM)?.bytes())?;
+    let message = result.get_child("forwarded", FORWARD)?.get_child("message", ns::CLIENT)?;
+    let body = message.get_child("body", ns::CLIENT).map(|body| body.text()).unwrap_or_default();
+    Some(Said::Found { id: result.attr("id")?.into(), body })
+}
+
+fn answer(element: &Element<'_>) -> Option<Said> {
+    let kind = element.kind();
+    let done = match kind.as_deref() {
+        Some("result") => true,
+        Some("error") => false,
+        _ => return None,
+    };
+    if let Some(fin) = element.child("fin", MAM) {
+        return Some(Said::Page(fin.attribute("complete").as_deref() == Some("true")));
+    }
+    let pubsub = element.child("pubsub", PUBSUB).and_then(|pubsub| xml::parse(pubsub.bytes()));
+    if let Some(items) = pubsub.as_ref().and_then(|pubsub| pubsub.get_child("items", PUBSUB)) {
+        return Some(Said::Items(items.children().filter_map(|item| item.attr("id").map(str::to_owned)).collect()));
+    }
+    Some(Said::Result { id: element.id().unwrap_or_default().into_owned(), done })
 }
 
 fn message(element: &Element<'_>) -> Said {

@@ -4,6 +4,9 @@
 //! and without) and offline, kills the server at a random moment, starts it again and collects. A message counts as
 //! accepted when the sender's `<a/>` covers it. It must arrive; it may come again in the session after the crash, but
 //! only under the stanza-id that it had. What no `<a/>` covered may arrive or not, and never under two stanza-ids.
+//!
+//! It also has to be in the archives of both sides, once, under that stanza-id, as an archive query finds it (XEP-0313). Beside them
+//! publishers publish items (XEP-0060): one whose publication was answered with a result is in its node afterwards, once.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::{Login, Said};
+use crate::kept::{self, Ask};
 use crate::report::{Outcome, Random, spread};
 use crate::server::{Folder, Plan, Server};
 use crate::swarm::{News, Swarm};
@@ -21,6 +25,10 @@ const MANAGED: usize = 10;
 const PLAIN: usize = 10;
 const OFFLINE: usize = 20;
 const RECEIVERS: usize = MANAGED + PLAIN + OFFLINE;
+/// Accounts that publish items, one at a time.
+const PUBLISHERS: usize = 5;
+/// Items that one publishes in a round at the most: all are among the last ones that are asked for afterwards.
+const ITEMS: u32 = 100;
 /// Messages a sender leaves unacknowledged.
 const WINDOW: u32 = 200;
 /// Messages a sender sends between two `<r/>`.
@@ -91,6 +99,8 @@ struct Round {
     acked: [u32; SENDERS],
     refused: u32,
     arrivals: Vec<Vec<Arrival>>,
+    /// Items that each publisher has sent, and those of which it has heard.
+    published: [(u32, u32); PUBLISHERS],
 }
 
 /// Stanza-ids by message, over all rounds, and what was found wrong.
@@ -99,6 +109,8 @@ struct Ledger {
     ids: HashMap<Name, u64>,
     faults: Vec<String>,
     faults_total: u64,
+    /// The last message that was found in each archive: of senders, then of receivers.
+    looked: Vec<Option<String>>,
 }
 
 impl Ledger {
@@ -120,6 +132,11 @@ struct Tally {
     arrived_unacked: u64,
     redelivered: u64,
     redelivered_after_ack: u64,
+    /// Acknowledged messages found in the archives of their senders and of their receivers.
+    archived: u64,
+    published: u64,
+    /// Of these, those that are in their nodes.
+    kept: u64,
     recovery_ms: f64,
     accepting_ms: f64,
     killed_at: u64,
@@ -130,6 +147,7 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
     let folder = Folder::new("kill9")?;
     let plan = Plan::new(throng, &folder.path().join("data")).shards(options.shards);
     let names = (0..SENDERS).map(|i| format!("sender{i}")).chain((0..RECEIVERS).map(receiver_name));
+    let names = names.chain((0..PUBLISHERS).map(|i| format!("publisher{i}")));
     plan.import(names.chain((0..FILLERS).flat_map(|i| [format!("filler{i}"), format!("filled{i}")])))?;
     let drivers: &[&str] = match options.driver.as_str() {
         "both" => &["uring", "epoll"],
@@ -143,8 +161,17 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         let next = plan.clone().driver(drivers[(number as usize + 1) % drivers.len()]);
         let tally = round(&mut server, &next, number, options.messages, &mut random, &mut ledger)?;
         eprintln!(
-            "round {number}: killed after {} acks; {} of {} acknowledged arrived, {} came again, {} faults, recovery {:.0} ms",
-            tally.killed_at, tally.arrived, tally.acked, tally.redelivered, ledger.faults_total, tally.recovery_ms
+            "round {number}: killed after {} acks; {} of {} acknowledged arrived, {} are in both archives, {} came again, {} of {} items \
+             kept, {} faults, recovery {:.0} ms",
+            tally.killed_at,
+            tally.arrived,
+            tally.acked,
+            tally.archived,
+            tally.redelivered,
+            tally.kept,
+            tally.published,
+            ledger.faults_total,
+            tally.recovery_ms
         );
         tallies.push(tally);
     }
@@ -153,8 +180,10 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
     let sum = |part: fn(&Tally) -> u64| tallies.iter().map(part).sum::<u64>();
     let recovery = spread(tallies.iter().map(|t| t.recovery_ms));
     let slowest = tallies.iter().map(|t| t.recovery_ms).fold(0.0, f64::max);
-    let met =
-        ledger.faults_total == 0 && panics.is_empty() && sum(|t| t.arrived) == sum(|t| t.acked) && slowest < 2000.0;
+    let whole = sum(|t| t.arrived) == sum(|t| t.acked)
+        && sum(|t| t.archived) == sum(|t| t.acked)
+        && sum(|t| t.kept) == sum(|t| t.published);
+    let met = ledger.faults_total == 0 && panics.is_empty() && whole && slowest < 2000.0;
     let value = json!({
         "rounds": options.rounds,
         "messages_a_round": options.messages,
@@ -165,6 +194,9 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "drivers": drivers,
         "acknowledged_to_senders": sum(|t| t.acked),
         "of_these_arrived": sum(|t| t.arrived),
+        "of_these_in_the_archives_of_both_sides": sum(|t| t.archived),
+        "publications_answered": sum(|t| t.published),
+        "of_these_in_their_nodes": sum(|t| t.kept),
         "arrived_without_acknowledgement": sum(|t| t.arrived_unacked),
         "came_again_with_the_same_stanza_id": sum(|t| t.redelivered),
         "of_these_after_the_receivers_ack": sum(|t| t.redelivered_after_ack),
@@ -173,15 +205,18 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "panics": panics,
         "recovery_ms_exec_to_first_login": recovery,
         "accepting_ms": spread(tallies.iter().map(|t| t.accepting_ms)),
-        "targets": "every acknowledged message arrives exactly once by stanza-id, in order; recovery under 2000 ms",
+        "targets": "every acknowledged message arrives exactly once by stanza-id, in order, and is in both archives once; every item whose publication was answered is in its node once; recovery under 2000 ms",
         "met": met,
     });
     let line = format!(
-        "kill9: {} rounds, {} acknowledged, {} arrived, {} came again, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
+        "kill9: {} rounds, {} acknowledged, {} arrived, {} in both archives, {} came again, {} of {} items kept, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
         options.rounds,
         sum(|t| t.acked),
         sum(|t| t.arrived),
+        sum(|t| t.archived),
         sum(|t| t.redelivered),
+        sum(|t| t.kept),
+        sum(|t| t.published),
         ledger.faults_total,
         options.archived
     );
@@ -243,6 +278,7 @@ fn round(
         acked: [0; SENDERS],
         refused: 0,
         arrivals: (0..RECEIVERS).map(|_| Vec::new()).collect(),
+        published: [(0, 0); PUBLISHERS],
     };
     let killed_at = load(server, &mut round, messages, random, ledger)?;
     *server = next.start()?;
@@ -254,7 +290,74 @@ fn round(
     };
     collect(server, &mut round, ledger)?;
     judge(&round, &mut tally, ledger);
+    look(server, &round, &mut tally, ledger)?;
     Ok(tally)
+}
+
+/// Senders and receivers look into their archives, and publishers into their nodes.
+fn look(server: &Server, round: &Round, tally: &mut Tally, ledger: &mut Ledger) -> io::Result<()> {
+    let names: Vec<String> =
+        (0..SENDERS).map(|i| format!("sender{i}")).chain((0..RECEIVERS).map(receiver_name)).collect();
+    ledger.looked.resize(names.len(), None);
+    let asks = names.iter().cloned().zip(ledger.looked.iter().cloned().map(Ask::Archive));
+    let nodes = (0..PUBLISHERS).map(|i| (format!("publisher{i}"), Ask::Items("items".into())));
+    let found = kept::ask(server, &format!("look{}", round.number), asks.chain(nodes).collect())?;
+    let (archives, nodes) = found.split_at(names.len());
+    // How often each message is in the archive of its sender, and of its receiver.
+    let mut times: HashMap<Name, [u32; 2]> = HashMap::new();
+    for (at, archive) in archives.iter().enumerate() {
+        let mut last: HashMap<u32, u32> = HashMap::new();
+        for (id, body) in archive {
+            let Some(name) = parse(body).filter(|name| name.0 == round.number) else {
+                ledger
+                    .fault(format!("round {}: the archive of {} has {body:?} behind its end", round.number, names[at]));
+                continue;
+            };
+            let sent = usize::from(at >= SENDERS);
+            let whose = if sent == 0 { name.1 as usize == at } else { SENDERS + receiver_of(name.1, name.2) == at };
+            if !whose {
+                ledger.fault(format!("{name:?} is in the archive of {}", names[at]));
+            }
+            times.entry(name).or_default()[sent] += 1;
+            // What has come to the receiver has come under this id.
+            let came = ledger.ids.get(&name).copied();
+            if sent == 1 && came.is_some_and(|came| Ok(came) != id.parse()) {
+                ledger.fault(format!("{name:?} is archived as {id} and came as {came:?}"));
+            }
+            let last = last.entry(name.1).or_default();
+            if *last > name.2 {
+                ledger.fault(format!("{name:?} is in the archive of {} behind {last}", names[at]));
+            }
+            *last = name.2;
+        }
+        if let Some((id, _)) = archive.last() {
+            ledger.looked[at] = Some(id.clone());
+        }
+    }
+    for sender in 0..SENDERS as u32 {
+        for number in 0..round.sent[sender as usize] {
+            let name = (round.number, sender, number);
+            let both = times.get(&name).copied().unwrap_or_default();
+            let acked = round.is_acked(name);
+            tally.archived += u64::from(acked && both == [1, 1]);
+            if both.iter().any(|times| *times > 1) || (acked && both != [1, 1]) {
+                ledger.fault(format!("{name:?}, acknowledged: {acked}, is {both:?} times in the archives"));
+            }
+        }
+    }
+    for (publisher, items) in nodes.iter().enumerate() {
+        let (_, heard) = round.published[publisher];
+        for number in 0..heard {
+            let id = format!("{}.{number}", round.number);
+            let count = items.iter().filter(|(item, _)| *item == id).count();
+            tally.published += 1;
+            tally.kept += u64::from(count == 1);
+            if count != 1 {
+                ledger.fault(format!("item {id} of publisher{publisher} is {count} times in its node"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Loads the server and kills it; what was on its way to clients is read to the end.
@@ -271,6 +374,8 @@ fn load(
     swarm.log_in(server.plain, senders, SENDERS)?;
     let online = (0..MANAGED + PLAIN).map(|i| login(receiver_name(i), resource.clone(), i < MANAGED, true)).collect();
     swarm.log_in(server.plain, online, RECEIVERS)?;
+    let publishers = (0..PUBLISHERS).map(|i| login(format!("publisher{i}"), resource.clone(), false, false)).collect();
+    let publishers = swarm.log_in(server.plain, publishers, PUBLISHERS)?;
     let each = messages / SENDERS as u32;
     let total = u64::from(each) * SENDERS as u64;
     let kill_at = total * random.between(5, 95) / 100;
@@ -285,6 +390,13 @@ fn load(
                     *sent += 1;
                 }
                 swarm.say(sender, &(batch + "<r xmlns='urn:xmpp:sm:3'/>"));
+            }
+        }
+        for (at, &index) in publishers.iter().enumerate() {
+            let (sent, heard) = &mut round.published[at];
+            if sent == heard && *sent < ITEMS {
+                swarm.say(index, &publication(round.number, *sent));
+                *sent += 1;
             }
         }
         let before = round.acked;
@@ -316,6 +428,17 @@ fn message(round: u32, sender: u32, number: u32, resource: &str) -> String {
         to += &format!("/{resource}");
     }
     format!("<message to='{to}' type='chat' id='{number}'><body>{round}.{sender}.{number}</body></message>")
+}
+
+/// The node keeps as many items as a node may.
+fn publication(round: u32, number: u32) -> String {
+    format!(
+        "<iq type='set' id='{number}'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='items'>\
+         <item id='{round}.{number}'><x xmlns='urn:throng:test'>{number}</x></item></publish><publish-options>\
+         <x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'>\
+         <value>http://jabber.org/protocol/pubsub#publish-options</value></field>\
+         <field var='pubsub#max_items'><value>max</value></field></x></publish-options></pubsub></iq>"
+    )
 }
 
 /// Milliseconds from the start of the process to the first finished login.
@@ -369,6 +492,13 @@ impl Round {
             News::Said(Said::Message { error: Some(why), id, .. }) if index < SENDERS => {
                 self.refused += 1;
                 ledger.fault(format!("round {}: {index}.{id} was refused: {why}", self.number));
+            }
+            News::Said(Said::Result { id, done }) if !after_crash && index >= SENDERS + MANAGED + PLAIN => {
+                let (sent, heard) = &mut self.published[index - SENDERS - MANAGED - PLAIN];
+                if !done || id.parse() != Ok(*heard) || *heard >= *sent {
+                    ledger.fault(format!("round {}: publication {id} was refused or unasked", self.number));
+                }
+                *heard += 1;
             }
             News::Said(Said::Message { body, stanza_id, error: None, .. }) if index >= SENDERS => {
                 self.arrived(index - SENDERS, after_crash, &body, stanza_id.as_deref(), ledger);

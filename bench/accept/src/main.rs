@@ -10,6 +10,7 @@ mod client;
 mod cpu;
 mod fit;
 mod full_disk;
+mod kept;
 mod kill9;
 mod memory;
 mod recorder;

@@ -4,7 +4,8 @@
 //! still, and a line is laid through the counts. Two things are weighed, in runs of their own:
 //!
 //! - **resident**: what the kernel counts (`Anonymous` of `smaps_rollup`), of the program as it is;
-//! - **live**: bytes and blocks that the server holds, by size, counted by its allocator (`throng-weighed`, bench/weigh).
+//! - **live**: bytes and blocks that the server holds, by size, counted by its allocator (`throng-weighed`, bench/weigh), less
+//!   what the store says it holds: rows that logins write and blocks that they read come and go with its tables.
 //!
 //! Before the first count every account has logged in and out once, in waves no larger than the first count: what grows with
 //! use rather than with sessions (the store's caches, pools, queues) has grown then, and no table of sessions is larger than
@@ -29,6 +30,9 @@ const LOOKS: usize = 10;
 const LOOKS_WITHIN: u64 = 16 << 10;
 /// Time that memory has to stand still in.
 const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Parts of memory, in the words of `throng ctl status`, that are the store's and bounded by its options.
+const STORE: [&str; 3] = ["memtables", "blocks", "filters"];
 
 /// What to do.
 #[derive(Clone, Debug, clap::Args)]
@@ -170,6 +174,14 @@ struct Point {
     /// It stood still.
     settled: bool,
     census: Census,
+    /// What the store says it holds, bytes: see [`STORE`].
+    store: i64,
+}
+
+impl Point {
+    fn live(&self) -> i64 {
+        self.census.values().map(|(_, bytes)| bytes).sum()
+    }
 }
 
 /// What was seen of one server.
@@ -209,7 +221,7 @@ impl World<'_> {
         let seen = self.one(&self.options.weighed, driver, shards, true)?;
         let over = |of: &dyn Fn(&Census) -> i64| seen.line(&|point| of(&point.census) as f64);
         let points = &seen.points;
-        let total = over(&|census| census.values().map(|(_, bytes)| bytes).sum());
+        let own = seen.line(&|point| (point.live() - point.store) as f64);
         let sizes: std::collections::BTreeSet<u64> = points.iter().flat_map(|p| p.census.keys().copied()).collect();
         let rows: Vec<Value> = sizes
             .into_iter()
@@ -223,15 +235,16 @@ impl World<'_> {
                 json!({ "size_up_to": size, "blocks_a_session": round(blocks), "bytes_a_session": round(bytes) })
             })
             .collect();
-        eprintln!("{driver}, {shards} shards: {:.0} bytes a session live", total.slope);
+        eprintln!("{driver}, {shards} shards: {:.0} bytes a session live", own.slope);
         let value = json!({
-            "bytes_a_session": total.slope.round(),
-            "residual_most_bytes": total.residual_most.round(),
-            "bytes": points.iter().map(|p| p.census.values().map(|(_, bytes)| bytes).sum()).collect::<Vec<i64>>(),
+            "bytes_a_session": own.slope.round(),
+            "residual_most_bytes": own.residual_most.round(),
+            "bytes": points.iter().map(Point::live).collect::<Vec<_>>(),
+            "of_these_the_stores": points.iter().map(|p| p.store).collect::<Vec<_>>(),
             "anonymous_bytes": points.iter().map(|p| p.memory.anonymous).collect::<Vec<_>>(),
             "by_size": rows,
         });
-        Ok((value, total.slope))
+        Ok((value, own.slope))
     }
 
     /// Starts a server, warms it and weighs it at each count.
@@ -254,7 +267,8 @@ impl World<'_> {
             self.log_in(&server, &mut swarm, numbers, false)?;
             self.wait_for(sessions)?;
             let (memory, settled) = self.settle(&server, &mut swarm)?;
-            points.push(Point { sessions, memory, settled, census: census(&counts)? });
+            let (census, store) = (census(&counts)?, self.store()?);
+            points.push(Point { sessions, memory, settled, census, store });
         }
         let open = swarm.conns.iter().filter(|conn| conn.is_open()).count();
         if open != self.most() || !server.runs() {
@@ -330,6 +344,14 @@ impl World<'_> {
             }
             std::thread::sleep(Duration::from_millis(250));
         }
+    }
+
+    /// What the store says it holds, bytes.
+    fn store(&self) -> io::Result<i64> {
+        let memory = &self.plan(self.throng, "uring", 1).status()?["memory"];
+        let part =
+            |name: &&str| memory[name].as_i64().ok_or_else(|| io::Error::other(format!("no {name} in the status")));
+        STORE.iter().map(part).sum()
     }
 
     /// Memory once it stands still, and whether it does.

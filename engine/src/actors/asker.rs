@@ -23,6 +23,9 @@ impl Actors {
 
     /// Sends the answer to whoever asked.
     pub(crate) fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
+        if asker.is_nobody() {
+            return;
+        }
         if let Err(refusal) = answer {
             self.limited(refusal, || bare_of(&asker.from).to_owned());
         }

@@ -2,7 +2,7 @@
 
 use crate::actors::Actors;
 use crate::extension;
-use crate::extension::{Ask, Capable, Going, Note, SessionChange, TABLE, Way};
+use crate::extension::{Ask, Capable, Going, Note, SessionChange, TABLE, WAKER, Way};
 use crate::id::SessionId;
 use crate::limits::ASKED_MAX;
 use crate::observers::trace::News;
@@ -18,6 +18,20 @@ impl Actors {
     /// Whether anything is noted of a user.
     pub(crate) fn has_notes(&self, user: u32) -> bool {
         self.users.get(user).state.as_ref().is_some_and(|state| !state.notes.is_empty())
+    }
+
+    /// Whether what is noted of a user has to stay as long as the user has a session.
+    pub(crate) fn notes_stay(&self, user: u32) -> bool {
+        self.users.get(user).state.as_ref().is_some_and(|state| extension::stay(&state.notes))
+    }
+
+    /// A session of a user begins: what the mark on its sisters says, or the note, its own mark says, too.
+    pub(crate) fn mark_woken(&mut self, id: SessionId) {
+        let user = self.sessions.heard(id).user;
+        let noted = self.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
+        if noted || self.users.sessions(&self.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) {
+            self.mark(id, WAKER, true);
+        }
     }
 
     /// Why a stanza between a user and another address is refused, if it is. Nothing is between a user's own sessions.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::actors::Actors;
-use crate::id::{ActorKind, SessionId};
+use crate::id::{ActorKind, Service, SessionId};
 use crate::letters::Origin;
 use crate::streams::half::Down;
 use crate::wire::jid;
@@ -17,6 +17,10 @@ pub(crate) enum Address<'a> {
     Server,
     /// A user of a domain that is served, bare or full.
     User(JidRef<'a>),
+    /// A service with a domain of its own.
+    Service(Service),
+    /// Nobody: what such a service does not have.
+    Nobody,
     /// Anywhere else.
     Remote,
     /// Not a JID.
@@ -39,13 +43,18 @@ impl Actors {
         };
         let to = JidRef::from_normalised(scratch);
         let Some(domain) = self.settings.domains.find(to.domain()) else { return Address::Remote };
+        let kind = self.settings.domains.kind(domain);
         match to.local() {
-            None => Address::Server,
+            None => match kind {
+                ActorKind::Users => Address::Server,
+                ActorKind::Service(service) => Address::Service(service),
+            },
             Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
                 Address::Own
             }
-            Some(_) => match self.settings.domains.kind(domain) {
+            Some(_) => match kind {
                 ActorKind::Users => Address::User(to),
+                ActorKind::Service(_) => Address::Nobody,
             },
         }
     }

@@ -1,6 +1,7 @@
 //! Sessions come and go. That one is to end is recorded, as it is for streams.
 
 use crate::actors::Actors;
+use crate::extension::{WAKER, push};
 use crate::id::{ConnId, SessionId};
 use crate::observers::trace::News;
 use crate::session::table::Session;
@@ -29,6 +30,12 @@ impl Actors {
         let presence = self.sessions.set_presence(id, None);
         let mut session = self.sessions.remove(id)?;
         session.presence = presence;
+        // What its mark says is noted beside the account, where one is in memory.
+        if session.marks & 1 << WAKER != 0
+            && let Some(state) = &mut self.users.get_mut(session.user).state
+        {
+            state.notes.put(WAKER, Some(push::registered()));
+        }
         Some((full, session))
     }
 

@@ -1,6 +1,7 @@
 //! The contacts' floor: rosters, subscriptions, and who sees whose presence (RFC 6121 2 to 4). It knows no passwords and answers
 //! no requests but those for a roster.
 
+mod announce;
 mod events;
 mod interests;
 mod items;
@@ -11,6 +12,7 @@ pub(crate) mod show;
 mod subscribe;
 mod walk;
 
+use crate::contacts::announce::Announcements;
 use crate::contacts::interests::Interests;
 use crate::contacts::lasts::Lasts;
 use crate::extension::presence::PresenceTable;
@@ -40,6 +42,7 @@ pub struct Contacts {
     pub(crate) presence_table: PresenceTable,
     pub(crate) interests: Interests,
     lasts: Lasts,
+    announcements: Announcements,
     /// Taken out when the input is handled.
     pub(crate) decided: Vec<Decided>,
 }
@@ -49,7 +52,9 @@ stands_on!(Contacts, logs: Logs);
 impl Contacts {
     /// Nobody's. `seed` keys the table of presences.
     pub(crate) fn new(logs: Logs, seed: u64) -> Contacts {
+        let announcements = Announcements::new(logs.settings.kept.clone());
         Contacts {
+            announcements,
             logs,
             presence_table: PresenceTable::new([seed, 0]),
             interests: Interests::default(),

@@ -31,7 +31,9 @@ impl Contacts {
             let contact = match self.address(full, to.as_deref(), &mut scratch) {
                 Address::User(to) => to.bare().as_str(),
                 Address::Own => bare_of(full),
-                Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+                Address::Server | Address::Service(_) | Address::Nobody => {
+                    return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable);
+                }
                 Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
                 Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
             };
@@ -55,7 +57,7 @@ impl Contacts {
                 let target = match self.address(full, Some(to), &mut scratch) {
                     Address::User(to) => to.as_str(),
                     Address::Own => bare_of(full),
-                    Address::Server => return self.stanza_done(session, seq),
+                    Address::Server | Address::Service(_) | Address::Nobody => return self.stanza_done(session, seq),
                     Address::Remote => {
                         return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound);
                     }
@@ -110,6 +112,9 @@ impl Contacts {
         let announce = RosterStep::Announce { session, full: full.into(), xml: xml.into(), initial: before.is_none() };
         self.roster_step(user, announce);
         self.interests_announced(session, interests);
+        if before.is_none() {
+            self.look_for_announcement(session);
+        }
         self.takers_changed(user);
         self.stanza_done(session, seq);
     }

@@ -10,6 +10,7 @@ use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Ta
 use super::note::Note;
 use super::xml;
 use crate::limits::{REPORT_TEXT_BYTES_MAX, beginning};
+use crate::wire::error::Detail;
 use crate::wire::error::ErrorType;
 use crate::wire::jid;
 use crate::wire::limit::AppError;
@@ -103,7 +104,12 @@ fn load(row: &[u8]) -> Option<Box<dyn Note>> {
 
 fn refuses(note: &dyn Note, way: Way, other: &str) -> Option<Refusal> {
     let list = (note as &dyn std::any::Any).downcast_ref::<Blocked>()?;
-    let blocked = AppError { name: "blocked", xmlns: "urn:xmpp:blocking:errors", kind: ErrorType::Cancel };
+    let blocked = AppError {
+        name: "blocked",
+        xmlns: "urn:xmpp:blocking:errors",
+        kind: ErrorType::Cancel,
+        detail: Detail::Nothing,
+    };
     list.matches(other).then(|| match way {
         Way::In => Condition::ServiceUnavailable.into(),
         Way::Out => Refusal { app: Some(blocked), ..Condition::NotAcceptable.into() },

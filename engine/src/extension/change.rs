@@ -1,6 +1,7 @@
 //! What hooks answer: the closed values that say what should follow.
 
 use super::pubsub::event::Event;
+use super::push::row::Registration;
 use crate::store::Batch;
 
 /// Which way a stanza goes, seen from the user.
@@ -59,6 +60,8 @@ pub struct Capable {
 pub enum Change {
     /// Whether the extension has a mark on the session that asks.
     Mark(bool),
+    /// Whether the extension has a mark on all sessions of the user.
+    MarkAll(bool),
     /// The extension's record of the user is this; empty removes it.
     Record(Vec<u8>),
     /// An IQ of type `set` with this payload goes to all of the user's sessions with the mark.
@@ -73,6 +76,19 @@ pub enum Change {
     Write(Batch),
     /// Those who may see it, and want to, are told of this.
     Event(Box<Event>),
+    /// The user's registrations, which the server has asked for.
+    Registered(Vec<Registration>),
+    /// One of them has ended.
+    Dropped(Box<Dropped>),
+}
+
+/// A registration of a user's that has ended because of what its service has answered (XEP-0357 7.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// The service's JID.
+    pub service: Box<str>,
+    /// Why: a condition of RFC 6120 8.3.3, or `no-answer`.
+    pub reason: &'static str,
 }
 
 /// What a user reports to the operator (XEP-0377 3). All of it is as the client wrote it.

@@ -24,6 +24,7 @@ pub const EXTENSION: Extension = Extension {
     // XEP-0386 2.2: the session begins in this state.
     inline: Some(Nonza { namespace: NS, handle }),
     gate: Some(Gate { pass, resumed }),
+    rests: true,
     ..Extension::NONE
 };
 

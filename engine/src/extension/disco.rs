@@ -3,7 +3,8 @@
 use super::caps::{self, Form, Identity};
 use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
-use super::{Discovery, discovers, identities, offered, version, xml};
+use super::{Discovery, discovers, entity, identities, offered, serves, version, xml};
+use crate::id::Service;
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
@@ -12,7 +13,7 @@ const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 pub const INFO: Feature = Feature {
     namespace: INFO_NS,
     name: "query",
-    targets: &[Target::Server, Target::Own, Target::Other],
+    targets: &[Target::Server, Target::Own, Target::Other, Target::Service(Service::Upload)],
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
@@ -27,7 +28,7 @@ pub const INFO: Feature = Feature {
 pub const ITEMS: Feature = Feature {
     namespace: ITEMS_NS,
     name: "query",
-    targets: &[Target::Server, Target::Own, Target::Other],
+    targets: &[Target::Server, Target::Own, Target::Other, Target::Service(Service::Upload)],
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
@@ -116,6 +117,21 @@ fn unseen(request: &IqRequest<'_>) -> Option<Vec<u8>> {
     (request.namespace == ITEMS_NS && !request.set && node(request) == Ok(None)).then(no_items)
 }
 
+/// The services beside the server (XEP-0030 4).
+fn entities(server: &ServerFacts) -> Vec<u8> {
+    let mut out = open(ITEMS_NS, None);
+    for (domain, service) in server.entities.iter() {
+        if let Some(entity) = entity(server, *service) {
+            out.extend_from_slice(b"<item");
+            xml::attribute(&mut out, "jid", domain);
+            xml::attribute(&mut out, "name", entity.identity.2);
+            out.extend_from_slice(b"/>");
+        }
+    }
+    out.extend_from_slice(b"</query>");
+    out
+}
+
 fn no_items() -> Vec<u8> {
     let mut out = open(ITEMS_NS, None);
     out.extend_from_slice(b"</query>");
@@ -128,6 +144,36 @@ fn node(request: &IqRequest<'_>) -> Result<Option<String>, Condition> {
     Ok(query.attr("node").filter(|node| !node.is_empty()).map(str::to_owned))
 }
 
+/// What a service with a domain of its own is.
+fn entity_info(server: &ServerFacts, service: Service, node: Option<&str>) -> Step {
+    let Some(entity) = entity(server, service) else { return Step::Error(Condition::ServiceUnavailable.into()) };
+    if node.is_some() {
+        return Step::Error(Condition::ItemNotFound.into());
+    }
+    let mut out = open(INFO_NS, None);
+    identity(&mut out, &entity.identity);
+    [INFO_NS, ITEMS_NS].iter().chain(entity.vars).for_each(|var| feature(&mut out, var));
+    (entity.forms)(server, &mut out);
+    out.extend_from_slice(b"</query>");
+    Step::Result(out)
+}
+
+fn identity(out: &mut Vec<u8>, (category, kind, name): &Identity) {
+    out.extend_from_slice(b"<identity");
+    xml::attribute(out, "category", category);
+    xml::attribute(out, "type", kind);
+    if !name.is_empty() {
+        xml::attribute(out, "name", name);
+    }
+    out.extend_from_slice(b"/>");
+}
+
+fn feature(out: &mut Vec<u8>, var: &str) {
+    out.extend_from_slice(b"<feature");
+    xml::attribute(out, "var", var);
+    out.extend_from_slice(b"/>");
+}
+
 fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let account = request.target != Target::Server;
     let node = match node(request) {
@@ -135,6 +181,9 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(_) if is_hidden(context, request) => return Step::Error(Condition::ServiceUnavailable.into()),
         Err(condition) => return Step::Error(condition.into()),
     };
+    if let Target::Service(service) = request.target {
+        return entity_info(context.server, service, node.as_deref());
+    }
     if let Some(node) = node.as_deref().filter(|_| account)
         && let Some(step) = discovers(context, request, Discovery::Info(node))
     {
@@ -143,26 +192,22 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if is_hidden(context, request) {
         return Step::Error(Condition::ServiceUnavailable.into());
     }
+    if let Some(node) = node.as_deref().filter(|_| !account)
+        && let Some(step) = serves(context, request, Discovery::Info(node))
+    {
+        return step;
+    }
     // XEP-0115 6.2: the node that the stream features name is the server itself.
     if node.as_deref().is_some_and(|node| account || node != caps::full_node(&verification(context.server))) {
         return Step::Error(Condition::ItemNotFound.into());
     }
     let mut out = open(INFO_NS, node.as_deref());
     let more = identities(context.server).filter(|_| account);
-    for (category, kind, name) in [if account { ACCOUNT } else { SERVER }].into_iter().chain(more) {
-        out.extend_from_slice(b"<identity");
-        xml::attribute(&mut out, "category", category);
-        xml::attribute(&mut out, "type", kind);
-        if !name.is_empty() {
-            xml::attribute(&mut out, "name", name);
-        }
-        out.extend_from_slice(b"/>");
-    }
-    for var in vars(context.server, account) {
-        out.extend_from_slice(b"<feature");
-        xml::attribute(&mut out, "var", var);
-        out.extend_from_slice(b"/>");
-    }
+    [if account { ACCOUNT } else { SERVER }]
+        .iter()
+        .chain(&more.collect::<Vec<_>>())
+        .for_each(|is| identity(&mut out, is));
+    vars(context.server, account).iter().for_each(|var| feature(&mut out, var));
     if !account {
         forms(context.server).iter().for_each(|form| write_form(&mut out, form));
     }
@@ -177,15 +222,19 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(condition) => return Step::Error(condition.into()),
         Ok(node) => node,
     };
-    if request.target != Target::Server
-        && let Some(step) = discovers(context, request, Discovery::Items(node.as_deref()))
-    {
+    let told = match request.target {
+        Target::Server => serves(context, request, Discovery::Items(node.as_deref())),
+        Target::Own | Target::Other => discovers(context, request, Discovery::Items(node.as_deref())),
+        Target::Service(_) => None,
+    };
+    if let Some(step) = told {
         return step;
     }
     match node {
         Some(_) if hidden => Step::Error(Condition::ServiceUnavailable.into()),
         Some(_) => Step::Error(Condition::ItemNotFound.into()),
         // XEP-0030 7: without items the answer is empty, not an error.
+        None if request.target == Target::Server => Step::Result(entities(context.server)),
         None => Step::Result(no_items()),
     }
 }

@@ -9,9 +9,14 @@ use super::caps::Identity;
 use super::change::{Ask, Going, SessionChange, Way};
 use super::iq::{Context, Feature, IqRequest, ServerFacts, Step};
 use super::note::Note;
+use crate::id::Service;
 use crate::store::Batch;
+use crate::store::archive::Entry;
 use crate::wire::Element;
 use crate::wire::limit::Refusal;
+
+/// See [`Extension::serves`].
+pub type Serves = fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Option<Step>;
 
 /// What a session keeps for an extension, if it keeps anything.
 pub type Kept = Option<Box<dyn Note>>;
@@ -72,13 +77,24 @@ pub struct Record {
     pub archives: fn(&dyn Note, &str, &str) -> bool,
     /// The user's roster may have changed, and lists these contacts (bare JIDs): what the record says now, if it says anything else.
     pub roster: fn(&dyn Note, &mut dyn Iterator<Item = &str>) -> Option<Vec<u8>>,
+    /// Whether what it says has to be in memory as long as the user has a session.
+    pub stays: bool,
 }
 
 impl Record {
     /// One that can be read and judges nothing.
     pub const fn of(load: fn(&[u8]) -> Option<Box<dyn Note>>) -> Record {
-        Record { load, refuses: |_, _, _| None, archives: |_, _, _| true, roster: |_, _| None }
+        Record { load, refuses: |_, _, _| None, archives: |_, _, _| true, roster: |_, _| None, stays: true }
     }
+}
+
+/// What an extension notes of the entries of archives.
+#[derive(Debug)]
+pub struct Archived {
+    /// An entry with this number is archived for a user (bare JID), in the same commit.
+    pub archived: fn(&mut Batch, &str, u64, &Entry<'_>),
+    /// It goes because it is too old, as all before it have gone.
+    pub expired: fn(&mut Batch, &str, &Entry<'_>),
 }
 
 /// See [`Extension::unseen`].
@@ -91,6 +107,19 @@ pub enum Discovery<'a> {
     Items(Option<&'a str>),
     /// What this node is.
     Info(&'a str),
+}
+
+/// A service with a domain of its own (XEP-0030): what it is said to be.
+#[derive(Debug)]
+pub struct Entity {
+    /// Which.
+    pub service: Service,
+    /// What it is.
+    pub identity: Identity,
+    /// Its features beside service discovery, sorted.
+    pub vars: &'static [&'static str],
+    /// Appends its extended information, complete forms (XEP-0128).
+    pub forms: fn(&ServerFacts, &mut Vec<u8>),
 }
 
 /// Requests of the server's own to clients.
@@ -138,12 +167,22 @@ pub struct Extension {
     pub copies: Option<Copies>,
     /// Its record of a user.
     pub record: Option<Record>,
+    /// What it notes of the entries of archives, whether it is switched on or not.
+    pub archived: Option<Archived>,
+    /// Its mark on a session says that nobody looks at the client.
+    pub rests: bool,
+    /// Its mark on a session, and its note of a user, say that the user's devices can be woken when a message waits (XEP-0357).
+    pub wakes: bool,
     /// What it asks clients.
     pub asks: Option<Asks>,
     /// What accounts are beside registered ones, because of it (XEP-0030 3.1).
     pub identities: &'static [Identity],
+    /// The service that it provides. Requests for it have the target [`Service`](super::Target::Service).
+    pub entity: Option<Entity>,
     /// What service discovery tells of an account by it.
     pub discovers: Option<fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step>,
+    /// What service discovery tells by it of nodes of the server's domain; none for nodes of others.
+    pub serves: Option<Serves>,
     /// The answer to a request for an account that is not there, where the usual error would tell it from one that is.
     pub unseen: Option<Unseen>,
     /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
@@ -167,9 +206,14 @@ impl Extension {
         gate: None,
         copies: None,
         record: None,
+        archived: None,
+        rests: false,
+        wakes: false,
         asks: None,
         identities: &[],
+        entity: None,
         discovers: None,
+        serves: None,
         unseen: None,
         guards_sessions: None,
         logged_out: None,

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use super::adhoc::act::Act;
+use super::adhoc::sessions::Sessions;
 use super::change::Change;
 use super::contact::Contact;
 use super::note::Note;
 use super::service::Services;
-use crate::id::Now;
+use super::upload::slot::Upload;
+use crate::id::{Domains, Now, Service};
 use crate::store::{Batch, Found, Query};
 
 /// Whom a request addresses.
@@ -18,6 +21,8 @@ pub enum Target {
     Own,
     /// The bare JID of another account of this server; the request is answered at that account's home.
     Other,
+    /// A service with a domain of its own; the request is answered at the sender's home.
+    Service(Service),
 }
 
 /// An IQ request that the server has to answer itself (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
@@ -29,7 +34,10 @@ pub struct IqRequest<'a> {
     pub target: Target,
     /// The sender's full JID.
     pub from: &'a str,
-    /// The addressed account's bare JID; the sender's own for [`Target::Server`].
+    /// The address asked: for [`Target::Server`] the domain.
+    pub to: &'a str,
+    /// The addressed account's bare JID; the sender's own for [`Target::Server`] and
+    /// [`Target::Service`].
     pub account: &'a str,
     /// Namespace of the payload.
     pub namespace: &'a str,
@@ -56,6 +64,10 @@ pub struct ServerFacts {
     pub services: Services,
     /// Whether messages stay in their users' archives; given by the [`Settings`](crate::settings::Settings).
     pub archive: bool,
+    /// Services with a domain of their own, and which domain it is; given by [`Settings`](crate::settings::Settings).
+    pub entities: Arc<[(Box<str>, Service)]>,
+    /// Where files are uploaded to (XEP-0363), if anywhere.
+    pub upload: Option<Arc<Upload>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.
     pub without: u32,
 }
@@ -74,6 +86,8 @@ pub struct Context<'a> {
     pub now: Now,
     /// The server.
     pub server: &'a ServerFacts,
+    /// The domains that it serves.
+    pub domains: &'a Domains,
     /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
     /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
     pub authorized: bool,
@@ -83,6 +97,10 @@ pub struct Context<'a> {
     pub online: bool,
     /// Whether the sender's connection is encrypted or local, fit to carry a password.
     pub secure: bool,
+    /// Whether the operator has named the sender an administrator.
+    pub admin: bool,
+    /// Open sessions of commands.
+    pub adhoc: &'a Sessions,
     /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.
     pub room: usize,
     /// What the extension's record says of the sender, where the request is for the sender's own account.
@@ -126,6 +144,8 @@ pub enum Step {
     Roster(RosterRequest),
     /// Something to do with an account, whose outcome the shard answers.
     Account(AccountAction),
+    /// What follows from a request for a command.
+    Command(Box<Act>),
 }
 
 type GoOn = dyn Fn(&[Found]) -> Step + Send + Sync;

@@ -4,6 +4,7 @@
 //! should follow; the floors of the shard carry it out. Service discovery and stream features are made from the same table, so that
 //! what is advertised is what is there.
 
+pub mod adhoc;
 pub mod blocking;
 pub mod caps;
 pub mod carbons;
@@ -22,6 +23,7 @@ pub mod ping;
 pub mod presence;
 pub mod private;
 pub mod pubsub;
+pub mod push;
 pub mod register;
 pub mod roster;
 pub mod roster_iq;
@@ -30,6 +32,7 @@ pub mod services;
 pub mod session;
 pub mod subscription;
 pub mod time;
+pub mod upload;
 pub mod vcard;
 pub mod version;
 pub mod xml;
@@ -42,6 +45,7 @@ pub use iq::{
 };
 pub use note::{Note, Notes};
 
+use crate::id::Service;
 use crate::store::{Found, Query, private as rows};
 
 /// Every extension, in the order in which streams offer them.
@@ -64,6 +68,9 @@ const ROWS: &[Extension] = &[
     vcard::EXTENSION,
     mam::EXTENSION,
     pubsub::EXTENSION,
+    adhoc::EXTENSION,
+    push::EXTENSION,
+    upload::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
@@ -86,6 +93,25 @@ pub const COPIES: u32 = {
         at += 1;
     }
     bits
+};
+
+/// Extensions whose mark says that nobody looks at a session's client, in the same way.
+pub const RESTS: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < ROWS.len() {
+        bits |= (ROWS[at].rests as u32) << at;
+        at += 1;
+    }
+    bits
+};
+
+/// The place of the extension that wakes devices.
+pub const WAKER: usize = {
+    let mut at = 0;
+    while !ROWS[at].wakes {
+        at += 1;
+    }
+    at
 };
 
 /// Names of the extensions that an operator may switch off, in the order of the table.
@@ -218,6 +244,16 @@ fn identities(server: &ServerFacts) -> impl Iterator<Item = caps::Identity> {
     switched_on(server).flat_map(|(_, extension)| extension.identities).copied()
 }
 
+/// What service discovery tells of a node of the server's domain, or of what belongs to it, if anything does.
+fn serves(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
+    switched_on(context.server).find_map(|(_, extension)| extension.serves?(context, request, what))
+}
+
+/// What a service is, if the extension that provides it is switched on.
+fn entity(server: &ServerFacts, service: Service) -> Option<&'static hook::Entity> {
+    switched_on(server).filter_map(|(_, extension)| extension.entity.as_ref()).find(|entity| entity.service == service)
+}
+
 /// What service discovery tells of an account beyond features, if anything does.
 fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
     let hook = switched_on(context.server).find_map(|(_, extension)| extension.discovers)?;
@@ -257,6 +293,11 @@ pub fn load(found: &[Found]) -> Notes {
     notes
 }
 
+/// Whether one of these notes has to stay as long as its user has a session.
+pub fn stay(notes: &Notes) -> bool {
+    notes.iter().any(|(place, _)| TABLE[place].record.as_ref().is_some_and(|record| record.stays))
+}
+
 /// Writes the record of an extension, empty to remove it; returns the note that it makes.
 pub fn write_record(place: usize, batch: &mut crate::store::Batch, account: &str, row: &[u8]) -> Option<Box<dyn Note>> {
     let key = rows::own_key(TABLE[place].name);
@@ -278,6 +319,31 @@ pub fn refuses(server: &ServerFacts, notes: &Notes, way: Way, other: &str) -> Op
 pub fn archives(server: &ServerFacts, notes: &Notes, user: &str, other: &str) -> bool {
     let mut all = notes.iter().filter(|(place, _)| server.has(*place));
     all.all(|(place, note)| TABLE[place].record.as_ref().is_none_or(|record| (record.archives)(note, user, other)))
+}
+
+/// Extensions that note something of entries of archives, a bit for each place in the table.
+const ARCHIVED: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < ROWS.len() {
+        bits |= (ROWS[at].archived.is_some() as u32) << at;
+        at += 1;
+    }
+    bits
+};
+
+/// An entry with this number is archived for a user (bare JID): writes it, and what extensions note of it.
+pub fn archive(batch: &mut crate::store::Batch, user: &str, number: u64, entry: &crate::store::archive::Entry<'_>) {
+    entry.put(batch, user, number);
+    for hook in places(ARCHIVED).filter_map(|place| TABLE[place].archived.as_ref()) {
+        (hook.archived)(batch, user, number, entry);
+    }
+}
+
+/// An entry of a user's archive goes, because it is too old.
+pub fn expired(batch: &mut crate::store::Batch, user: &str, entry: &crate::store::archive::Entry<'_>) {
+    for hook in places(ARCHIVED).filter_map(|place| TABLE[place].archived.as_ref()) {
+        (hook.expired)(batch, user, entry);
+    }
 }
 
 /// The records that are others now that a roster lists these contacts, with their places.

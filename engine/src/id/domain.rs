@@ -16,6 +16,15 @@ pub struct DomainId(u16);
 pub enum ActorKind {
     /// Accounts with a roster, sessions and a log (RFC 6121).
     Users,
+    /// None: the domain itself is a service of this server, and nobody logs in there.
+    Service(Service),
+}
+
+/// A service with a domain of its own, which answers the requests of this server's users.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Service {
+    /// HTTP File Upload (XEP-0363).
+    Upload,
 }
 
 /// The domains served.
@@ -84,9 +93,14 @@ impl Domains {
         self.all[usize::from(id.0)].1
     }
 
-    /// All of them, the main one first.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.all.iter().map(|(name, _)| &**name)
+    /// A domain that is served and has accounts.
+    pub fn find_users(&self, domain: &str) -> Option<DomainId> {
+        self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)
+    }
+
+    /// Those with accounts, the main one first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().filter(|(_, kind)| *kind == ActorKind::Users).map(|(name, _)| &**name)
     }
 }
 
@@ -104,6 +118,9 @@ mod tests {
             let id = domains.find(name).expect("is served");
             assert_eq!((domains.name(id), domains.kind(id)), (name, ActorKind::Users));
         }
+        domains.serve("upload.example.org", ActorKind::Service(Service::Upload));
+        assert!(domains.find("upload.example.org").is_some() && domains.find_users("upload.example.org").is_none());
+        assert_eq!(domains.names().count(), 2, "nobody has an account there");
         for stranger in ["", "org", "example.or", "xexample.org", "at.example.org"] {
             assert_eq!(domains.find(stranger), None, "{stranger}");
         }

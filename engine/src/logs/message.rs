@@ -4,8 +4,8 @@
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
 //! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
-use crate::extension::Way;
 use crate::extension::offline::Keep;
+use crate::extension::{self, Way};
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
 use crate::letters::MessageClass;
@@ -78,7 +78,7 @@ impl Logs {
         let number = self.next_number();
         let entry = self.entry(stanza, false);
         if self.is_kept(keep) {
-            entry.put(&mut self.writes, bare_of(stanza.to), number);
+            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
         }
         let holder = Holder { life: self.life, session };
         Apart { holder, entry }.put(&mut self.writes, bare_of(stanza.to), number);
@@ -95,6 +95,7 @@ impl Logs {
         }
         let logged = if self.is_kept(keep) { number } else { 0 };
         self.copy(user, Way::In, logged, stanza.xml, |_, id| id == session);
+        self.wake(user, stanza);
         self.confirm(stanza.origin);
     }
 
@@ -132,12 +133,13 @@ impl Logs {
         if !waits && !self.settings.archive && all_here {
             self.hand_unlogged(user, number, &ready, stanza.xml);
             self.copy(user, Way::In, 0, stanza.xml, Logs::follows);
+            self.wake(user, stanza);
             return self.confirm(stanza.origin);
         }
         let kept = self.is_kept(keep);
         let entry = self.entry(stanza, true);
         if kept {
-            entry.put(&mut self.writes, bare_of(stanza.to), number);
+            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
         } else {
             Transient { of: None, entry }.put(&mut self.writes, bare_of(stanza.to), number);
         }
@@ -154,6 +156,7 @@ impl Logs {
             self.heads_changed(user);
         }
         self.copy(user, Way::In, if kept { number } else { 0 }, stanza.xml, Logs::follows);
+        self.wake(user, stanza);
         self.confirm(stanza.origin);
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod message;
 pub(crate) mod quota;
 pub(crate) mod read;
 pub(crate) mod retention;
+pub(crate) mod wake;
 
 use smallvec::SmallVec;
 
@@ -29,6 +30,8 @@ pub struct Logs {
     rows_ms: u64,
     /// Memory for the messages of one send at a time.
     sent_ids: Vec<u64>,
+    /// Reasons to wake devices, taken out when the input is handled.
+    pub(crate) woken: Vec<wake::Wake>,
 }
 
 stands_on!(Logs, actors: Actors);
@@ -44,7 +47,7 @@ pub(crate) type Takers = SmallVec<[SessionId; 4]>;
 impl Logs {
     /// No logs.
     pub(crate) fn new(actors: Actors) -> Logs {
-        Logs { actors, moved: Vec::new(), rows_ms: 0, sent_ids: Vec::new() }
+        Logs { actors, moved: Vec::new(), rows_ms: 0, sent_ids: Vec::new(), woken: Vec::new() }
     }
 
     /// A user's cursor has moved: its row is written with the next round.

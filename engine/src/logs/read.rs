@@ -71,7 +71,8 @@ impl Logs {
                 rows_max: PAGE_ROWS_MAX,
                 bytes_max: PAGE_BYTES_MAX,
             };
-            let transients = waiting::transients(&bare, seen, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+            let behind = if follows { self.log(user).transients_from(seen) } else { seen };
+            let transients = waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let last = self.log(user).last();
             let pending = Pending::Page { account: bare.into(), session: id, last, all: follows };
@@ -84,7 +85,11 @@ impl Logs {
     pub(crate) fn page_found(&mut self, account: &str, id: SessionId, last: u64, all: bool, found: Vec<Found>) {
         let Some(user) = self.users.find(account).filter(|_| self.sessions.get(id).is_some()) else { return };
         let log = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut());
-        let Some(follower) = log.and_then(|log| log.follower(id)) else { return };
+        let Some(log) = log.filter(|log| log.is_behind(id)) else { return };
+        if let (true, Some(Found::Rows { rows, more })) = (all, found.get(1)) {
+            log.transients_found(*more || !rows.is_empty());
+        }
+        let Some(follower) = log.follower(id) else { return };
         follower.reading = false;
         let (items, end) = page(&found);
         let before = (follower.seen, follower.apart);

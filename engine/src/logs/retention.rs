@@ -1,11 +1,12 @@
 //! Archived messages that are old enough go, whether their users ever come back or not: the host names users of this home
 //! a few at a time, slowly, and their rows are read. Nothing depends on who is online.
 
+use crate::extension;
 use crate::io::{Effect, Reply, StorageState};
 use crate::logs::Logs;
 use crate::store::archive::{entries, is_void, number_of};
 use crate::store::waiting::Cursor;
-use crate::store::{Found, Query, Row, Table, peers};
+use crate::store::{Batch, Found, Query, Row, Table, peers};
 use crate::turn::pending::{Pending, RetentionRead, get};
 
 /// What has to be known of each user: the cursor, and the oldest rows.
@@ -52,6 +53,7 @@ impl Logs {
         for (user, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
             let (until, more) = goes_until(old_ms, found);
             if until > 0 {
+                expire(&mut self.writes, &user, until, found);
                 self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
                 peers::delete_below(&mut self.writes, &user, until);
                 read.trimmed += 1;
@@ -70,6 +72,16 @@ impl Logs {
         let retention_ms = self.settings.retention_s.saturating_mul(1_000);
         let old = if self.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
         (self.now.wall_us / 1_000).saturating_sub(old)
+    }
+}
+
+/// Notes of extensions about entries before this number go with them.
+fn expire(batch: &mut Batch, user: &str, until: u64, found: &[Found]) {
+    let rows = found.iter().filter_map(|found| if let Found::Rows { rows, .. } = found { Some(rows) } else { None });
+    for (number, entry) in rows.flatten().filter_map(|row| entries(&row.sort, &row.value)).flatten() {
+        if number < until {
+            extension::expired(batch, user, &entry);
+        }
     }
 }
 
@@ -95,8 +107,8 @@ fn goes_until(old_ms: u64, found: &[Found]) -> (u64, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::OpView;
     use crate::store::archive::{Entry, put_void};
-    use crate::store::{Batch, OpView};
 
     /// The rows of entries, each with a number, its time, and whether it waits.
     fn rows(all: &[(u64, u64, bool)], more: bool) -> Found {

@@ -112,6 +112,7 @@ impl Shard {
         let mut session = Session::new(user, resource, privacy);
         session.takes(privacy, lang);
         let id = self.insert_session(session, conn);
+        self.mark_woken(id);
         self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
         if self.observers.is_some() {

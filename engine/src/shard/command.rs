@@ -26,6 +26,13 @@ impl Shard {
             Command::Backlogs { from_slot, bytes_min, most } => self.backlogs(from_slot, bytes_min, most),
             Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
             Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
+            Command::Announce { text, number } => self.begin_announcing(text, number),
+            Command::Announced => self.announced(),
+            Command::Keep { write: true, .. } if self.storage == StorageState::Full => Reply::StoreFull,
+            Command::Keep { kept, write } => {
+                self.keep_announcement(kept, write);
+                return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
+            }
             Command::Detach { jid } => self.detach(&jid),
             Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
                 Reply::StoreFull

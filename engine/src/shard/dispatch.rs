@@ -19,8 +19,9 @@ impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
     pub(super) fn settle(&mut self) {
-        while !(self.endings.is_empty() && self.decided.is_empty() && self.up.is_empty()) {
+        while !(self.endings.is_empty() && self.decided.is_empty() && self.up.is_empty() && self.woken.is_empty()) {
             self.carry_out_endings();
+            self.wake_noted();
             if !self.decided.is_empty() {
                 for decided in std::mem::take(&mut self.decided) {
                     match decided {
@@ -58,6 +59,9 @@ impl Shard {
                     xml: batch.bytes(*xml),
                 };
                 self.incoming(incoming);
+            }
+            Letter::ServiceAnswered { id, from, outcome } => {
+                self.service_answered(batch.str(*id), batch.str(*from), *outcome);
             }
             Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
             Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),
@@ -102,6 +106,8 @@ impl Shard {
         match (known, slot) {
             (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
+            // Of the domain itself.
+            (_, None) if !account.contains('@') => self.for_server(stanza),
             _ => self.park(account, stanza),
         }
     }
@@ -198,8 +204,13 @@ impl Shard {
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Last(read) => self.last_found(read, &found),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
+            Pending::Announcement { user, session } => self.seen_found(user, session, &found),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
-            Pending::Retention(_) | Pending::Keys(_) | Pending::SessionKeys(_) => {}
+            Pending::Retention(_)
+            | Pending::Keys(_)
+            | Pending::SessionKeys(_)
+            | Pending::OrderKeys(_)
+            | Pending::Order(_) => {}
         }
     }
 
@@ -221,8 +232,9 @@ impl Shard {
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Last(read)) => self.last_found(read, &found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),
+            Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
-            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_))) => {
+            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_) | Pending::OrderKeys(_) | Pending::Order(_))) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }
             None => {}
@@ -235,6 +247,7 @@ impl Shard {
         match (pending, done) {
             (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
             (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys),
+            (Some(Pending::OrderKeys(waits)), JobDone::Keys(keys)) => self.order_keys(waits, keys),
             _ => {}
         }
         self.hand_out_jobs();

@@ -124,6 +124,7 @@ impl Shard {
         if self.observers.is_some() {
             self.tap_news(id, crate::observers::trace::News::Disconnected);
         }
+        self.wake_detached(id);
     }
 
     /// Ends a session, if it is there: it leaves its user's list, its presence goes, and what it did not receive finds another way.
@@ -136,6 +137,7 @@ impl Shard {
         let (unacked, waiting) = self.close_half(id);
         lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
         self.forget_paced(user, id);
+        self.wake_ended(&session, &lost);
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);

@@ -29,17 +29,18 @@ struct Waits {
 pub(crate) struct Turns(BTreeMap<Box<str>, VecDeque<Waits>>);
 
 impl Shard {
-    /// Reads now, or when those before it are done. Those of the account's own sessions go first.
+    /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
     pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
         let Some(waiting) = self.turns.0.get_mut(account) else {
             self.turns.0.insert(account.into(), VecDeque::new());
             return self.begin_turn(account.into(), Waits { asker, place, queries, resume });
         };
         // The own ones stand before those of others, who cannot take their places.
-        let own = waiting.iter().take_while(|waits| waits.asker.session.is_some()).count();
-        let (at, before) = match asker.session {
-            Some(_) => (own, own),
-            None => (waiting.len(), waiting.len() - own),
+        let goes_first = |asker: &Asker| asker.session.is_some() || asker.is_nobody();
+        let own = waiting.iter().take_while(|waits| goes_first(&waits.asker)).count();
+        let (at, before) = match goes_first(&asker) {
+            true => (own, own),
+            false => (waiting.len(), waiting.len() - own),
         };
         if before >= PARKED_STANZAS_MAX {
             return self.answer(asker, Err(Limit::Waiting.into()));

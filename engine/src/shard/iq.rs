@@ -34,6 +34,9 @@ impl Shard {
         let target = match self.address(full, to.as_deref(), &mut scratch) {
             Address::Own => Target::Own,
             Address::Server => Target::Server,
+            Address::Service(service) => Target::Service(service),
+            Address::Nobody if request => return self.refuse(session, seq, element, StanzaCondition::ItemNotFound),
+            Address::Nobody => return self.stanza_done(session, seq),
             Address::User(to) => {
                 let to = to.as_str();
                 let origin = self.sent_off(session, seq, element.bytes().len());
@@ -49,6 +52,7 @@ impl Shard {
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
         if !request {
+            self.session_answered(session, full, element);
             if let Some(capable) = self.client_answered(session, element) {
                 self.learned(session, capable);
             }
@@ -123,6 +127,7 @@ impl Shard {
                 set: element.kind().as_deref() == Some("set"),
                 target: Target::Other,
                 from: stanza.from,
+                to: stanza.to,
                 account: stanza.to,
                 namespace: child.namespace(),
                 name: child.name(),
@@ -155,6 +160,7 @@ impl Shard {
             set: element.kind().as_deref() == Some("set"),
             target,
             from: &asker.from,
+            to: asker.to.as_deref().unwrap_or(account),
             account,
             namespace,
             name: child.name(),
@@ -163,10 +169,13 @@ impl Shard {
         let context = Context {
             now: self.now,
             server: &self.facts,
+            domains: &self.settings.domains,
             authorized: may.is_some(),
             groups: may.unwrap_or_default(),
             online,
             secure,
+            admin: asker.session.is_some() && self.is_admin(bare_of(&asker.from)),
+            adhoc: &self.adhoc,
             room: self.page_room(),
             note: None,
             jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
@@ -243,6 +252,7 @@ impl Shard {
                 None => self.answer(asker, Err(StanzaCondition::Forbidden.into())),
             },
             Step::Account(action) => self.do_account_action(asker, account, action),
+            Step::Command(act) => self.adhoc(asker, *act),
         }
     }
 
@@ -261,14 +271,23 @@ impl Shard {
                 }
                 return;
             }
+            Change::Registered(all) => return self.services_found(asker.to.as_deref().unwrap_or_default(), all),
+            Change::Dropped(dropped) => {
+                let account = asker.to.as_deref().unwrap_or_default();
+                return self.note(Happened::PushDropped(dropped), account, None);
+            }
+            Change::Record(_) | Change::MarkAll(_) if asker.is_nobody() => {
+                let Some(user) = asker.to.as_deref().and_then(|to| self.users.find(to)) else { return };
+                return self.change_user(user, place, change);
+            }
             change => change,
         };
         let Some((session, _)) = asker.session else { return };
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         match change {
-            Change::Write(_) | Change::Event(_) => {}
+            Change::Write(_) | Change::Event(_) | Change::Registered(_) | Change::Dropped(_) => {}
+            Change::Record(_) | Change::MarkAll(_) => self.change_user(user, place, change),
             Change::Mark(on) => self.mark(session, place, on),
-            Change::Record(row) => self.put_record(user, place, &row),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
             Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
             Change::Report(report) => {
@@ -276,6 +295,17 @@ impl Shard {
                 self.note_change(Happened::Reported(report), &bare, asker);
             }
             Change::Show(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: true }),
+        }
+    }
+
+    fn change_user(&mut self, user: u32, place: usize, change: Change) {
+        match change {
+            Change::Record(row) => self.put_record(user, place, &row),
+            Change::MarkAll(on) => {
+                let all: Vec<SessionId> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
+                all.into_iter().for_each(|session| self.mark(session, place, on));
+            }
+            _ => {}
         }
     }
 

@@ -36,8 +36,10 @@ impl Shard {
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.random_name();
         let domains = self.settings.domains.clone();
-        let wanted =
-            header.to.as_deref().map_or(Some(DomainId::default()), |to| domains.find(&jid::normalise_domain(to).ok()?));
+        let wanted = header
+            .to
+            .as_deref()
+            .map_or(Some(DomainId::default()), |to| domains.find_users(&jid::normalise_domain(to).ok()?));
         let domain = wanted.unwrap_or_default();
         let mut out = Vec::with_capacity(1024);
         write_header(&mut out, &Response::answering(header, &stream_id, domains.name(domain), SERVER_LANG));

@@ -99,7 +99,9 @@ impl Shard {
         let to = match self.address(full, to.as_deref(), &mut scratch) {
             Address::Own => JidRef::from_normalised(own_bare),
             Address::User(to) => to,
-            Address::Server => return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable),
+            Address::Server | Address::Service(_) | Address::Nobody => {
+                return self.refuse(session, seq, element, StanzaCondition::ServiceUnavailable);
+            }
             Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
@@ -140,7 +142,7 @@ impl Shard {
             let turn: &mut Turn = self;
             let (xml, time_ms) = (turn.letters[home.index()].bytes(xml), turn.now.wall_us / 1_000);
             let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
-            sent.put(&mut turn.writes, own_bare, entry);
+            extension::archive(&mut turn.writes, own_bare, entry, &sent);
         }
         // What goes to the own account comes to its sessions as it is.
         if self.users.get(user).marked && to.bare().as_str() != own_bare && !self.copied(user).is_empty() {

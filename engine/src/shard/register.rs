@@ -32,7 +32,11 @@ impl Shard {
                 if crate::store::password::prepare(&password).is_err() {
                     return self.registration_failed(id, &registering, Limit::Credentials);
                 }
-                let account = [&*local, "@", self.settings.domains.name(domain)].concat().into();
+                let account: Box<str> = [&*local, "@", self.settings.domains.name(domain)].concat().into();
+                // Whoever got the name of an administrator who has no account yet would be one.
+                if self.is_admin(&account) {
+                    return self.registration_failed(id, &registering, StanzaCondition::Conflict);
+                }
                 let registering = Registering { account, password: (&*password).into(), ..registering };
                 let Some(peer) = self.peer(id) else { return };
                 self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));

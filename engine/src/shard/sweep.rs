@@ -77,6 +77,8 @@ impl Shard {
     pub(super) fn sweep(&mut self) {
         self.sweep_work();
         self.sweep_lasts();
+        self.go_on_announcing();
+        self.sweep_pushes();
         self.write_moved_rows();
         self.tell_memory();
         if self.observers.is_some() {
@@ -181,7 +183,7 @@ impl Shard {
         // extensions have noted of a user is not read again as long as there is a session.
         let now_us = self.now.mono_ms * 1_000;
         let owes = self.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
-        let noted = self.has_notes(user) && self.users.get(user).first != NONE;
+        let noted = self.notes_stay(user) && self.users.get(user).first != NONE;
         let kept = noted || owes || (live && idle && self.holds_messages(user));
         if idle && !kept {
             self.users.get_mut(user).state = None;
@@ -203,7 +205,9 @@ impl Shard {
         let halves = self.sessions.memory_bytes() + self.halves_bytes();
         c.mem_sessions_bytes.set(halves as u64 + sweeper.sessions.told);
         let interests = self.interests.memory_bytes() as u64;
-        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + interests);
+        c.pushes_pending.set(self.pushes.pending());
+        let others = interests + self.pushes.memory_bytes() as u64;
+        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);
     }

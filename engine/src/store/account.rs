@@ -43,6 +43,11 @@ impl Incarnation {
         self.0.to_be_bytes()
     }
 
+    /// The one with this number.
+    pub fn from_bytes(bytes: [u8; 8]) -> Incarnation {
+        Incarnation(u64::from_be_bytes(bytes))
+    }
+
     /// That of a record, whether the rest of it can be read or not: who cannot log in is there all the same.
     pub fn of_record(record: &[u8]) -> Incarnation {
         let number = record.strip_prefix(&[VERSION]).and_then(|rest| rest.get(INCARNATION_AT..)?.first_chunk());

@@ -32,8 +32,7 @@ pub struct Log {
     newest: u64,
     /// Highest number of a message for one session alone that was not handed out as it came.
     newest_apart: u64,
-    /// There may be transient entries.
-    transients: bool,
+    transients: Transients,
     /// A follower has come to the head since the log is known, so that nothing newer than `newest` stands in it.
     known: bool,
     /// Entries up to here count as waiting no more.
@@ -45,6 +44,19 @@ pub struct Log {
     unlogged: Vec<(u64, u16)>,
     /// Whether messages that stood apart for sessions that have ended are being looked for.
     pub gathering: Gathering,
+}
+
+/// What is known of transient entries in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transients {
+    /// The log has been read from its cursor on at most: of those before it some may be left.
+    Unknown,
+    /// They are being looked for, and none has come since.
+    Sought,
+    /// There may be some.
+    Some,
+    /// There are none.
+    None,
 }
 
 /// Where the search for messages without a session stands.
@@ -69,7 +81,7 @@ impl Log {
             dirty: false,
             newest: 0,
             newest_apart: 0,
-            transients: true,
+            transients: Transients::Unknown,
             known: false,
             counted: cursor.number,
             behind: Vec::new(),
@@ -81,7 +93,7 @@ impl Log {
     /// The log of a user of whom a session is at the head and has received all up to this number, without reading its row.
     pub fn live(number: u64) -> Log {
         let cursor = Cursor { number, ..Cursor::default() };
-        Log { gathering: Gathering::Done, transients: false, known: true, ..Log::loaded(cursor) }
+        Log { gathering: Gathering::Done, transients: Transients::None, known: true, ..Log::loaded(cursor) }
     }
 
     /// The number up to which all is received.
@@ -107,7 +119,28 @@ impl Log {
     /// An entry that waits is appended.
     pub fn appended(&mut self, number: u64, transient: bool) {
         self.newest = self.newest.max(number);
-        self.transients |= transient;
+        if transient {
+            self.transients = Transients::Some;
+        }
+    }
+
+    /// The number behind which a follower that has seen all up to `seen` asks for transient entries: the first one asks for
+    /// those before the cursor as well, so that a user who has none causes no write.
+    pub fn transients_from(&mut self, seen: u64) -> u64 {
+        match self.transients {
+            Transients::Unknown | Transients::Sought => {
+                self.transients = Transients::Sought;
+                0
+            }
+            Transients::Some | Transients::None => seen,
+        }
+    }
+
+    /// Transient entries were asked for from that number on; whether there are any.
+    pub fn transients_found(&mut self, any: bool) {
+        if self.transients == Transients::Sought {
+            self.transients = if any { Transients::Some } else { Transients::None };
+        }
     }
 
     /// A message for one session alone waits for it.
@@ -143,7 +176,7 @@ impl Log {
     pub fn drained(&mut self) {
         self.known = true;
         // Of the transient entries before the cursor some may be left.
-        self.dirty |= self.transients;
+        self.dirty |= self.transients != Transients::None;
         if (self.cursor.count, self.cursor.bytes) != (0, 0) {
             (self.cursor.count, self.cursor.bytes) = (0, 0);
             self.dirty = true;
@@ -218,7 +251,7 @@ impl Log {
     pub fn is_settled(&self, live: bool) -> bool {
         let gathering = matches!(self.gathering, Gathering::Reading { .. });
         // What is made anew for a live user knows of no transient entries, what is read anew looks for them.
-        let forgets = live && self.transients;
+        let forgets = live && self.transients != Transients::None;
         !self.dirty && !gathering && !forgets && self.behind.is_empty() && self.unlogged.is_empty()
     }
 
@@ -230,8 +263,10 @@ impl Log {
         }
         let last = self.behind.iter().filter(|f| follows(f.session)).map(|f| f.seen).min();
         let until = last.unwrap_or(u64::MAX).min(self.cursor.number);
-        let goes = self.transients.then_some(until);
-        self.transients &= !self.known || until < self.newest;
+        let goes = (self.transients != Transients::None).then_some(until);
+        if self.known && until >= self.newest {
+            self.transients = Transients::None;
+        }
         Some((self.cursor, goes))
     }
 

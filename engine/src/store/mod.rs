@@ -5,6 +5,7 @@
 //! does not know which engine keeps the rows.
 
 pub mod account;
+pub mod announcement;
 pub mod archive;
 pub mod hash;
 pub mod key;
@@ -14,6 +15,7 @@ pub mod op;
 pub mod password;
 pub mod peers;
 pub mod private;
+pub mod retractions;
 pub mod roster;
 pub mod token;
 pub mod waiting;

@@ -18,6 +18,7 @@ const AFFILIATES: u8 = 1;
 const ITEM: u8 = 2;
 const ID: u8 = 3;
 const FORMAT: u8 = 1;
+const FORMAT_EXPIRES: u8 = 2;
 
 fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[0], rest].concat().into()
@@ -202,7 +203,9 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
         Some(&ITEM) => Item::decode(value).is_some(),
         Some(&ID) => Place::decode(value).is_some(),
-        Some(&(DIRECTORY | AFFILIATES)) => value.first() == Some(&FORMAT),
+        // A directory in which a node has a time after which its items are gone is of the second format.
+        Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES))),
+        Some(&AFFILIATES) => value.first() == Some(&FORMAT),
         _ => false,
     }
 }

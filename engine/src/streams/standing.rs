@@ -70,6 +70,11 @@ impl Streams {
         self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0 && managed.token == *token)
     }
 
+    /// Messages of its user's log that a session's client has been sent and has not acknowledged.
+    pub(crate) fn unreceived(&self, id: SessionId) -> usize {
+        self.halves.managed(id).map_or(0, |managed| managed.unacked().filter(|unacked| unacked.id != 0).count())
+    }
+
     /// Memory of a session's stream management, bytes.
     pub(crate) fn managed_bytes(&self, id: SessionId) -> usize {
         self.halves.managed(id).map_or(0, Managed::memory_bytes)

@@ -47,6 +47,17 @@ pub(crate) enum Pending {
     Flush(Flush),
     /// A look at archives for what is too old.
     Retention(RetentionRead),
+    /// Which announcement a user was shown last, for a session that has become available.
+    Announcement {
+        /// The user.
+        user: u32,
+        /// The session that is told.
+        session: SessionId,
+    },
+    /// Keys derived for an administrator's order.
+    OrderKeys(OrderKeys),
+    /// An order that the host carries out.
+    Order(Ordering),
 }
 
 /// Who waits for the answer to a request, and where.
@@ -64,6 +75,18 @@ pub(crate) struct Asker {
     pub(crate) to: Option<Box<str>>,
     /// The user, if the request is paced: then the stanza counts as handled since it waits.
     pub(crate) paced: Option<u32>,
+}
+
+impl Asker {
+    /// The server itself: nobody waits for the answer.
+    pub(crate) fn nobody(account: &str) -> Asker {
+        Asker { session: None, origin: None, id: None, from: "".into(), to: Some(account.into()), paced: None }
+    }
+
+    /// Whether the server itself has asked.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.session.is_none() && self.from.is_empty()
+    }
 }
 
 /// An account's record is read, and why.
@@ -150,6 +173,25 @@ pub(crate) struct AccountCommand {
 pub(crate) enum AccountChange {
     Put { credentials: Box<Credentials>, mode: PutMode },
     Delete,
+}
+
+/// A command that is being carried out.
+#[derive(Debug)]
+pub(crate) struct Ordering {
+    pub(crate) asker: Asker,
+    /// The command's node.
+    pub(crate) node: &'static str,
+    /// The command's session.
+    pub(crate) id: Box<str>,
+}
+
+/// An account that an administrator puts waits for its keys.
+#[derive(Debug)]
+pub(crate) struct OrderKeys {
+    pub(crate) ordering: Ordering,
+    pub(crate) account: Box<str>,
+    /// It is to be made; otherwise its password changes.
+    pub(crate) create: bool,
 }
 
 /// A user whose waiting messages are being looked at before they are dropped.

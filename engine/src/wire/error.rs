@@ -227,6 +227,18 @@ impl StanzaCondition {
     }
 }
 
+/// What an extension's own condition has beside its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The longest file, bytes (XEP-0363 6).
+    MaxFileSize(u64),
+    /// When to try again, as XEP-0082 writes it with seconds in UTC.
+    Stamp([u8; 20]),
+}
+
 /// A condition of an extension, written beside the defined one (RFC 6120 4.9.4, 8.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppCondition<'a> {
@@ -238,12 +250,14 @@ pub enum AppCondition<'a> {
         /// The number of stanzas sent to it.
         send_count: u32,
     },
-    /// Any empty element; both texts are constants of a feature and are written as they stand.
-    Empty {
+    /// Any element; both texts are constants of a feature and are written as they stand.
+    Extension {
         /// The element's name.
         name: &'a str,
         /// Its namespace.
         xmlns: &'a str,
+        /// What it says.
+        detail: Detail,
     },
 }
 
@@ -254,7 +268,17 @@ impl AppCondition<'_> {
                 let attributes = format!("' h='{h}' send-count='{send_count}'/>");
                 put(out, &["<handled-count-too-high xmlns='", NS_SM, &attributes]);
             }
-            AppCondition::Empty { name, xmlns } => put(out, &["<", name, " xmlns='", xmlns, "'/>"]),
+            AppCondition::Extension { name, xmlns, detail } => {
+                put(out, &["<", name, " xmlns='", xmlns]);
+                match detail {
+                    Detail::Nothing => put(out, &["'/>"]),
+                    Detail::Stamp(stamp) => put(out, &["' stamp='", &String::from_utf8_lossy(stamp), "'/>"]),
+                    Detail::MaxFileSize(bytes) => {
+                        let bytes = bytes.to_string();
+                        put(out, &["'><max-file-size>", &bytes, "</max-file-size></", name, ">"]);
+                    }
+                }
+            }
         }
     }
 }

@@ -110,7 +110,8 @@ fn errors_are_written_as_the_examples_show() {
         "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"
     );
     // RFC 6120 4.9.4.
-    let app = AppCondition::Empty { name: "escape-your-data", xmlns: "http://example.org/ns" };
+    let app =
+        AppCondition::Extension { name: "escape-your-data", xmlns: "http://example.org/ns", detail: Detail::Nothing };
     assert_eq!(
         written(&|out| write_stream_error(out, StreamCondition::NotWellFormed, Some("Some text"), Some(app))),
         "<stream:error><not-well-formed xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>\

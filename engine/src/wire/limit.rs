@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::{ErrorType, StanzaCondition};
+use super::error::{Detail, ErrorType, StanzaCondition};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $case:ident = $name:literal, $condition:ident, $text:literal, $again:literal;)*) => {
@@ -92,6 +92,9 @@ limits! {
     /// Entries of a list that an extension keeps for a user, and their bytes.
     Record = "list", PolicyViolation,
         "the list is as long as it may be", "remove an entry before adding another";
+    /// Files that a user may upload.
+    Uploads = "uploads", ResourceConstraint,
+        "this account has uploaded as much as it may for now", "try again later";
     /// A user's vCard.
     VCard = "vcard", PolicyViolation,
         "the vCard is longer than 128 KiB", "try again with a smaller photo";
@@ -101,15 +104,18 @@ limits! {
     /// What an archive query looks through.
     ArchiveScan = "archive-scan", ResourceConstraint,
         "the query looks through too many messages that do not match", "try again with a shorter time";
-    /// Ids of an archive query.
+    /// Ids that an archive query asks for, and the length of its own.
     ArchiveIds = "archive-ids", NotAcceptable,
-        "the query asks for too many ids", "try again with fewer";
+        "the query asks for too many ids, or its own is too long", "try again with fewer, or a shorter one";
     /// Nodes of a user, and the bytes of their items and configuration.
     Nodes = "nodes", PolicyViolation,
         "the nodes of this account are as many or as large as they may be", "remove a node or an item before adding another";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";
+    /// Open command sessions, and commands that are being carried out.
+    Commands = "commands", ResourceConstraint,
+        "too many commands are open or being carried out", "try again in a minute";
     /// A presence's payload, and all those of a shard.
     Presence = "presence", PolicyViolation,
         "the presence is too large", "try again with less";
@@ -158,7 +164,7 @@ pub struct Refusal {
     pub app: Option<AppError>,
 }
 
-/// An extension's own condition beside the defined one: an empty element.
+/// An extension's own condition beside the defined one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AppError {
     /// The element's name, with an attribute if it has one.
@@ -167,6 +173,8 @@ pub struct AppError {
     pub xmlns: &'static str,
     /// The error's type, where it is not the usual one of its condition.
     pub kind: ErrorType,
+    /// What it says beside that.
+    pub detail: Detail,
 }
 
 impl Refusal {

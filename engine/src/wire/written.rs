@@ -53,7 +53,7 @@ pub(crate) fn write_error(
     }
     out.push(b'>');
     let kind = refusal.app.map_or(refusal.condition.default_type(), |app| app.kind);
-    let app = refusal.app.map(|app| AppCondition::Empty { name: app.name, xmlns: app.xmlns });
+    let app = refusal.app.map(|app| AppCondition::Extension { name: app.name, xmlns: app.xmlns, detail: app.detail });
     write_typed_stanza_error(out, kind, refusal.condition, refusal.text().as_deref(), app);
     out.extend_from_slice(b"</");
     out.extend_from_slice(name.as_bytes());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use throng_engine::counters::Counters;
 use throng_engine::extension::service::{Services, SharedSecret};
-use throng_engine::id::{ConnId, Now, PartitionMap, ShardId};
+use throng_engine::extension::upload::slot::Upload;
+use throng_engine::id::{ConnId, Now, PartitionMap, Service, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::letters::Letters;
 use throng_engine::session::moved::Moved;
@@ -73,6 +74,17 @@ impl Crowd {
     /// The scene: `mallory` with two sessions and all friends, `bob` online and no friend, `away` without a session.
     pub(super) fn new() -> Crowd {
         let mut settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
+        settings.serve_service("upload.localhost", Service::Upload);
+        settings.facts.upload = Some(Arc::new(Upload {
+            key: [7; 32],
+            url: "https://upload.localhost/".into(),
+            file_bytes_max: 1 << 30,
+            slot_s: 300,
+            slots_max: 50,
+            day_bytes: 0,
+            day_files: 0,
+            keep_s: 86_400,
+        }));
         settings.facts.services = Services {
             list: ["stun:turn.example", "turn:turn.example", "turns:turn.example"]
                 .map(|uri| uri.parse().expect("a URI"))

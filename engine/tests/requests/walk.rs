@@ -29,6 +29,7 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("presence: available, long", 115.0),
     ("roster: get", 96.0),
     ("roster: get, known version", 83.0),
+    ("push: enable, one more behind 8", 75.0),
     ("archive: preferences", 40.0),
 ];
 
@@ -105,6 +106,10 @@ requests! {
     "blocking: one more", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='one@more'/></block></iq>", "1,000 addresses, 64 KiB a user";
     "blocking: unblock", ["<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'><item jid='localhost'/></block></iq>"], "<iq type='set' id='1'><unblock xmlns='urn:xmpp:blocking'/></iq>", "contacts: 2,000 a roster";
     "carbons: enable", [], "<iq type='set' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>", "a bit a session";
+    "push: enable", [], push_enable(1, 1_000), "8 services a user, 1,024 bytes of options each";
+    "push: enable, one more behind 8", [push_enable(1, 1_000), push_enable(2, 1_000), push_enable(3, 1_000), push_enable(4, 1_000), push_enable(5, 1_000), push_enable(6, 1_000), push_enable(7, 1_000), push_enable(8, 1_000)], push_enable(9, 1), "8 services a user, 1,024 bytes of options each";
+    "push: disable", [push_enable(1, 1_000)], "<iq type='set' id='1'><disable xmlns='urn:xmpp:push:0' jid='bob@localhost'/></iq>", "one row";
+    "push: an answer that nobody waits for", [], "<iq type='result' id='push-1-0-x' to='localhost'/>", "a letter each, which is paid for";
     "vcard: set", [], vcard(1_000), "128 KiB a user";
     "vcard: get", [vcard(20_000)], "<iq type='get' id='1'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max";
     "vcard: get that of a user who is away", [], "<iq type='get' id='1' to='away@localhost'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max; cached_users_max";
@@ -151,6 +156,11 @@ requests! {
     "pep: delete", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><delete node='n'/></pubsub></iq>", NODES;
     "pep: subscriptions", [], "<iq type='get' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><subscriptions/></pubsub></iq>", ANSWER;
     "pep: nodes of a friend", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", "one request at a time for an account";
+    "adhoc: a command that is not for users", [], "<iq type='set' id='1' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='http://jabber.org/protocol/admin#announce'/></iq>", ANSWER;
+    "adhoc: the list of commands", [], "<iq type='get' id='1' to='localhost'><query xmlns='http://jabber.org/protocol/disco#items' node='http://jabber.org/protocol/commands'/></iq>", ANSWER;
+    "upload: a slot", [], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
+    "upload: another slot", [SLOT], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
+    "disco: the upload service", [], "<iq type='get' id='1' to='upload.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
     "presence: with capabilities", [], "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='AAAAAAAAAAAAAAAAAAAAAAAAAAA='/></presence>", "contacts: 2,000 a roster; one question for each hash";
     "iq: unknown to the server", [], "<iq type='get' id='1'><x xmlns='y'/></iq>", ANSWER;
     "iq: unknown to an account", [], "<iq type='get' id='1' to='bob@localhost'><x xmlns='y'/></iq>", ANSWER;
@@ -161,6 +171,8 @@ requests! {
 }
 
 const CHANGE: &str = "<iq type='set' id='1'><query xmlns='jabber:iq:register'><username>mallory</username><password>other</password></query></iq>";
+
+const SLOT: &str = "<iq type='get' id='1' to='upload.localhost'><request xmlns='urn:xmpp:http:upload:0' filename='photo.jpg' size='23456' content-type='image/jpeg'/></iq>";
 
 /// Items of addresses that nobody has.
 fn strangers(count: usize) -> String {
@@ -190,5 +202,14 @@ fn large_private() -> String {
     format!(
         "<iq type='set' id='0'><query xmlns='jabber:iq:private'><x xmlns='x'>{}</x></query></iq>",
         "v".repeat(20_000)
+    )
+}
+
+fn push_enable(node: usize, bytes: usize) -> String {
+    let secret = "s".repeat(bytes.saturating_sub(200));
+    format!(
+        "<iq type='set' id='1'><enable xmlns='urn:xmpp:push:0' jid='bob@localhost' node='{node}'><x xmlns='jabber:x:data' type='submit'>\
+         <field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field>\
+         <field var='secret'><value>{secret}</value></field></x></enable></iq>"
     )
 }

@@ -1,7 +1,10 @@
 //! One shard, and a few: what it says and does, on the simulated world or straight.
 
+mod adhoc;
+mod announce;
 mod archive;
 mod asks;
+mod attackers;
 mod clock;
 mod crowded_login;
 mod ended;
@@ -18,6 +21,8 @@ mod letters;
 mod limits;
 mod observers;
 mod promises;
+mod push;
+mod quiet_login;
 mod quotas;
 mod removed;
 mod retention;
@@ -27,6 +32,7 @@ mod scripts;
 mod throttle;
 mod unreadable;
 mod unused_roster;
+mod uploads;
 mod urgent;
 mod waiting_order;
 mod without;

@@ -1,12 +1,28 @@
 //! Extensions that the operator has switched off: neither advertised nor answered, and without effect.
 
+use std::sync::Arc;
+
+use throng_engine::extension::upload::slot::Upload;
 use throng_engine::extension::{OPTIONAL, TABLE, bits};
+use throng_engine::id::Service;
 use throng_engine::settings::Settings;
 use throng_sim::host::{BIND, Host, said};
 
 fn host(without: &[&str]) -> Host {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.facts.without = bits(without);
+    settings.admins = std::sync::Arc::new(["romeo@localhost".into()]);
+    settings.serve_service("upload.localhost", Service::Upload);
+    settings.facts.upload = Some(Arc::new(Upload {
+        key: [0; 32],
+        url: "https://localhost/".into(),
+        file_bytes_max: 10,
+        slot_s: 300,
+        slots_max: 1,
+        day_bytes: 0,
+        day_files: 0,
+        keep_s: 1,
+    }));
     let mut host = Host::new(settings);
     host.account("romeo");
     host.account("juliet");
@@ -38,6 +54,14 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "http://jabber.org/protocol/pubsub#publish-options",
         "<subscriptions>",
     ),
+    (
+        "adhoc",
+        "<command xmlns='http://jabber.org/protocol/commands' node='http://jabber.org/protocol/admin#announce'/>",
+        "http://jabber.org/protocol/commands",
+        "status='executing'",
+    ),
+    ("push", "<enable xmlns='urn:xmpp:push:0' jid='juliet@localhost'/>", "urn:xmpp:push:0", "type='result'"),
+    ("upload", "<request xmlns='urn:xmpp:http:upload:0' filename='a' size='1'/>", "upload.localhost", "<slot "),
 ];
 
 /// What Romeo's stream offers with what service discovery says of the server, and the answer to a request.
@@ -49,12 +73,15 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
     let info = "<iq type='get' id='d' to='localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>";
     offers += &said(&host.ask(conn, info));
     offers += &said(&host.ask(conn, &info.replace(" to='localhost'", "")));
+    offers += &said(&host.ask(conn, &info.replace("#info", "#items")));
     if request.contains("urn:xmpp:csi:0") {
         return (offers, said(&host.ask(conn, request)));
     }
-    let verb = if request.contains("enable") || request.contains("vCard") { "set" } else { "get" };
-    let to = if ["private", "block", "mam", "pubsub", "vcard"].iter().any(|own| request.contains(own)) {
+    let verb = if ["enable", "vCard", "command "].iter().any(|set| request.contains(set)) { "set" } else { "get" };
+    let to = if ["private", "block", "mam", "pubsub", "vcard", "push"].iter().any(|own| request.contains(own)) {
         ""
+    } else if request.contains("http:upload") {
+        " to='upload.localhost'"
     } else {
         " to='localhost'"
     };

@@ -34,6 +34,11 @@ impl ScramKeys {
         derived.map(ScramKeys).map_err(|error| error.to_string())
     }
 
+    /// Keys that the engine has derived.
+    pub fn of(credentials: &Credentials) -> ScramKeys {
+        ScramKeys(credentials.clone())
+    }
+
     /// The engine's form, stamped with its making in microseconds since the Unix epoch. Which account of its name they are of
     /// is for whoever stores them to say.
     pub fn credentials(&self, created_us: u64) -> Credentials {

@@ -14,6 +14,7 @@ mod orders;
 pub mod protocol;
 pub mod socket;
 pub mod trace;
+pub mod users;
 
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,11 @@ pub const VALUE_BYTES_MAX: usize = 1_024;
 
 /// Longest text of [`Control::say`], in bytes.
 pub const SAY_BYTES_MAX: usize = 8_192;
+
+/// Longest time for which [`Control::announce`] keeps an announcement.
+pub const ANNOUNCED_FOR_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// The usual one.
+pub const ANNOUNCED_FOR: Duration = Duration::from_secs(30 * 86_400);
 
 /// Longest reason of [`Control::kick`], in bytes.
 pub const REASON_BYTES_MAX: usize = 1_024;
@@ -155,6 +161,9 @@ pub struct Status {
     /// Counters by name since start, summed over the shards.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
+    /// Memory of the process in bytes, by what holds it: the parts of the dashboard's "Memory".
+    #[serde(default)]
+    pub memory: BTreeMap<String, u64>,
     /// Options that an operator has set since the start.
     #[serde(default)]
     pub knobs_set: Vec<KnobRow>,
@@ -287,6 +296,15 @@ pub enum Audience {
     All,
     /// These bare or full JIDs; at most [`SAY_JIDS_MAX`].
     These(Vec<String>),
+}
+
+/// How far announcements are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Announced {
+    /// Sessions that were told since the start, by all announcements.
+    pub told: u64,
+    /// Whether all are over.
+    pub done: bool,
 }
 
 /// Somebody who is refused by a limit.
@@ -442,6 +460,22 @@ pub trait Control: Accounts + Send + Sync {
     /// Sends a message from the server to sessions; how many got it. An urgent one goes ahead of what waits for their
     /// connections.
     fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
+
+    /// Begins to tell all sessions, if `online`, and keeps the text for who logs in within `later`, if that is given, in place of
+    /// what was kept before. A million sessions take about a minute; [`Control::announced`] tells how far it is.
+    ///
+    /// # Errors
+    /// [`FaultKind::Busy`] with too many announcements under way, or a full disk.
+    fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault>;
+
+    /// How far announcements are.
+    fn announced(&self) -> Result<Announced, Fault>;
+
+    /// Keeps no announcement any more for who logs in later.
+    ///
+    /// # Errors
+    /// As [`Control::announce`].
+    fn withdraw_announcement(&self) -> Result<(), Fault>;
 
     /// Cuts the connections of a bare or full JID and drops what waits for them; how many. Sessions that may be resumed wait
     /// for that, messages wait again for the user's next session.

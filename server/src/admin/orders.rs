@@ -1,4 +1,4 @@
-//! Requests of the control socket that change something, as the log names them. What only looks is no order.
+//! Requests of operators that change something, as the log names them. What only looks is no order.
 
 use super::protocol::{Ask, Done};
 use super::{Audience, Existing, Fault, Put, Release};
@@ -26,6 +26,15 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
         Ask::Kick { jid, .. } => ("kick", jid.clone()),
         Ask::Say { to: Audience::All, .. } => ("say", "all".to_owned()),
         Ask::Say { to: Audience::These(jids), .. } => ("say", listed(jids.iter().map(String::as_str), "addresses")),
+        Ask::Announce { online, later_s, .. } => {
+            let whom = match (online, later_s) {
+                (true, None) => "all",
+                (true, Some(_)) => "all and later",
+                (false, _) => "later",
+            };
+            ("announce", whom.to_owned())
+        }
+        Ask::WithdrawAnnouncement {} => ("announce withdraw", String::new()),
         Ask::FlushWaiting { jid } => ("waiting flush", jid.clone()),
         Ask::FlushQueue { jid } => ("queue flush", jid.clone()),
         Ask::Release { whom } => {
@@ -63,7 +72,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
 
 impl Order {
     /// Writes down what came of it. A backup that is under way is told when it has ended.
-    pub(super) fn tell(&self, by: Option<By>, answer: &Result<Done, Fault>) {
+    pub(super) fn tell(&self, by: &By, answer: &Result<Done, Fault>) {
         let text = match answer {
             Ok(Done::Backup(state)) if !state.done => return,
             Ok(Done::Backup(state)) => format!("{} rows", state.rows),

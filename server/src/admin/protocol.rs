@@ -62,6 +62,19 @@ pub enum Ask {
         #[serde(default)]
         urgent: bool,
     },
+    /// [`super::Control::announce`].
+    Announce {
+        /// The body.
+        text: String,
+        /// Tell all sessions.
+        online: bool,
+        /// Seconds for which who logs in is told; not at all when none.
+        later_s: Option<u64>,
+    },
+    /// [`super::Control::announced`].
+    Announced {},
+    /// [`super::Control::withdraw_announcement`].
+    WithdrawAnnouncement {},
     /// [`super::Control::flush_waiting`].
     FlushWaiting {
         /// Bare JID.
@@ -174,6 +187,8 @@ pub enum Done {
     Ok {},
     /// How many: sessions listed, ended, told.
     Count(u64),
+    /// How far announcements are.
+    Announced(super::Announced),
     /// Of a trace.
     Trace(super::trace::Told),
     /// Of a profile.

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
 use super::{
-    ACCOUNTS_PER_BATCH_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX,
-    SAY_JIDS_MAX, VALUE_BYTES_MAX,
+    ACCOUNTS_PER_BATCH_MAX, ANNOUNCED_FOR_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX,
+    ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX, VALUE_BYTES_MAX,
 };
 use crate::audit::By;
 use crate::end;
@@ -161,8 +161,8 @@ struct Listing {
 
 struct Client {
     stream: UnixStream,
-    /// Who is at the other end; none if the kernel does not say.
-    by: Option<By>,
+    /// Who is at the other end.
+    by: By,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
@@ -225,7 +225,7 @@ impl Client {
     fn new(stream: UnixStream) -> Client {
         let moved = Instant::now();
         let by = rustix::net::sockopt::socket_peercred(&stream).ok();
-        let by = by.map(|by| By { uid: by.uid.as_raw(), pid: by.pid.as_raw_nonzero().get() });
+        let by = by.map_or(By::Unknown, |by| By::Process { uid: by.uid.as_raw(), pid: by.pid.as_raw_nonzero().get() });
         Client {
             stream,
             by,
@@ -364,7 +364,7 @@ impl Client {
                     let order = super::orders::order(&ask);
                     let answer = one_answer(|| answer(control, ask));
                     if let Some(order) = order {
-                        order.tell(self.by, &answer);
+                        order.tell(&self.by, &answer);
                     }
                     self.say(request.id, answer.map_or_else(Say::Fault, Say::Done));
                 }
@@ -423,7 +423,7 @@ fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
 }
 
 /// Carries out a request that has one answer, within the bounds that the requests state.
-fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
+pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
     let bounded = |count: usize, max: usize, what: &str| match count <= max {
         true => Ok(()),
         false => Err(Fault::new(FaultKind::Invalid, format!("at most {max} {what}"))),
@@ -444,6 +444,16 @@ fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             }
             control.say(&text, &to, urgent).map(Done::Count)
         }
+        Ask::Announce { text, online, later_s } => {
+            bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
+            let later = later_s.map(Duration::from_secs);
+            if later.is_some_and(|later| later > ANNOUNCED_FOR_MAX) {
+                return Err(Fault::new(FaultKind::Invalid, "an announcement is kept for 366 days at most"));
+            }
+            control.announce(&text, online, later).map(|()| Done::Ok {})
+        }
+        Ask::Announced {} => control.announced().map(Done::Announced),
+        Ask::WithdrawAnnouncement {} => control.withdraw_announcement().map(|()| Done::Ok {}),
         Ask::Limits {} => control.limits().map(Done::Limits),
         Ask::Release { whom } => control.release(&whom).map(Done::Count),
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),

@@ -18,6 +18,7 @@ Examples:
   throng doctor --connections 1000000   what this host lacks for so many
   throng sar                            what this host does, second by second
   throng top                            a live screen of the running server
+  throng upload list                    files that users have uploaded
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
@@ -80,6 +81,7 @@ Examples:
   throng ctl sessions romeo@localhost
   throng ctl kick romeo@localhost/balcony --reason 'please update'
   throng ctl say --all --urgent 'Restart at noon'
+  throng ctl announce 'Maintenance on Sunday' --later --for 3d
   throng ctl queue flush romeo@localhost
   throng ctl limits list                   who is held by which limit, and until when
   throng ctl housekeeping pause --for 1h
@@ -152,6 +154,7 @@ pub fn root() -> Command {
         .subcommand(super::top::command(|command| {
             with_rows(command, |row| matches!(row.key, "data" | "admin_socket" | "admin_http_token"))
         }))
+        .subcommand(super::upload::command(|command| with_rows(command, |row| matches!(row.key, "data" | "domain"))))
         .subcommand(super::bench::command())
         .subcommand(throng_doctor::command())
         .subcommand(Command::new("version").about("Print the version"))
@@ -310,6 +313,28 @@ fn ctl() -> Command {
                 .arg(flag("all", "To every session").conflicts_with("to").required_unless_present("to"))
                 .arg(flag("urgent", "Ahead of what waits for them already"))
                 .arg(value("to", "JID", "To this bare or full JID; may be repeated").action(ArgAction::Append)),
+        )
+        .subcommand(
+            rows(Command::new("announce"))
+                .about("Tell all sessions, a few thousand at a time, and who logs in later")
+                .arg(Arg::new("text").value_name("TEXT").required_unless_present("withdraw"))
+                .arg(flag("later", "Also tell each user once who logs in later"))
+                .arg(flag("only-later", "Tell nobody who is online now").requires("later"))
+                .arg(
+                    value(
+                        "for",
+                        "TIME",
+                        "Tell those who log in within this time: 12h, 7d; up to 366 days [default: 30d]",
+                    )
+                    .requires("later")
+                    .value_parser(super::ctl::kept_for),
+                )
+                .arg(flag("withdraw", "Tell nobody any more who logs in").conflicts_with_all([
+                    "text",
+                    "later",
+                    "only-later",
+                    "for",
+                ])),
         )
         .subcommand(
             rows(Command::new("shutdown"))

@@ -10,8 +10,9 @@ use super::accounts::ask_failure;
 use super::{Exit, Failure, Io, age, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
-use crate::admin::{Audience, Reloaded, SessionRow, Status};
+use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, Reloaded, SessionRow, Status};
 use crate::config::Loaded;
+use crate::config::kind::{Field, Kind};
 
 /// Time that a stop may take beyond the grace of the streams.
 const STOP_WAIT: Duration = Duration::from_secs(60);
@@ -47,6 +48,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "trace" => return super::trace::run(&mut client, matches, io),
         "profile" => return super::profile::run(&mut client, matches, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
+        "announce" => return announce(&mut client, matches, io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
         "say" => Ask::Say {
             text: text("text").expect("clap requires it"),
@@ -63,6 +65,50 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
     }
     tell(name, done, io)
+}
+
+/// How long an announcement is kept, as it was given.
+///
+/// # Errors
+/// What is allowed.
+pub fn kept_for(text: &str) -> Result<Duration, String> {
+    let kind = Kind::Seconds { min: 1, max: ANNOUNCED_FOR_MAX.as_secs() };
+    Duration::read(&[text.to_owned()], &kind).ok_or_else(|| format!("allowed: {}", kind.allowed()))
+}
+
+/// Tells, and waits until all have been told.
+fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
+    let mut ask = |ask: Ask| client.ask(ask, drop).map_err(ask_failure);
+    if matches.get_flag("withdraw") {
+        ask(Ask::WithdrawAnnouncement {})?;
+        match io.json {
+            true => io.say_json(&json!({ "done": "withdrawn" })),
+            false => io.say("nobody is told any more who logs in"),
+        }
+        return Ok(());
+    }
+    let text = matches.get_one::<String>("text").cloned().unwrap_or_default();
+    let online = !matches.get_flag("only-later");
+    let lasting = matches.get_one::<Duration>("for").copied().unwrap_or(ANNOUNCED_FOR);
+    let later_s = matches.get_flag("later").then_some(lasting.as_secs());
+    let told = |done: Done| match done {
+        Done::Announced(announced) => Ok(announced),
+        other => Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    };
+    let before = told(ask(Ask::Announced {})?)?.told;
+    ask(Ask::Announce { text, online, later_s })?;
+    let mut now = told(ask(Ask::Announced {})?)?;
+    while !now.done {
+        std::thread::sleep(Duration::from_millis(200));
+        now = told(ask(Ask::Announced {})?)?;
+    }
+    let count = now.told.saturating_sub(before);
+    match io.json {
+        true => io.say_json(&json!({ "told": count, "kept": later_s.is_some() })),
+        false if later_s.is_some() => io.say(format!("{count} sessions told; who logs in later is told, too")),
+        false => io.say(format!("{count} sessions told")),
+    }
+    Ok(())
 }
 
 /// The dashboard's address with the token behind `#`, which a browser sends to nobody.
@@ -152,6 +198,9 @@ fn status_text(status: &Status, io: &Io) -> String {
     }
     for knob in &status.knobs_set {
         text += &format!("\nset         {}", super::knob::line(knob));
+    }
+    for (part, bytes) in &status.memory {
+        text += &format!("\nmemory      {part:<28} {:>10.1} MiB", *bytes as f64 / f64::from(1 << 20));
     }
     for (name, count) in &status.counters {
         text += &format!("\n{name:<40} {count:>14}");

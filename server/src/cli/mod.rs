@@ -25,6 +25,7 @@ pub mod signals;
 pub mod store;
 pub mod top;
 pub mod trace;
+pub mod upload;
 pub mod user;
 
 #[cfg(test)]
@@ -453,6 +454,7 @@ fn dispatch(
         ("load", _) => load_with(matches, io),
         ("sar", _) => sar::run(matches, io),
         ("top", _) => top::run(matches, &loaded(matches)?, io),
+        ("upload", Some((name, matches))) => upload::run(name, matches, &loaded(matches)?, io),
         ("bench", _) => bench::execute(matches, io, program),
         ("doctor", _) => doctor(matches, io),
         _ => unreachable!("clap knows these commands only"),

@@ -9,8 +9,8 @@ use super::*;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, Audience, BackupState, Control, Existing, Held, HeldRow, KnobChange, KnobRow, Listening, NewAccount,
-    Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
+    AccountRow, Announced, Audience, BackupState, Control, Existing, Held, HeldRow, KnobChange, KnobRow, Listening,
+    NewAccount, Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
 };
 use crate::events::{Event, What};
 
@@ -116,6 +116,23 @@ impl Control for Memory {
     fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
         self.note(format!("say {text} {to:?}{}", if urgent { " urgent" } else { "" }));
         Ok(3)
+    }
+
+    fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
+        self.note(format!("announce {text} {online} {later:?}"));
+        Ok(())
+    }
+
+    /// Over with the second look after it has begun.
+    fn announced(&self) -> Result<Announced, Fault> {
+        let looks = self.calls.lock().unwrap().iter().filter(|call| *call == "announced").count() as u64;
+        self.note("announced");
+        Ok(Announced { told: 10 * looks, done: looks > 1 })
+    }
+
+    fn withdraw_announcement(&self) -> Result<(), Fault> {
+        self.note("withdraw");
+        Ok(())
     }
 
     fn limits(&self) -> Result<Held, Fault> {
@@ -294,7 +311,9 @@ struct Went {
 
 impl Bench {
     fn new() -> Bench {
-        let folder = tempfile::tempdir().expect("a folder");
+        // As the program makes it: whether an earlier test has set the mask of this process changes nothing.
+        let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let folder = tempfile::Builder::new().permissions(owner_only).tempdir().expect("a folder");
         Bench { folder, memory: Memory::default(), terminal: false, input: String::new() }
     }
 
@@ -684,4 +703,116 @@ fn stores_are_checked_copied_and_restored() {
     let went = bench.run("store backup /backups/live --json");
     assert_eq!(went.out, "{\"counts\":{\"rows\":5},\"done\":\"backup\",\"wrong\":[]}\n", "{}", went.err);
     assert_eq!(bench.calls().last().map(String::as_str), Some("backup /backups/live"));
+}
+
+/// `throng ctl announce` waits until all have been told.
+#[test]
+fn announcements_are_made_and_withdrawn() {
+    let bench = Bench::new();
+    let _serving = bench.serve();
+    assert_eq!(bench.run("ctl announce noon --later --for 2h --json").out, "{\"kept\":true,\"told\":20}\n");
+    assert_eq!(bench.run("ctl announce --withdraw --json").out, "{\"done\":\"withdrawn\"}\n");
+    let calls = bench.calls();
+    assert_eq!(calls.iter().filter(|call| *call == "announced").count(), 3);
+    assert!(calls.contains(&"announce noon true Some(7200s)".to_owned()) && calls.contains(&"withdraw".to_owned()));
+    for line in ["ctl announce", "ctl announce a --for 2h", "ctl announce a --only-later", "ctl announce a --withdraw"]
+    {
+        assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
+    }
+    assert_eq!(bench.run("ctl announce a --later --for 367d").exit, Exit::Usage);
+}
+
+/// Administrators who are users are served by the same code.
+#[test]
+fn orders_of_administrators_are_requests_of_operators_xep0133() {
+    use throng_engine::orders::{Order, Outcome, Wanted, Why};
+    use throng_engine::store::account::Credentials;
+    let memory = Memory::default();
+    let order = |what: Wanted| {
+        let order = Order { by: "romeo@localhost/r".into(), what };
+        crate::admin::users::carry_out(&memory, &order)
+    };
+    let credentials = Box::new(Credentials::derive("s3cret", 4_096, &[7; 16], 0).expect("keys"));
+    let put = |create| Wanted::Put { account: "paris@localhost".into(), credentials: credentials.clone(), create };
+    let why = |outcome: Outcome| match outcome {
+        Outcome::Refused { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(order(put(false))), Why::NotFound);
+    assert_eq!(order(put(true)), Outcome::Done);
+    assert_eq!(why(order(put(true))), Why::Exists);
+    assert_eq!(order(put(false)), Outcome::Done);
+    assert_eq!(memory.keys("paris").credentials(0), credentials.clone().made_at(0));
+    assert_eq!(order(Wanted::CountRegistered), Outcome::Count(1));
+    assert_eq!(order(Wanted::CountOnline), Outcome::Count(0));
+    let Outcome::Users { jids, next } = order(Wanted::ListOnline { after: Some("1190".into()), most: 5 }) else {
+        panic!("no list");
+    };
+    assert_eq!((jids.first().map(String::as_str), next.as_deref()), (Some("u1190@localhost"), Some("1195")));
+    let Outcome::Sessions(sessions) = order(Wanted::Sessions("u0@localhost".into())) else { panic!("no sessions") };
+    assert_eq!(sessions[0].resource, "r");
+    // Of one address its fault is told, of several those that failed.
+    assert_eq!(why(order(Wanted::Delete(vec!["ghost@localhost".into()]))), Why::NotFound);
+    let some = Wanted::Delete(vec!["ghost@localhost".into(), "paris@localhost".into()]);
+    assert_eq!(order(some), Outcome::Partly(vec!["ghost@localhost: there is no ghost@localhost".into()]));
+    assert_eq!(order(Wanted::End(vec!["romeo@localhost".into(), "juliet@localhost/r".into()])), Outcome::Done);
+    for what in [Wanted::Announce("a".into()), Wanted::SetMotd("b".into()), Wanted::DeleteMotd] {
+        assert_eq!(order(what), Outcome::Done);
+    }
+    let calls = memory.calls.lock().expect("whole").clone();
+    let expected = ["kick romeo@localhost None", "kick juliet@localhost/r None", "announce a true None"];
+    assert!(expected.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
+    assert!(calls.contains(&"announce b true Some(2592000s)".to_owned()) && calls.contains(&"withdraw".to_owned()));
+}
+
+/// Puts a file into the folder of uploads, as the server leaves it.
+fn uploaded(bench: &Bench, id: &str, owner: &str, came_s: u64) {
+    let about = serde_json::json!({
+        "owner": owner, "account": "0000000000000007", "name": "a b.jpg", "content_type": "image/jpeg", "size": 3,
+        "came_s": came_s, "expires_s": u64::MAX,
+    });
+    let about = about.to_string();
+    let length = u32::try_from(about.len()).expect("short").to_be_bytes();
+    let folder = bench.folder.path().join("upload").join(&id[..2]);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join(id), [b"THRNGUP1", &length[..], about.as_bytes(), b"abc"].concat()).expect("written");
+}
+
+#[test]
+fn uploaded_files_are_listed_and_purged_by_what_is_asked_for() {
+    let bench = Bench::new();
+    assert_eq!(bench.run("upload list").out.lines().count(), 1, "a heading alone");
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_secs();
+    let ids = ["00", "7f", "ff"].map(|begin| format!("{begin}{}", "0".repeat(30)));
+    uploaded(&bench, &ids[0], "romeo@localhost", now_s);
+    uploaded(&bench, &ids[1], "romeo@localhost", now_s - 3 * 86_400);
+    uploaded(&bench, &ids[2], "juliet@localhost", now_s);
+    std::fs::write(bench.folder.path().join("upload/00").join(format!("00{}", "1".repeat(30))), b"")
+        .expect("a damaged one");
+    let listed = bench.run("upload list");
+    assert_eq!((listed.exit, listed.out.lines().count()), (Exit::Done, 5), "{}", listed.out);
+    assert!(listed.out.contains("a b.jpg") && listed.out.contains("damaged"), "{}", listed.out);
+    let listed = bench.run("upload list --user romeo --json");
+    assert_eq!(listed.out.lines().count(), 2, "{}", listed.out);
+    assert!(listed.out.contains(&format!("\"file\":\"{}\"", ids[0])), "{}", listed.out);
+
+    let refused = bench.run("upload purge");
+    assert!(refused.exit == Exit::Usage && refused.err.contains("--all"), "{}", refused.err);
+    assert_eq!(bench.run("upload purge --all --user romeo").exit, Exit::Usage);
+    let gone = bench.run("upload purge --file ../../throng.toml");
+    assert_eq!((gone.exit, &*gone.out), (Exit::NotThere, "removed 0 files, 0 bytes\n"));
+    assert!(bench.run("upload purge --user romeo --older-than 2").out.starts_with("removed 1 files"));
+    assert!(bench.run(&format!("upload purge --file {}", ids[2])).out.starts_with("removed 1 files"));
+    assert_eq!(bench.run("upload list").out.lines().count(), 3);
+    assert!(bench.run("upload purge --all --json").out.contains("\"files\":2"));
+    assert_eq!(bench.run("upload list").out.lines().count(), 1);
+}
+
+#[test]
+fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
+    let mut bench = Bench::new();
+    uploaded(&bench, &"a".repeat(32), "romeo@localhost", 0);
+    (bench.terminal, bench.input) = (true, "no\n".into());
+    assert_eq!(bench.run("upload purge --all").exit, Exit::Failed);
+    assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 files"));
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::kind::BareJid;
 use super::table::{Config, row};
 
 /// Where a value came from. Later variants give way to earlier ones.
@@ -162,6 +163,24 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             );
         }
     }
+    if let (false, Some(address)) = (config.i_know, config.upload_proxied.iter().find(is_public)) {
+        let reason =
+            "which is not loopback: slots and files would cross the network readable; --i-know allows it all the same";
+        clash("upload_proxied", format!("refused on {address}, {reason}"));
+    }
+    if config.upload.is_empty() && !config.upload_proxied.is_empty() && config.upload_url.is_empty() {
+        clash("upload_url", "missing: with upload_proxied alone, only the proxy's URL leads clients to it".into());
+    }
+    if config.upload_bytes_day_max > 0 && config.upload_bytes_day_max < config.upload_file_bytes_max {
+        let reason = "is less than one file of upload_file_bytes_max: raise it, lower that, or give 0 for no limit";
+        clash("upload_bytes_day_max", format!("{} bytes {reason}", config.upload_bytes_day_max));
+    }
+    if config.takes_uploads() {
+        let service = config.upload_domain();
+        if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
+            clash("upload", format!("{service} is the domain of the upload service, and cannot have accounts"));
+        }
+    }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
         clash(
             "admin_http",
@@ -235,6 +254,17 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if config.open_registration && config.without.contains(&"register") {
         let reason = "without effect while register is among those of without: leave one of the two out";
         clash("open_registration", reason.into());
+    }
+    let served = |domain: &str| domain == config.domain || config.virtual_hosts.iter().any(|other| other.0 == domain);
+    let of = |jid: &BareJid| jid.0.split_once('@').is_some_and(|(_, domain)| served(domain));
+    if let Some(stranger) = config.admins.iter().find(|jid| !of(jid)) {
+        clash(
+            "admins",
+            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
+        );
+    }
+    if !config.admins.is_empty() && config.without.contains(&"adhoc") {
+        clash("admins", "without effect while adhoc is among those of without: leave one of the two out".into());
     }
     if config.external_services_secret.is_some() && config.external_services.is_empty() {
         clash("external_services_secret", "without effect: external_services names no server".into());

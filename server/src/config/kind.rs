@@ -10,7 +10,7 @@ use std::time::Duration;
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
-use throng_engine::wire::jid::normalise_domain;
+use throng_engine::wire::jid::{Jid, normalise_domain};
 
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,12 @@ pub enum Kind {
     Contacts,
     /// STUN and TURN servers as URIs (RFC 7064, RFC 7065); several are separated by commas or given one a flag; nothing is none.
     Services,
+    /// Bare JIDs (RFC 7622); several are separated by commas or given one a flag; nothing is none.
+    Jids,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
+    /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
+    UrlOrNone,
     /// A path that is always there.
     Path,
     /// A path, or nothing.
@@ -91,6 +95,8 @@ impl Kind {
                 security, status or support as ROLE; empty for none".into(),
             Kind::Services => "URIs such as stun:example.org, turn:example.org:3478?transport=udp or turns:example.org, separated by \
                 commas; empty for none".into(),
+            Kind::Jids => "JIDs without a resource such as romeo@example.org, separated by commas; empty for none".into(),
+            Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -112,6 +118,8 @@ impl Kind {
             Kind::Domains => "domains",
             Kind::Contacts => "contacts",
             Kind::Services => "services",
+            Kind::Jids => "jids",
+            Kind::UrlOrNone => "url",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -149,6 +157,8 @@ impl Kind {
             Kind::Domain | Kind::Domains => "NAME",
             Kind::Contacts => "ROLE=URI",
             Kind::Services => "URI",
+            Kind::Jids => "JID",
+            Kind::UrlOrNone => "URL",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -156,7 +166,7 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains | Kind::Contacts | Kind::Services)
+        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains | Kind::Contacts | Kind::Services | Kind::Jids)
     }
 }
 
@@ -265,12 +275,24 @@ impl Field for String {
         let text = single(parts)?;
         match kind {
             Kind::Domain => read_domain(text),
+            Kind::UrlOrNone => read_url(text),
             _ => Some(text.to_owned()),
         }
     }
     fn show(&self, _: &Kind) -> String {
         self.clone()
     }
+}
+
+/// A URL of HTTPS with nothing behind its path, which ends with a `/` (RFC 3986 3); empty stays empty.
+fn read_url(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some(String::new());
+    }
+    let rest = text.strip_prefix("https://")?;
+    let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
+    let good = rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
+    (!rest.is_empty() && good).then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
 }
 
 /// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
@@ -366,6 +388,18 @@ impl Field for Vec<Domain> {
     }
 }
 
+impl Field for Vec<BareJid> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<BareJid>> {
+        items(parts, JIDS_MAX, |text| {
+            let jid = Jid::parse(text).ok().filter(|jid| jid.is_bare() && jid.local().is_some())?;
+            Some(BareJid(jid.as_str().into()))
+        })
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.iter().map(|jid| &*jid.0).collect::<Vec<_>>().join(",")
+    }
+}
+
 impl Field for Vec<Contact> {
     fn read(parts: &[String], _: &Kind) -> Option<Vec<Contact>> {
         items(parts, TOLD_MAX, |text| text.parse().ok())
@@ -390,6 +424,13 @@ const TOLD_MAX: usize = 32;
 /// A domain as [`read_domain`] has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain(pub String);
+
+/// A user's bare JID, normalised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BareJid(pub Box<str>);
+
+/// Most JIDs in a list: each command of a user is held against them.
+const JIDS_MAX: usize = 1_000;
 
 /// Most domains beside the main one.
 const DOMAINS_MAX: usize = 10_000;
@@ -519,6 +560,19 @@ mod tests {
         assert_eq!(read("").as_deref(), Some(""));
         assert_eq!(read("a.example, B.example,a.example").as_deref(), Some("a.example,b.example"));
         for bad in ["a.example,", "a b", "me@a.example"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_of_https_and_ends_with_a_slash() {
+        let read = |text: &str| String::read(&one(text), &Kind::UrlOrNone);
+        assert_eq!(read("https://a.example:5281").as_deref(), Some("https://a.example:5281/"));
+        assert_eq!(read("https://[::1]/files/").as_deref(), Some("https://[::1]/files/"));
+        assert_eq!(read("").as_deref(), Some(""));
+        for bad in
+            ["http://a/", "https://", "https:///a", "https://a/?b", "https://a/#b", "https://a b", "https://u@a/", "a"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

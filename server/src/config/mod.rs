@@ -28,7 +28,8 @@ pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, ResourceConflict, Row, Section, TABLE, TlsVersion,
+    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, PushDetails, ResourceConflict, Row, Section,
+    TABLE, TlsVersion,
 };
 
 /// The configuration file in the data folder, read when no other is named.
@@ -162,6 +163,17 @@ impl Config {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
     }
 
+    /// Whether files can be uploaded: there is an address for it, and the extension is not switched off.
+    pub fn takes_uploads(&self) -> bool {
+        let listens = !self.upload.is_empty() || !self.upload_proxied.is_empty();
+        listens && !self.without.contains(&"upload")
+    }
+
+    /// The domain at which clients ask for uploads.
+    pub fn upload_domain(&self) -> String {
+        format!("upload.{}", self.domain)
+    }
+
     /// File of the token for the operator's HTTP: the option's, else `http.token` in the data folder, which the server makes.
     pub fn admin_http_token_path(&self) -> PathBuf {
         self.admin_http_token.clone().unwrap_or_else(|| self.data.join("http.token"))
@@ -284,6 +296,10 @@ mod tests {
             "login_failures_per_address_max",
         );
         refused(&[("archive", "false"), ("archive_days", "7")], "archive_days");
+        refused(&[("upload_proxied", "192.0.2.1:1"), ("upload_url", "https://a/")], "upload_proxied");
+        refused(&[("upload_proxied", "127.0.0.1:1")], "upload_url");
+        refused(&[("upload_bytes_day_max", "1MiB")], "upload_bytes_day_max");
+        refused(&[("upload", "127.0.0.1:1"), ("domain", "a.example"), ("virtual_hosts", "upload.a.example")], "upload");
         let allowed = |pairs: &[(&'static str, &str)]| {
             load(&flags(pairs), &Environment::new(), None).expect("these go together");
         };
@@ -292,6 +308,7 @@ mod tests {
         allowed(&[("reserve_bytes", "4MiB")]);
         allowed(&[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1000")]);
         allowed(&[("archive", "false")]);
+        allowed(&[("upload_proxied", "127.0.0.1:1"), ("upload_url", "https://a/")]);
         assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
     }
 

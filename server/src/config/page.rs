@@ -11,13 +11,14 @@ use super::kind::Kind;
 use super::table::{Change, Row, Section, TABLE};
 
 /// The sections in the order of the page.
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     Section::Addresses,
     Section::Machine,
     Section::Tls,
     Section::SignIn,
     Section::Streams,
     Section::Messages,
+    Section::Files,
     Section::Store,
     Section::Recorder,
     Section::Log,

@@ -10,9 +10,9 @@ use std::time::Duration;
 use throng_engine::extension;
 use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
-use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN};
+use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
-use super::kind::{Domain, Field, Kind, choice};
+use super::kind::{BareJid, Domain, Field, Kind, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -57,6 +57,18 @@ choice! {
 }
 
 choice! {
+    /// What services that wake devices are told of a message (XEP-0357 7).
+    PushDetails {
+        /// How many messages wait.
+        Count = "count",
+        /// And who has sent the last one.
+        Sender = "sender",
+        /// And the beginning of its text.
+        Body = "body",
+    }
+}
+
+choice! {
     /// How much is logged.
     LogLevel {
         /// Only what needs an operator.
@@ -97,6 +109,8 @@ choice! {
         Streams = "Streams",
         /// Roster, delivery, waiting messages, archive.
         Messages = "Messages",
+        /// Files that users upload.
+        Files = "Uploaded files",
         /// Commits and disk space.
         Store = "Store",
         /// What the server does, second by second.
@@ -449,6 +463,10 @@ options! {
     SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
         "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
         "";
+    SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
+        "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
+        "They may add and remove users, change passwords, end sessions and send announcements. Their names cannot be registered in \
+         band. A user who is taken off the list may do none of it from then on.";
     SignIn Detail Restart scram_iterations: u64, ITERATIONS, "10000",
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \
@@ -516,6 +534,12 @@ options! {
     Messages Detail Reload log_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "4GiB",
         "Bytes of these messages; 0 is no limit.",
         "";
+    Messages Detail Reload push_interval_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
+        "Time between two push notifications about one user to one service (XEP-0357).",
+        "The first message is told of at once, those that come within this time together at its end.";
+    Messages Detail Reload push_details: PushDetails, Kind::Choice(PushDetails::WORDS), "count",
+        "What push services are told: how many messages wait, also who sent the last one, or also the beginning of its text.",
+        "Push services are run by others, and so are the networks behind them.";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after they are delivered; when false only what waits for delivery is kept.",
         "";
@@ -526,6 +550,46 @@ options! {
     Messages Detail Reload archive_sweep_users_per_second: u64, Kind::Count { min: 1, max: 100_000, unit: "users" }, "50",
         "Users whose archives are looked at each second for messages older than archive_days, on the whole host.",
         "A round over all users begins an hour after the last one has ended; at 50 a second it takes 6 hours for a million.";
+
+    // Files that users upload.
+    Files Main Restart upload: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address for uploads and downloads of files by HTTPS (XEP-0363); may be given several times.",
+        "Clients find the service at upload.DOMAIN; files are in the folder upload of the data folder. It is served with the \
+         certificates of the clients' listeners.";
+    Files Detail Restart upload_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
+        "The same in the clear, for a proxy in front that does TLS; may be given several times.",
+        "It has to be loopback, or --i-know, and upload_url says where the proxy is. The proxy limits the connections of an address: \
+         those of this machine are not counted.";
+    Files Main Restart upload_url: String, Kind::UrlOrNone, "",
+        "Where clients reach upload or the proxy in front of upload_proxied; when empty, https://DOMAIN:PORT/ of upload.",
+        "A domain of its own keeps what users upload apart from pages (XEP-0363 9).";
+    Files Main Restart upload_file_bytes_max: u64, Kind::Bytes { min: 1, max: 1_024 * GIB }, "100MiB",
+        "Longest file that a user may upload.",
+        "Clients are told.";
+    Files Detail Restart upload_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "2GiB",
+        "Bytes that one user may upload in a day; 0 is no limit.",
+        "At least upload_file_bytes_max. A day's worth may come at once. What is asked for counts, whether it is uploaded or not.";
+    Files Detail Restart upload_files_day_max: u64, Kind::Count { min: 0, max: 1_000_000, unit: "files" }, "1000",
+        "Files that one user may upload in a day; 0 is no limit.",
+        "";
+    Files Detail Restart upload_slots_max: u64, Kind::Count { min: 1, max: UPLOAD_SLOTS_MAX as u64, unit: "slots" }, "50",
+        "Files that one user may ask to upload within upload_slot_seconds.",
+        "";
+    Files Detail Restart upload_slot_seconds: Duration, Kind::Seconds { min: 10, max: DAY }, "5m",
+        "Time in which an upload has to begin that was asked for.",
+        "";
+    Files Main Restart upload_days: u64, Kind::Count { min: 1, max: 36_500, unit: "days" }, "30",
+        "Days for which an uploaded file is kept.",
+        "It goes with its owner's account, and earlier where its sender has said so.";
+    Files Main Restart upload_bytes_max: u64, Kind::Bytes { min: MIB, max: 1_048_576 * GIB }, "10GiB",
+        "Bytes of all uploaded files on the disk; more are refused with 507.",
+        "Files are also refused where they would leave less than twice free_bytes_min: the rest is for messages.";
+    Files Detail Restart upload_connections_max: u64, Kind::Count { min: 8, max: 10_000, unit: "connections" }, "200",
+        "Connections of uploads and downloads at once, a listener.",
+        "For one more, one gives way: of the address that has most, the one that has stood still longest. Each takes two descriptors.";
+    Files Detail Restart upload_per_address_max: u64, Kind::Count { min: 0, max: 10_000, unit: "connections" }, "20",
+        "Connections of uploads and downloads that one IP address (IPv6: /64) may have at once; 0 is no limit.",
+        "Those of this machine are not counted.";
 
     // Commits and disk space.
     Store Detail Reload cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",

@@ -322,12 +322,15 @@ impl Engine for LsmEngine {
         writer.journal.rest();
         let layers = self.store.layers.load();
         let many = layers.active.read().size() >= self.buffer_bytes / REST_PART;
-        if !many || !layers.sealed.is_empty() {
-            layers.active.shrink();
-        } else if let Err(error) = self.seal(&mut writer) {
+        if many
+            && layers.sealed.is_empty()
+            && let Err(error) = self.seal(&mut writer)
+        {
             // Nothing is lost by it. If the engine is broken, the next commit says so.
             tracing::warn!(%error, "rows in memory could not be handed on");
         }
+        // Also the one that has just been begun: it has room for a whole buffer.
+        self.store.layers.load().active.shrink();
         self.store.calm.store(true, Ordering::Relaxed);
         self.merger.wake();
     }
@@ -434,6 +437,24 @@ mod tests {
         engine.tune(&tuning(true));
         wait_until("tables are merged", || runs() < 4);
         assert_eq!(get(&engine, Table::Accounts, "user00000000", b""), Some(vec![7; 1000]));
+    }
+
+    /// A store at rest holds no room for rows that nobody writes, whether it has few of them in memory or hands many on.
+    #[test]
+    fn at_rest_no_room_is_kept_for_rows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = LsmEngine::open(folder.path(), &small()).expect("it opens");
+        let room = || engine.store.layers.load().active.read().kept_bytes();
+        assert!(room() >= engine.buffer_bytes);
+        for rows in [1, engine.buffer_bytes / REST_PART / 1000 + 1] {
+            for n in 0..rows {
+                engine.commit(&[put(Table::Accounts, &format!("user{n}"), b"", &[7; 1000])]).expect("there is room");
+            }
+            engine.rest();
+            wait_until("sealed tables are written", || engine.store.layers.load().sealed.is_empty());
+            assert!(room() < 4000, "{} bytes of {} after {rows} rows", room(), engine.buffer_bytes);
+            assert_eq!(get(&engine, Table::Accounts, "user0", b""), Some(vec![7; 1000]));
+        }
     }
 
     /// A long first level takes a large merge: only where there is the space for it.

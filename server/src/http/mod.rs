@@ -15,7 +15,7 @@ mod health;
 mod history;
 mod metrics;
 mod page;
-mod patience;
+pub(crate) mod patience;
 mod serve;
 mod standing;
 #[cfg(test)]

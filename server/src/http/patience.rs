@@ -20,7 +20,7 @@ const SLOWEST_BYTES: u64 = 128 << 10;
 
 /// What is known of a connection.
 #[derive(Debug)]
-pub(super) struct Conn {
+pub(crate) struct Conn {
     address: IpAddr,
     begun: Instant,
     /// When bytes last moved, in milliseconds since `begun`.
@@ -30,7 +30,7 @@ pub(super) struct Conn {
 }
 
 impl Conn {
-    pub(super) fn new(address: IpAddr) -> Arc<Conn> {
+    pub(crate) fn new(address: IpAddr) -> Arc<Conn> {
         // All addresses of loopback are one client: whoever is on this machine may take any of them.
         let address = address.to_canonical();
         let address = if address.is_loopback() { IpAddr::from([127, 0, 0, 1]) } else { address };
@@ -38,7 +38,7 @@ impl Conn {
     }
 
     /// It has shown the token: others give way before it does.
-    pub(super) fn trust(&self) {
+    pub(crate) fn trust(&self) {
         self.trusted.store(true, Ordering::Relaxed);
     }
 
@@ -53,19 +53,19 @@ impl Conn {
 }
 
 /// The connections of a listener, so many at most.
-pub(super) struct Places {
+pub(crate) struct Places {
     most: usize,
     taken: Vec<(Arc<Conn>, JoinHandle<()>)>,
 }
 
 impl Places {
-    pub(super) fn new(most: usize) -> Places {
+    pub(crate) fn new(most: usize) -> Places {
         Places { most, taken: Vec::with_capacity(most) }
     }
 
     /// Takes a connection in; if there is no place, one of those with no token goes, of the address that has most of them, which
     /// has stood still longest.
-    pub(super) fn take(&mut self, conn: Arc<Conn>, task: JoinHandle<()>) {
+    pub(crate) fn take(&mut self, conn: Arc<Conn>, task: JoinHandle<()>) {
         self.taken.retain(|(_, task)| !task.is_finished());
         if self.taken.len() >= self.most
             && let Some(at) = self.gives_way()
@@ -90,9 +90,11 @@ impl Drop for Places {
 }
 
 /// A socket whose reader has to keep up: one that does not is an error of writing.
-pub(super) struct Patient<S> {
+pub(crate) struct Patient<S> {
     socket: S,
     conn: Arc<Conn>,
+    /// The reader takes so many bytes a second at least.
+    slowest_bytes: u64,
     /// Bytes written since the last request.
     written: u64,
     /// Time spent waiting for the reader since then, before `waits`.
@@ -101,8 +103,13 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(socket: S, conn: Arc<Conn>) -> Patient<S> {
-        Patient { socket, conn, written: 0, waited: Duration::ZERO, waits: None }
+    pub(crate) fn new(socket: S, conn: Arc<Conn>) -> Patient<S> {
+        Patient::slow(socket, conn, SLOWEST_BYTES)
+    }
+
+    /// The same for a reader that takes so many bytes a second at least.
+    pub(crate) fn slow(socket: S, conn: Arc<Conn>, slowest_bytes: u64) -> Patient<S> {
+        Patient { socket, conn, slowest_bytes, written: 0, waited: Duration::ZERO, waits: None }
     }
 
     /// What came of an attempt to write.
@@ -115,7 +122,7 @@ impl<S> Patient<S> {
             self.written += *written.as_ref().unwrap_or(&0) as u64;
             return Poll::Ready(written);
         }
-        let allowed = WRITE_PATIENCE + Duration::from_millis(self.written * 1_000 / SLOWEST_BYTES);
+        let allowed = WRITE_PATIENCE + Duration::from_millis(self.written * 1_000 / self.slowest_bytes);
         let left = allowed.saturating_sub(self.waited);
         let (_, over) = self.waits.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
         ready!(over.as_mut().poll(context));

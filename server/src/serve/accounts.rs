@@ -38,7 +38,7 @@ fn fault(error: &DiskError) -> Fault {
 pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
     let full = if user.contains('@') { user.to_owned() } else { format!("{user}@{}", domains.main()) };
     let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
-    if domains.find(jid.domain()).is_none() {
+    if domains.find_users(jid.domain()).is_none() {
         let served = domains.names().collect::<Vec<_>>().join(", ");
         return Err(format!(
             "{} is not served here, but {served}: the option virtual_hosts adds domains",

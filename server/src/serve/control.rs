@@ -19,8 +19,8 @@ use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Audience, BackupState, CertificateState, Control, Existing, Fault, FaultKind, KnobChange,
-    KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Announced, Audience, BackupState, CertificateState, Control, Existing, Fault, FaultKind,
+    KnobChange, KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
@@ -31,6 +31,7 @@ use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
 use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
+use crate::upload::UploadCounters;
 use crate::waits::{self, Mutex, Place, Stuck};
 
 /// Longest wait for a shard's answer.
@@ -71,7 +72,10 @@ pub(super) struct Running {
     pub(super) events: Events,
     profiles: Profiles,
     http: OnceLock<Vec<String>>,
+    /// What is counted of uploads, if files are taken.
+    pub(super) uploads: OnceLock<Arc<UploadCounters>>,
     pub(super) traces: super::traces::Traces,
+    pub(super) announcing: super::announced::Announcing,
 }
 
 pub(super) fn internal(text: impl Into<String>) -> Fault {
@@ -94,7 +98,9 @@ impl Running {
             events: Events::default(),
             profiles: Profiles::new(move || unread(&seen.load())),
             http: OnceLock::new(),
+            uploads: OnceLock::new(),
             traces: super::traces::Traces::default(),
+            announcing: super::announced::Announcing::new(links.settings.kept.as_ref().map_or(0, |kept| kept.number)),
             links,
         }
     }
@@ -234,6 +240,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         Reply::Sessions { .. }
         | Reply::Backlogs { .. }
         | Reply::Limits(_)
+        | Reply::Announced { .. }
         | Reply::Traced(_)
         | Reply::Busiest { .. } => Err(internal("an answer to another question")),
     }
@@ -280,6 +287,7 @@ impl Accounts for Running {
                         Reply::Sessions { .. }
                         | Reply::Backlogs { .. }
                         | Reply::Limits(_)
+                        | Reply::Announced { .. }
                         | Reply::Traced(_)
                         | Reply::Busiest { .. }
                         | Reply::Busy,
@@ -333,6 +341,7 @@ impl Control for Running {
             log_lines_lost: crate::log::lost_lines(),
             stopping: self.stopping.load(Ordering::Acquire),
             counters,
+            memory: self.links.known.memory_by_part().into_iter().map(|(part, n)| (part.to_owned(), n)).collect(),
             knobs_set: self
                 .knob_rows()
                 .iter()
@@ -420,6 +429,18 @@ impl Control for Running {
             self.note_order("say --urgent", to, said);
         }
         Ok(said)
+    }
+
+    fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
+        self.begin_announcement(text, online, later)
+    }
+
+    fn announced(&self) -> Result<Announced, Fault> {
+        self.announcements_told()
+    }
+
+    fn withdraw_announcement(&self) -> Result<(), Fault> {
+        self.keep(None)
     }
 
     fn flush_waiting(&self, jid: &str) -> Result<u64, Fault> {

@@ -4,6 +4,8 @@
 //! itself.
 
 mod accounts;
+mod announce;
+mod announced;
 mod backups;
 mod certificate;
 mod control;
@@ -20,6 +22,7 @@ mod telemetry;
 mod trace;
 mod traces;
 mod turn;
+mod uploads;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};
@@ -31,6 +34,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::counters::Counters;
+use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{ActorKind, Domains, ShardId};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
@@ -50,6 +54,7 @@ use crate::end;
 use crate::jobs::{self, JobPort};
 use crate::letters::{LetterRings, letter_rings};
 use crate::log::{self, LogHandle};
+use crate::orders::{self, OrderPort, Orders};
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
@@ -276,6 +281,7 @@ struct Rest {
     submitter: Submitter,
     reads: ReadPort,
     jobs: JobPort,
+    orders: OrderPort,
     letters: LetterRings,
     peers: Vec<Peer>,
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
@@ -317,6 +323,7 @@ fn spawn(
             submitter: rest.submitter,
             reads: rest.reads,
             jobs: rest.jobs,
+            orders: rest.orders,
             letters: rest.letters,
             peers: rest.peers,
             listeners: rest.entrances,
@@ -348,6 +355,8 @@ struct Server {
     peers: Vec<Peer>,
     counters: Vec<Arc<Counters>>,
     known: Known,
+    /// Orders of administrators, until there is somebody who carries them out.
+    orders: Option<Orders>,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
@@ -381,8 +390,20 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     }
     let store = migrate(config, lock, &mut |line| tracing::info!("{line}"))?;
     let engine = store.engine();
-    let (server, running) = start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config))?;
+    let uploads = uploads::open(loaded, &*engine)?;
+    let given = uploads.as_ref().map(|uploads| uploads.given.clone());
+    let (mut server, running) =
+        start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config), given)?;
+    let start_uploads = |opened: uploads::Opened| {
+        let counters = running.uploads.get_or_init(Arc::default).clone();
+        opened.start(config, engine.clone(), certificates.as_ref(), counters)
+    };
+    let uploads = uploads.map(start_uploads).transpose()?;
     let running = Arc::new(running);
+    if let Some(orders) = server.orders.take() {
+        let control = running.clone();
+        orders.start(move |order| crate::admin::users::carry_out(&*control, order)).map_err(Failure::failed)?;
+    }
     let folder = config.data.join("recorder");
     let recording =
         config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, server.known.for_recorder()));
@@ -418,7 +439,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
     drop((watch, retention));
-    drop(http);
+    drop((http, uploads));
     drop(recording);
     drop(admin);
     match cut {
@@ -478,11 +499,12 @@ fn start(
     wishes: Arc<Wishes>,
     log: LogHandle,
     network: &Network,
+    upload: Option<Upload>,
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
     let (cores, shards) = (cores(), shards(config));
-    let settings = Arc::new(settings::engine_settings(config, shards, &*engine)?);
+    let settings = Arc::new(settings::engine_settings(config, shards, &*engine, upload)?);
 
     // Drivers first: their addresses are what everything else wakes.
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
@@ -520,6 +542,7 @@ fn start(
     let (readers, ports) =
         Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal).map_err(disk_failure)?;
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
+    let (order_ports, orders) = orders::ports(&wakes);
 
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
@@ -561,8 +584,9 @@ fn start(
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = rings.first().map(|own| own.traffic().clone());
-    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(rings).zip(sockets).zip(rests).enumerate();
-    for (index, (((((submitter, reads), jobs), letters), sockets), rest)) in parts {
+    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports);
+    let parts = parts.zip(rings).zip(sockets).zip(rests).enumerate();
+    for (index, ((((((submitter, reads), jobs), orders), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -573,6 +597,7 @@ fn start(
             submitter,
             reads,
             jobs,
+            orders,
             letters,
             peers: peers.clone(),
             tls: certificates.map(|c| (c.starttls(), c.direct())),
@@ -607,7 +632,8 @@ fn start(
         wishes,
         clock,
     });
-    Ok((Server { threads, readers, committer, store, ending, peers, counters, known }, running))
+    let orders = Some(orders);
+    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders }, running))
 }
 
 /// Says where, why, and what to do about it.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use throng_engine::extension::service::{Services, SharedSecret};
-use throng_engine::id::PartitionMap;
+use throng_engine::extension::upload::slot::Upload;
+use throng_engine::id::{PartitionMap, Service};
 use throng_engine::io::ListenerKind;
-use throng_engine::settings::{BareDelivery, ResourceConflict, Settings};
+use throng_engine::settings::{BareDelivery, PushDetails, ResourceConflict, Settings};
 use throng_engine::shard::NUMBER_FLOOR_PREFIX;
 use throng_engine::store::account::Credentials;
+use throng_engine::store::announcement;
 use throng_engine::store::archive::entries;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
@@ -27,6 +29,8 @@ use crate::{disk, driver, thread};
 const DOMAIN_KEY: &[u8] = b"domain";
 /// Sort key of the secret from which salts of missing accounts are made up.
 const DECOY_KEY: &[u8] = b"decoy-key";
+/// Sort key of the secret by which slots of uploads are known.
+const UPLOAD_KEY: &[u8] = b"upload-key";
 
 /// Sort key of the row that says which shard owns which partition.
 const PARTITION_MAP_KEY: &[u8] = b"partition-map";
@@ -150,13 +154,35 @@ fn partition_map(engine: &Rows, shards: u16) -> Result<PartitionMap, Failure> {
     Ok(map)
 }
 
-fn decoy_key(engine: &Rows) -> Result<[u8; 32], Failure> {
-    if let Some(key) = meta(engine, DECOY_KEY)?.and_then(|key| <[u8; 32]>::try_from(&*key).ok()) {
+/// A secret of this store, made when it is asked for first.
+fn own_key(engine: &Rows, sort: &[u8]) -> Result<[u8; 32], Failure> {
+    if let Some(key) = meta(engine, sort)?.and_then(|key| <[u8; 32]>::try_from(&*key).ok()) {
         return Ok(key);
     }
     let key = entropy()?;
-    put_meta(engine, DECOY_KEY, &key)?;
+    put_meta(engine, sort, &key)?;
     Ok(key)
+}
+
+/// By what slots of uploads are given; `port` is that of the first address that takes them.
+pub(super) fn upload(config: &Config, engine: &Rows, port: u16) -> Result<Upload, Failure> {
+    let url = match &*config.upload_url {
+        "" => {
+            let host = config::kind::domain_to_ascii(&config.domain).unwrap_or_else(|| config.domain.clone());
+            format!("https://{host}:{port}/")
+        }
+        url => url.to_owned(),
+    };
+    Ok(Upload {
+        key: own_key(engine, UPLOAD_KEY)?,
+        url: url.into(),
+        file_bytes_max: config.upload_file_bytes_max,
+        slot_s: u32::try_from(config.upload_slot_seconds.as_secs()).unwrap_or(u32::MAX),
+        slots_max: u16::try_from(config.upload_slots_max).unwrap_or(u16::MAX),
+        day_bytes: config.upload_bytes_day_max,
+        day_files: config.upload_files_day_max,
+        keep_s: u32::try_from(config.upload_days * 86_400).unwrap_or(u32::MAX),
+    })
 }
 
 /// Shortest secret that is shared with TURN servers, in bytes.
@@ -185,17 +211,27 @@ fn shared_secret(file: &Path) -> Result<SharedSecret, Failure> {
 }
 
 /// What the engine takes. Also claims the store for the domain.
-pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows) -> Result<Settings, Failure> {
+pub(super) fn engine_settings(
+    config: &Config,
+    shards: u16,
+    engine: &Rows,
+    upload: Option<Upload>,
+) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
     config.virtual_hosts.iter().for_each(|domain| s.serve(&domain.0));
+    if let Some(upload) = upload {
+        s.serve_service(&config.upload_domain(), Service::Upload);
+        s.facts.upload = Some(Arc::new(upload));
+    }
     s.partitions = Arc::new(partition_map(engine, shards)?);
-    s.decoy_key = decoy_key(engine)?;
+    s.decoy_key = own_key(engine, DECOY_KEY)?;
     s.facts.registration = config.open_registration;
     s.facts.services = services(config)?;
     let mut contacts = config.contact_addresses.clone();
     contacts.sort();
     s.facts.contacts = contacts.into();
+    s.kept = super::announced::stored(engine)?.map(Arc::new);
     s.facts.without = throng_engine::extension::bits(&config.without);
     take_options(&mut s, config);
     Ok(s)
@@ -216,6 +252,12 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         config::BareDelivery::All => BareDelivery::All,
         config::BareDelivery::MostAvailable => BareDelivery::MostAvailable,
     };
+    s.push_interval_ms = u64::try_from(config.push_interval_seconds.as_millis()).unwrap_or(u64::MAX);
+    s.push_details = match config.push_details {
+        config::PushDetails::Count => PushDetails::Count,
+        config::PushDetails::Sender => PushDetails::Sender,
+        config::PushDetails::Body => PushDetails::Body,
+    };
     s.resume_s_max = seconds(config.sm_resume_seconds);
     s.idle_s_max = seconds(config.idle_timeout_seconds);
     s.preauth_s_max = seconds(config.preauth_timeout_seconds);
@@ -233,6 +275,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.log_bytes_day = config.log_bytes_day_max;
     s.unacked_bytes_max = config.unacked_bytes_max;
     s.opening_per_address_max = count(config.unauthenticated_per_address_max);
+    s.admins = config.admins.iter().map(|jid| jid.0.clone()).collect();
     s.scram_iterations = count(config.scram_iterations);
     s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
@@ -344,6 +387,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Meta if sort == PARTITION_MAP_KEY => {
             return PartitionMap::decode(value).map(drop).map_err(|what| format!("the partition map: {what}"));
         }
+        Table::Meta if sort == announcement::KEY => announcement::Kept::decode(value).is_some(),
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };

@@ -71,7 +71,11 @@ impl Telemetry for Running {
             let by = work.workers.iter().any(|worker| !worker.name.is_empty()).then_some("thread");
             Numbers { of: work.module, by, sets: work.workers.iter().map(set).collect() }
         };
-        self.links.known.works().into_iter().map(numbers).collect()
+        let uploads = self.uploads.get().map(|counters| {
+            let set = counters.list().into_iter().map(number).collect();
+            Numbers { of: "upload", by: None, sets: vec![(String::new(), set)] }
+        });
+        self.links.known.works().into_iter().map(numbers).chain(uploads).collect()
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {

@@ -28,6 +28,8 @@ use throng_tls::CapturedSecrets;
 
 /// XEP-0368 2 (8): the protocol of a client's stream.
 const ALPN_CLIENT: &[u8] = b"xmpp-client";
+/// RFC 7301 6.
+const ALPN_HTTP: &[u8] = b"http/1.1";
 /// The largest PEM file read, in bytes.
 const PEM_BYTES_MAX: u64 = 1 << 20;
 
@@ -128,6 +130,11 @@ impl Certificates {
         TlsConfig { certificates: Arc::clone(self), entry: Entry::Direct }
     }
 
+    /// For listeners of HTTPS, with the library's own streams; a client that offers application protocols has to offer `http/1.1`.
+    pub fn https(&self) -> Arc<ServerConfig> {
+        self.current.load().https.clone()
+    }
+
     /// For connections that have been through STARTTLS (RFC 6120 5): whatever
     /// application protocols a client offers are passed over.
     pub fn starttls(self: &Arc<Self>) -> TlsConfig {
@@ -167,6 +174,7 @@ pub(super) struct Generation {
     set: Arc<CertificateSet>,
     direct: Arc<ServerConfig>,
     starttls: Arc<ServerConfig>,
+    https: Arc<ServerConfig>,
 }
 
 impl Generation {
@@ -196,12 +204,14 @@ impl Generation {
         }
         // RFC 9266 4.2: without it `tls-exporter` must not be used in TLS 1.2.
         config.require_ems = true;
+        let mut https = config.clone();
+        https.alpn_protocols = vec![ALPN_HTTP.to_vec()];
         // The handshake's object is exchanged for its secrets.
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(CapturedSecrets);
         let starttls = Arc::new(config.clone());
         config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
-        Ok(Self { set, direct: Arc::new(config), starttls })
+        Ok(Self { set, direct: Arc::new(config), starttls, https: Arc::new(https) })
     }
 
     pub(super) fn config(&self, entry: Entry) -> Arc<ServerConfig> {

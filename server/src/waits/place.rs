@@ -91,6 +91,7 @@ places! {
     LockTables, "lock tables", Lock, 1_000, "until tables are listed";
     LockWorker, "lock worker", Lock, 1_000, "to give work to a thread of the store or to take it";
     LockArrivals, "lock arrivals", Lock, 1_000, "to hand a socket over to another shard or to take it";
+    LockUploads, "lock uploads", Lock, 1_000, "to count a file or a connection of an upload";
 
     // Shards.
     Network, "network", Rest, 1_000, "for its clients, letters, or the next sweep";
@@ -114,6 +115,7 @@ places! {
 
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
+    Orders, "orders", Rest, EVER, "for orders of administrators";
     Clients, "control clients", Rest, EVER, "for somebody at the control socket";
     ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to a question of the operator's";
     Wishes, "wishes", Rest, EVER, "for a signal, an order, or a knob to put back";
@@ -130,7 +132,7 @@ impl Place {
 }
 
 /// Places that are locks, the first of all.
-pub(super) const LOCKS: usize = Place::LockArrivals as usize + 1;
+pub(super) const LOCKS: usize = Place::LockUploads as usize + 1;
 
 /// All places.
 pub(super) const PLACES: usize = Place::ALL.len();

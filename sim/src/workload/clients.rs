@@ -55,6 +55,7 @@ impl Run {
         let next = if self.calm { 300_000 } else { self.random.range(5_000, 250_000) };
         self.world.timer(next, index as u64);
         match self.clients[index].phase {
+            Phase::Offline if self.away == Some(self.clients[index].user) => return,
             Phase::Offline if self.calm || self.random.chance(300) => return self.connect(index),
             Phase::Online if !self.calm => {}
             Phase::Opening | Phase::Resuming | Phase::Binding if self.random.chance(self.faults.abort) => {
@@ -158,7 +159,6 @@ impl Run {
     fn send_message(&mut self, index: usize) {
         let to_user = self.random.index(self.users.len());
         let bare = self.users[to_user].clone();
-        let number = self.ledger.sent.len() as u64;
         let (kind, kept, to) = match self.random.below(20) {
             0 => ("headline", false, bare),
             1..4 => ("normal", true, bare),
@@ -171,6 +171,18 @@ impl Run {
         };
         let padding =
             if self.random.chance(50) { "x".repeat(self.random.below(3_000) as usize) } else { String::new() };
+        self.send_numbered(index, (to_user, to), (kind, kept), &padding);
+    }
+
+    /// A client sends a message with the next number, which may be kept, to a user by an address.
+    pub(super) fn send_numbered(
+        &mut self,
+        index: usize,
+        (to_user, to): (usize, String),
+        (kind, kept): (&str, bool),
+        padding: &str,
+    ) {
+        let number = self.ledger.sent.len() as u64;
         let xml = format!("<message to='{to}' type='{kind}' id='m{number}'><body>#{number}#{padding}</body></message>");
         let client = &mut self.clients[index];
         self.ledger.sent.push(Sent {
@@ -200,6 +212,7 @@ impl Run {
                     let from = self.ordered_from[index].max(if exact { self.first[index] } else { 0 });
                     self.ledger.received(user, self.sessions[index], &message, from)?;
                     self.followed(index, &message)?;
+                    self.passes(index, &message)?;
                 }
                 News::Refused(number) => self.ledger.sent[number as usize].refused = true,
                 News::Acked(numbers) => self.ledger.acked(&numbers),

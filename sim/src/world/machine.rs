@@ -8,6 +8,7 @@ use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
 use throng_engine::letters::{Letter, Letters};
+use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::archive::is_void;
@@ -34,6 +35,7 @@ pub(super) enum Feed {
     Done(u64, JobDone),
     Storage(StorageState),
     Command(u64, Command),
+    Ordered(u64, Outcome),
 }
 
 #[derive(Debug)]
@@ -128,11 +130,12 @@ impl World {
                     }
                     Input::Found { token: *token, found }
                 }
-                Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) => match feed {
+                Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) | Feed::Ordered(..) => match feed {
                     Feed::Arrived(conn, moved) => Input::Arrived { conn, moved },
                     Feed::Done(token, done) => Input::Done { token, done },
                     Feed::Command(token, command) => Input::Command { token, command },
-                    _ => unreachable!("the three above"),
+                    Feed::Ordered(token, outcome) => Input::Ordered { token, outcome },
+                    _ => unreachable!("the four above"),
                 },
             };
             thread.shard.handle(now, input, &mut out);
@@ -269,6 +272,11 @@ impl World {
                     }
                 }
                 Effect::Note(note) => self.notes.push(*note),
+                // This world has no operator.
+                Effect::Order { token, .. } => {
+                    let outcome = Outcome::Refused { why: Why::Busy, text: String::new() };
+                    self.feed(shard, Feed::Ordered(token, outcome));
+                }
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {

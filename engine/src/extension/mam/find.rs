@@ -17,6 +17,7 @@ use super::index::with_index;
 use super::page::{Asked, Page};
 use super::rows::Walk;
 use super::time::{Edge, first};
+use super::tombstones::finish;
 
 /// Parts of segments that are read at once.
 const PARTS_AT_ONCE: usize = 16;
@@ -69,7 +70,7 @@ pub(super) fn begin(asked: Arc<Asked>) -> Step {
             queries,
             Resume::with(move |found| match all_there(&asked, &asked.wanted.anchors, found) {
                 Err(step) => step,
-                Ok(()) => Page::default().finish(&asked, true),
+                Ok(()) => finish(Page::default(), &asked, true),
             }),
         );
     }
@@ -116,7 +117,7 @@ fn all_there(asked: &Asked, numbers: &[u64], found: &[Found]) -> Result<(), Step
 }
 
 /// XEP-0313 4.1.3: the messages with these ids.
-fn by_ids(asked: &Asked, anchors: usize, found: &[Found]) -> Step {
+fn by_ids(asked: &Arc<Asked>, anchors: usize, found: &[Found]) -> Step {
     let (anchored, found) = found.split_at(anchors.min(found.len()));
     let ids = asked.wanted.ids.as_deref().unwrap_or_default();
     if let Err(step) = all_there(asked, &asked.wanted.anchors, anchored).and_then(|()| all_there(asked, ids, found)) {
@@ -132,10 +133,10 @@ fn by_ids(asked: &Asked, anchors: usize, found: &[Found]) -> Step {
         let Some(entries) = live_entries(rows) else { return unreadable() };
         let Some((_, entry)) = entries.iter().find(|(other, _)| other == number) else { return unreadable() };
         if page.take(asked, *number, entry) {
-            return page.finish(asked, false);
+            return finish(page, asked, false);
         }
     }
-    page.finish(asked, true)
+    finish(page, asked, true)
 }
 
 impl Search {
@@ -182,10 +183,10 @@ impl Search {
         }
         for (number, entry) in &entries {
             if !back && *number > self.high {
-                return self.page.finish(&self.asked, true);
+                return finish(self.page, &self.asked, true);
             }
             if (self.low..=self.high).contains(number) && self.page.take(&self.asked, *number, entry) {
-                return self.page.finish(&self.asked, false);
+                return finish(self.page, &self.asked, false);
             }
         }
         if !reached.more {
@@ -207,7 +208,7 @@ impl Search {
         if self.spent > ARCHIVE_SCAN_BYTES_MAX {
             return match self.page.is_empty() {
                 true => Step::Error(Limit::ArchiveScan.into()),
-                false => self.page.finish(&self.asked, false),
+                false => finish(self.page, &self.asked, false),
             };
         }
         Step::Read(queries, Resume::with(move |found| go_on(self.clone(), found)))
@@ -220,11 +221,11 @@ impl Search {
         let highest = rows.iter().find(|row| !is_void(&row.value)).and_then(|row| number_of(&row.sort));
         let (Some((lowest, _)), Some(highest)) = (lowest, highest) else {
             // There is nothing.
-            return self.page.finish(&self.asked, true);
+            return finish(self.page, &self.asked, true);
         };
         self.low = self.low.max(lowest);
         if self.low > self.high {
-            return self.page.finish(&self.asked, true);
+            return finish(self.page, &self.asked, true);
         }
         let wanted = &self.asked.wanted;
         let (low, high) = (self.low, self.high.min(highest).saturating_add(1));
@@ -253,7 +254,7 @@ impl Search {
         self.low = start.map_or(self.low, |edge| self.low.max(edge.low));
         self.high = end.map_or(self.high, |edge| self.high.min(edge.high.saturating_sub(1)));
         if self.low > self.high {
-            return self.page.finish(&self.asked, true);
+            return finish(self.page, &self.asked, true);
         }
         match self.asked.wanted.peer(&self.asked.account) {
             None => self.walk_all(),
@@ -320,7 +321,7 @@ impl Search {
             return self.read_named(missing);
         }
         match self.walk.take() {
-            None => self.page.finish(&self.asked, true),
+            None => finish(self.page, &self.asked, true),
             Some(walk) => {
                 let query = walk.query_most(&self.asked.account);
                 self.read(vec![query], move |search, found| search.walked(walk.clone(), found))
@@ -375,7 +376,7 @@ impl Search {
                 }
                 for (number, entry) in &entries {
                     if search.page.take(&search.asked, *number, entry) {
-                        return search.page.finish(&search.asked, false);
+                        return finish(search.page, &search.asked, false);
                     }
                 }
             }

@@ -4,7 +4,7 @@ use minidom::Element;
 
 use crate::extension::datetime;
 use crate::extension::iq::{Condition, Context, Limit, Refusal};
-use crate::limits::{ARCHIVE_IDS_MAX, ARCHIVE_PAGE_MAX};
+use crate::limits::{ARCHIVE_IDS_MAX, ARCHIVE_PAGE_MAX, ARCHIVE_QUERYID_BYTES_MAX};
 use crate::wire::jid::bare_of;
 
 use super::NS;
@@ -77,6 +77,9 @@ impl Wanted {
         if query.attr("node").is_some() {
             return Err(Condition::FeatureNotImplemented.into());
         }
+        if query.attr("queryid").is_some_and(|id| id.len() > ARCHIVE_QUERYID_BYTES_MAX) {
+            return Err(Limit::ArchiveIds.into());
+        }
         let mut wanted = Wanted {
             queryid: query.attr("queryid").map(Into::into),
             flip: query.get_child("flip-page", NS).is_some(),
@@ -100,6 +103,10 @@ impl Wanted {
             return Err(Condition::BadRequest.into());
         }
         for field in fields() {
+            // XEP-0004 3.2; and each id that has to be there is a look at the archive.
+            if fields().filter(|other| other.attr("var") == field.attr("var")).nth(1).is_some() {
+                return Err(Condition::BadRequest.into());
+            }
             let value = || one_value(field).ok_or(Condition::BadRequest);
             match field.attr("var") {
                 Some("FORM_TYPE") => {}
@@ -131,7 +138,14 @@ impl Wanted {
     }
 
     fn page(&mut self, set: &Element) -> Result<(), Refusal> {
+        // XEP-0059 4: each at most once.
+        const NAMES: [&str; 4] = ["max", "after", "before", "index"];
         for child in set.children().filter(|child| child.has_ns(NS_RSM)) {
+            if NAMES.contains(&child.name())
+                && set.children().filter(|other| other.is(child.name(), NS_RSM)).count() > 1
+            {
+                return Err(Condition::BadRequest.into());
+            }
             let text = child.text();
             match child.name() {
                 "max" => {
@@ -161,6 +175,12 @@ impl Wanted {
     fn precede(&mut self, number: u64) {
         self.before = Some(self.before.map_or(number, |other| other.min(number)));
         self.anchors.push(number);
+    }
+
+    /// Bytes that each result has for the query's id, at the most.
+    pub(super) fn queryid_bytes(&self) -> usize {
+        // The longest that a character becomes in an attribute: `&quot;`.
+        self.queryid.as_deref().map_or(0, |id| 6 * id.len())
     }
 
     /// The first number that may be among the results.

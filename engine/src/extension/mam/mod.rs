@@ -1,7 +1,7 @@
 //! Message Archive Management (XEP-0313) and its preferences (XEP-0441): what stays of a user's log, as clients see it.
 //!
 //! A query is answered in its turn, a page at a time ([`Step::Paced`]): `form` reads it, `find` finds its results and `page`
-//! writes them. `prefs` says what is archived.
+//! writes them. `prefs` says what is archived, `retract` and `tombstones` show what was retracted (XEP-0424).
 
 mod find;
 mod form;
@@ -9,14 +9,16 @@ mod index;
 mod metadata;
 mod page;
 mod prefs;
+mod retract;
 mod rows;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tombstones;
 
 use std::sync::Arc;
 
-use super::hook::{Extension, Record, Xep};
+use super::hook::{Archived, Extension, Record, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Step, Target, Verbs};
 use super::xml;
 use form::Wanted;
@@ -30,9 +32,11 @@ pub const EXTENSION: Extension = Extension {
     xeps: &[
         Xep { number: 59, version: "1.0", title: "Result Set Management" },
         Xep { number: 313, version: "1.1.3", title: "Message Archive Management" },
+        Xep { number: 424, version: "0.4.2", title: "Message Retraction" },
         Xep { number: 441, version: "0.2.0", title: "Message Archive Management Preferences" },
     ],
     requests: &[QUERY, METADATA, PREFS],
+    archived: Some(Archived { archived: retract::archived, expired: retract::expired }),
     record: Some(Record { archives: prefs::archives, roster: prefs::roster, ..Record::of(prefs::load) }),
     ..Extension::NONE
 };
@@ -45,18 +49,25 @@ const QUERY: Feature = Feature {
     verbs: Verbs::GetSet,
     offered: |server| server.archive,
     asks_roster: false,
-    server_vars: &[],
+    // XEP-0424 2.
+    server_vars: &[retract::NS],
     // XEP-0313 7: what archives; XEP-0059 4 is part of it.
-    account_vars: &[NS, "urn:xmpp:mam:2#extended", "urn:xmpp:mam:2#groupchat-field"],
+    account_vars: &[
+        NS,
+        "urn:xmpp:mam:2#extended",
+        "urn:xmpp:mam:2#groupchat-field",
+        retract::NS,
+        retract::NS_TOMBSTONE,
+    ],
     handle: query,
 };
 
 /// XEP-0313 5.
 const METADATA: Feature =
-    Feature { name: "metadata", verbs: Verbs::Get, account_vars: &[], handle: metadata_of, ..QUERY };
+    Feature { name: "metadata", verbs: Verbs::Get, server_vars: &[], account_vars: &[], handle: metadata_of, ..QUERY };
 
 /// XEP-0441 2.1.
-const PREFS: Feature = Feature { name: "prefs", account_vars: &[], handle: prefs::handle, ..QUERY };
+const PREFS: Feature = Feature { name: "prefs", server_vars: &[], account_vars: &[], handle: prefs::handle, ..QUERY };
 
 fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if !request.set {

@@ -6,12 +6,14 @@ use crate::extension::datetime::{self, Precision};
 use crate::extension::iq::Step;
 use crate::ns;
 use crate::store::archive::Entry;
+use crate::store::retractions::Retraction;
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
 use crate::wire::written::{insert_at_end, read_back};
 
 use super::NS;
 use super::form::Wanted;
+use super::retract::Tombstone;
 
 /// Bytes of a result around its message, with addresses of usual length.
 const AROUND_BYTES: usize = 400;
@@ -63,8 +65,20 @@ impl Asked {
 /// Results, in the order in which they are looked at.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page {
-    results: Vec<(u64, Vec<u8>)>,
+    results: Vec<Taken>,
     bytes: usize,
+}
+
+/// One result.
+#[derive(Clone, Debug)]
+struct Taken {
+    number: u64,
+    time_ms: u64,
+    incoming: bool,
+    /// The stanza.
+    result: Vec<u8>,
+    /// What it becomes if it was retracted.
+    tombstone: Option<Tombstone>,
 }
 
 impl Page {
@@ -83,24 +97,64 @@ impl Page {
         if !asked.matches(number, entry) {
             return false;
         }
-        let bytes = self.bytes + entry.xml.len() + AROUND_BYTES;
+        let bytes = self.bytes + entry.xml.len() + AROUND_BYTES + asked.wanted.queryid_bytes();
         if self.results.len() >= asked.wanted.max || (bytes > asked.room && !self.results.is_empty()) {
             return true;
         }
         self.bytes = bytes;
-        self.results.push((number, result(asked, number, entry)));
+        self.results.push(Taken {
+            number,
+            time_ms: entry.time_ms,
+            incoming: entry.incoming,
+            result: result(asked, number, entry),
+            tombstone: Tombstone::of(entry),
+        });
         false
     }
 
+    /// Results that could have been retracted, with their places.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = (usize, &Tombstone)> {
+        let all = self.results.iter().enumerate();
+        all.filter_map(|(at, taken)| Some((at, taken.tombstone.as_ref()?)))
+    }
+
+    /// The number of the result in a place.
+    pub(super) fn number(&self, at: usize) -> u64 {
+        self.results[at].number
+    }
+
+    /// The result in a place was retracted.
+    pub(super) fn bury(&mut self, asked: &Asked, at: usize, retraction: &Retraction<'_>) {
+        let taken = &mut self.results[at];
+        if let Some(tombstone) = taken.tombstone.take() {
+            let xml = tombstone.write(retraction);
+            let entry = Entry { incoming: taken.incoming, waits: false, time_ms: taken.time_ms, peer: "", xml: &xml };
+            taken.result = result(asked, taken.number, &entry);
+        }
+    }
+
+    /// Leaves out of the end what there is no room for now that results have become tombstones, which may be longer than the messages were;
+    /// whether all of it stays.
+    pub(super) fn fit(&mut self, asked: &Asked) -> bool {
+        let (mut bytes, all) = (0, self.results.len());
+        let fits = self.results.iter().take_while(|taken| {
+            bytes += taken.result.len();
+            bytes <= asked.room
+        });
+        let fits = fits.count().max(1);
+        self.results.truncate(fits);
+        fits >= all
+    }
+
     /// The answer.
-    pub(super) fn finish(mut self, asked: &Asked, complete: bool) -> Step {
+    pub(super) fn send(mut self, asked: &Asked, complete: bool) -> Step {
         if asked.wanted.back {
             self.results.reverse();
         }
         let mut out = format!("<fin xmlns='{NS}' complete='{complete}'><set xmlns='http://jabber.org/protocol/rsm'>");
         // XEP-0059 2.2: there is no count, because nobody has counted; to do so would be to read all of the archive.
-        if let [(first, _), ..] = &self.results[..]
-            && let [.., (last, _)] = &self.results[..]
+        if let [Taken { number: first, .. }, ..] = &self.results[..]
+            && let [.., Taken { number: last, .. }] = &self.results[..]
         {
             out.push_str(&format!("<first>{first}</first><last>{last}</last>"));
         }
@@ -109,7 +163,7 @@ impl Page {
         if asked.wanted.flip {
             self.results.reverse();
         }
-        Step::Send(self.results.into_iter().map(|(_, result)| result).collect(), out.into_bytes())
+        Step::Send(self.results.into_iter().map(|taken| taken.result).collect(), out.into_bytes())
     }
 }
 

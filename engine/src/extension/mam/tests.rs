@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::extension::iq::{IqRequest, ServerFacts};
 use crate::id::Now;
+use crate::limits::{ARCHIVE_QUERYID_BYTES_MAX as QUERYID_BYTES_MAX, RETRACTION_ID_BYTES_MAX};
 use crate::store::archive::{Entry, put_void};
 use crate::store::key;
 use crate::store::{Batch, Found, OpView, Query, Row};
@@ -92,10 +93,13 @@ impl Rows {
         let context = Context {
             now: Now::default(),
             server: &facts,
+            domains: &crate::id::Domains::of_users("x"),
             authorized: true,
             groups: &[],
             online: true,
             secure: true,
+            admin: false,
+            adhoc: &Default::default(),
             room: 32 << 10,
             note: None,
             jid: |text| crate::wire::jid::normalise(text).ok().map(|jid| (&*jid).into()),
@@ -107,6 +111,7 @@ impl Rows {
             set: element.name() == "query",
             target: Target::Own,
             from: "juliet@x/balcony",
+            to: USER,
             account: USER,
             namespace: NS,
             name: element.name(),
@@ -341,6 +346,37 @@ fn what_is_asked_wrongly_gets_the_error_of_the_text() {
 }
 
 #[test]
+fn a_huge_form_asks_for_no_more_than_a_small_one() {
+    // XEP-0004 3.2: each field has a name of its own. Each id that has to be there is a look at the archive.
+    let (mut rows, plain) = archive(300, 3);
+    let twice = |field: &str| plain.iter().map(|e| field.replace('?', &e.0.to_string())).collect::<String>();
+    for var in ["after-id", "before-id"] {
+        let fields = twice(&format!("<field var='{var}'><value>?</value></field>"));
+        let many = form(&[]).replace("</x>", &format!("{fields}</x>"));
+        rows.reads = 0;
+        assert_eq!(rows.ask(&many), Err("BadRequest".into()), "{var}");
+        assert_eq!(rows.reads, 0, "{var}");
+    }
+    for name in ["after", "before"] {
+        rows.reads = 0;
+        assert_eq!(rows.ask(&set(5, &twice(&format!("<{name}>?</{name}>")))), Err("BadRequest".into()), "{name}");
+        assert_eq!(rows.reads, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_long_queryid_makes_a_page_no_larger_than_its_room() {
+    // XEP-0313 4.2: each result repeats it.
+    let (mut rows, _) = archive(300, 3);
+    let query = |len: usize| format!("<query xmlns='urn:xmpp:mam:2' queryid='{}'/>", "&apos;".repeat(len));
+    let (results, fin) = rows.answer(&query(QUERYID_BYTES_MAX)).expect("a page");
+    let bytes: usize = results.iter().map(Vec::len).sum();
+    assert!((1..50).contains(&results.len()) && fin.contains("complete='false'"), "{} results", results.len());
+    assert!(bytes <= 32 << 10, "{bytes} bytes");
+    assert_eq!(rows.answer(&query(QUERYID_BYTES_MAX + 1)), Err("NotAcceptable".into()));
+}
+
+#[test]
 fn a_row_that_cannot_be_read_is_an_error_and_not_the_end() {
     let (mut rows, plain) = archive(300, 3);
     let middle = rows.rows.len() / 2;
@@ -406,4 +442,141 @@ fn when_the_clock_has_been_set_back_no_result_is_outside_of_the_time() {
         let time = |n: u64| if (200..400).contains(&n) { n - 150 } else { n };
         assert!(!ids.is_empty() && ids.iter().all(|n| (100..=300).contains(&time(*n))), "{ids:?}");
     }
+}
+
+/// An archive with these messages: whether it was received, from or to whom, and what.
+fn written(messages: &[(bool, &str, &str)]) -> Rows {
+    let mut batch = Batch::new();
+    for (number, (incoming, peer, xml)) in (1..).zip(messages) {
+        let entry = Entry { incoming: *incoming, waits: false, time_ms: 1_000 * number, peer, xml: xml.as_bytes() };
+        crate::extension::archive(&mut batch, USER, number, &entry);
+    }
+    let mut rows = Rows::default();
+    rows.apply(&batch);
+    rows
+}
+
+/// Bodies of the results, and the ids of retractions where there is a tombstone.
+fn shown(rows: &mut Rows, inside: &str) -> Vec<String> {
+    let (results, _) = rows.answer(&format!("<query xmlns='urn:xmpp:mam:2'>{inside}</query>")).expect("a page");
+    let one = |result: &Vec<u8>| {
+        let result = xml::parse(result).expect("well-formed");
+        let forwarded =
+            result.get_child("result", NS).and_then(|result| result.get_child("forwarded", "urn:xmpp:forward:0"));
+        let message =
+            forwarded.and_then(|forwarded| forwarded.get_child("message", "jabber:client")).expect("a message").clone();
+        match message.get_child("retracted", retract::NS) {
+            Some(retracted) => {
+                let left: Vec<&str> = message.children().map(|child| child.name()).collect();
+                assert!(left == ["retracted"] || left == ["retracted", "stanza-id"], "XEP-0424 4: {left:?}");
+                assert!(message.attr("id").is_some() && retracted.attr("stamp").is_some());
+                format!("-{}", retracted.attr("id").expect("4: an id"))
+            }
+            None => message.get_child("body", "jabber:client").map_or("?".into(), |body| body.text()),
+        }
+    };
+    results.iter().map(one).collect()
+}
+
+fn said(id: &str, body: &str) -> String {
+    format!("<message id='{id}' type='chat'><body>{body}</body><x xmlns='secret'/></message>")
+}
+
+fn retraction(id: &str, of: &str) -> String {
+    format!(
+        "<message id='{id}' type='chat'><retract id='{of}' xmlns='urn:xmpp:message-retract:1'/><body>{id}</body></message>"
+    )
+}
+
+#[test]
+fn a_message_that_its_sender_retracts_is_a_tombstone_xep_0424_4() {
+    let texts = [
+        said("1", "sent"),
+        said("1", "received"),
+        retraction("r1", "1"),
+        retraction("r2", "1"),
+        said("1", "later"),
+        said("7", "of another"),
+        retraction("r3", "7"),
+        said("8", "kept"),
+        retraction("r4", "r1"),
+    ];
+    let texts = texts.each_ref().map(String::as_str);
+    let (juliets, romeos) = (false, true);
+    let mut rows = written(&[
+        (juliets, "romeo@x/a", texts[0]),
+        (romeos, "romeo@x/a", texts[1]),
+        // By whichever resource; it is the sender's own message that goes, in either archive.
+        (romeos, "romeo@x/b", texts[2]),
+        (juliets, "romeo@x", texts[3]),
+        (juliets, "romeo@x", texts[4]),
+        // 5.1: somebody else's is not.
+        (romeos, "romeo@x", texts[5]),
+        (romeos, "mallory@x", texts[6]),
+        (juliets, "mallory@x", texts[7]),
+        // A retraction stays (5).
+        (romeos, "romeo@x", texts[8]),
+    ]);
+    let all = ["-r2", "-r1", "r1", "r2", "later", "of another", "r3", "kept", "r4"];
+    assert_eq!(shown(&mut rows, ""), all);
+    assert_eq!(shown(&mut rows, &set(2, "")), all[..2]);
+    assert_eq!(shown(&mut rows, &set(9, "<before/>")), all);
+    assert_eq!(shown(&mut rows, &form(&[("ids", "2")])), ["-r1"]);
+    assert_eq!(
+        shown(&mut rows, &form(&[("with", "romeo@x")])),
+        ["-r2", "-r1", "r1", "r2", "later", "of another", "r4"]
+    );
+}
+
+#[test]
+fn a_retraction_that_is_not_in_the_archive_leaves_the_message() {
+    let (message, by) = (said("1", "a"), retraction("r", "1"));
+    let messages = [(false, "romeo@x", &*message), (false, "romeo@x", &*by)];
+    let mut rows = written(&messages);
+    let mut batch = Batch::new();
+    put_void(&mut batch, USER, 2);
+    rows.apply(&batch);
+    assert_eq!(shown(&mut rows, ""), ["a"], "it was refused");
+    // Without an id of its own no client could tell which retraction a tombstone is of, and a long one is not kept.
+    for id in [String::new(), "r".repeat(RETRACTION_ID_BYTES_MAX + 1)] {
+        let by = retraction(&id, "1");
+        assert_eq!(shown(&mut written(&[(false, "romeo@x", &message), (false, "romeo@x", &by)]), ""), ["a", &id]);
+    }
+    let unnamed = "<message><body>a</body></message>";
+    assert_eq!(
+        shown(&mut written(&[(true, "romeo@x", unnamed), (true, "romeo@x", &retraction("r", ""))]), ""),
+        ["a", "r"]
+    );
+}
+
+#[test]
+fn thousands_of_retractions_cost_a_page_no_more_than_a_look_for_each_message() {
+    let texts: Vec<String> = (0..3_000).map(|n| retraction(&format!("r{n}"), &format!("none{n}"))).collect();
+    let (message, last) = (said("1", "a"), retraction("r", "1"));
+    let mut messages = vec![(true, "romeo@x", &*message)];
+    messages.extend(texts.iter().map(|text| (true, "mallory@x", &**text)));
+    messages.push((true, "romeo@x", &last));
+    let mut rows = written(&messages);
+    (rows.reads, rows.bytes) = (0, 0);
+    let page = shown(&mut rows, &set(50, ""));
+    assert_eq!((&*page[0], page.len()), ("-r", 50));
+    assert!(rows.reads < 60 && rows.bytes < 100_000, "{} reads, {} bytes", rows.reads, rows.bytes);
+    // Tombstones may be longer than their messages: a page has its bound all the same, and the client goes on.
+    let texts: Vec<String> = (0..60).map(|n| said(&n.to_string(), "a")).collect();
+    let by = |n: usize| retraction(&format!("{}{n}", "&apos;".repeat(RETRACTION_ID_BYTES_MAX - 2)), &n.to_string());
+    let all: Vec<String> = texts.into_iter().chain((0..60).map(by)).collect();
+    let mut long = written(&all.iter().map(|text| (true, "mallory@x", &**text)).collect::<Vec<_>>());
+    let (results, fin) = long.answer("<query xmlns='urn:xmpp:mam:2'/>").expect("a page");
+    let bytes: usize = results.iter().map(Vec::len).sum();
+    assert!(bytes <= 32 << 10 && results.len() < 60 && fin.contains("complete='false'"), "{bytes} bytes");
+    for back in [false, true] {
+        assert!(paged(&mut long, "", 50, back).into_iter().eq(1..=120));
+    }
+    // With the archive go its rows (retention).
+    let mut batch = Batch::new();
+    messages.iter().for_each(|(incoming, peer, xml)| {
+        let entry = Entry { incoming: *incoming, waits: false, time_ms: 0, peer, xml: xml.as_bytes() };
+        crate::extension::expired(&mut batch, USER, &entry);
+    });
+    assert_eq!(batch.iter().filter(|op| matches!(op, OpView::Delete { .. })).count(), 3_001);
 }

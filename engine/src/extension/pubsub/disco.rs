@@ -60,7 +60,8 @@ fn items(asked: Asked, name: Box<str>) -> Step {
     let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &name)];
     let others = !asked.owner;
     let go_on = go_on(move |directory, found| {
-        asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let node = asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let gone_us = node.config.gone_before_us(asked.now_us);
         let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
         let query = rows::items(&asked.actor, &name, span);
         let (actor, name) = (asked.actor.clone(), name.clone());
@@ -68,9 +69,13 @@ fn items(asked: Asked, name: Box<str>) -> Step {
             step(range(found.first()).and_then(|(rows, _)| {
                 let mut out = open(ITEMS_NS, &name);
                 for row in rows.iter().rev() {
+                    let item = Item::decode(&row.value).ok_or(error::UNREADABLE)?;
+                    if item.at_us < gone_us {
+                        continue;
+                    }
                     out.extend_from_slice(b"<item");
                     xml::attribute(&mut out, "jid", &actor);
-                    xml::attribute(&mut out, "name", Item::decode(&row.value).ok_or(error::UNREADABLE)?.id);
+                    xml::attribute(&mut out, "name", item.id);
                     out.extend_from_slice(b"/>");
                 }
                 out.extend_from_slice(b"</query>");

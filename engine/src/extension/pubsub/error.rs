@@ -2,6 +2,7 @@
 
 use super::super::{Condition, Refusal};
 use super::node::Denied;
+use crate::wire::error::Detail;
 use crate::wire::error::ErrorType::{self, Auth, Cancel, Modify};
 use crate::wire::limit::AppError;
 
@@ -15,7 +16,7 @@ const fn plain(condition: Condition) -> Error {
 }
 
 const fn own(condition: Condition, kind: ErrorType, name: &'static str) -> Error {
-    Refusal { condition, held: None, app: Some(AppError { name, xmlns: NS, kind }) }
+    Refusal { condition, held: None, app: Some(AppError { name, xmlns: NS, kind, detail: Detail::Nothing }) }
 }
 
 /// A request that is none.

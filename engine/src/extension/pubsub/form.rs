@@ -150,6 +150,12 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
                 },
             }
         }
+        "item_expire" => {
+            config.expire_s = match value {
+                "max" => 0,
+                seconds => seconds.parse().ok().filter(|seconds| *seconds > 0).ok_or(error::NOT_ACCEPTABLE)?,
+            }
+        }
         "persist_items" => config.persist = boolean(value)?,
         "deliver_notifications" => config.notifications = boolean(value)?,
         "deliver_payloads" => config.payloads = boolean(value)?,
@@ -172,6 +178,11 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
 /// How many items a node may have, as its configuration says it.
 fn items_max(config: &Config) -> String {
     if config.items_max == u32::MAX { "max".into() } else { config.items_max.to_string() }
+}
+
+/// How long its items stay, in the same way.
+fn item_expire(config: &Config) -> String {
+    if config.expire_s == 0 { "max".into() } else { config.expire_s.to_string() }
 }
 
 fn access(config: &Config) -> &'static str {
@@ -238,6 +249,7 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str) {
         field(out, var, "boolean", label, &[], &[flag(on)]);
     }
     text(out, "max_items", "Most items to store, or max", &items_max(config));
+    text(out, "item_expire", "Seconds after which items are removed, or max", &item_expire(config));
     field(out, "publish_model", "list-single", "Who may publish", &["publishers"], &["publishers"]);
     field(out, "notification_type", "list-single", "Type of notifications", &["headline"], &["headline"]);
     out.extend_from_slice(b"</x>");
@@ -288,6 +300,7 @@ mod tests {
             notify_delete: false,
             notify_retract: false,
             items_max: 17,
+            expire_s: 604_800,
             title: "a <title>".into(),
             kind: "urn:x".into(),
             description: "d".into(),
@@ -300,7 +313,7 @@ mod tests {
             let out = String::from_utf8(out).unwrap().replace("type='form'", "type='submit'");
             let submitted = Submitted::configuration(&xml::parse(out.as_bytes()).unwrap()).unwrap().unwrap();
             // As it would be left: all fields are set.
-            let other = Config { title: "other".into(), items_max: 9, ..Config::default() };
+            let other = Config { title: "other".into(), items_max: 9, expire_s: 5, ..Config::default() };
             let read = submitted.apply(&other).unwrap();
             assert_eq!(Config { title: config.title.clone(), ..read }, config);
         }
@@ -335,6 +348,9 @@ mod tests {
         for (var, value) in [
             ("max_items", "0"),
             ("max_items", "-1"),
+            ("item_expire", "0"),
+            ("item_expire", "soon"),
+            ("item_expire", "99999999999"),
             ("persist_items", "maybe"),
             ("send_last_published_item", "always"),
             ("publish_model", "open"),

@@ -88,18 +88,19 @@ pub(super) fn items(asked: Asked, pubsub: &Element, items: &Element) -> Answered
     let go_on = go_on(move |directory, found| {
         let node = asked.seen(&directory, &affiliates(found.first())?, &node)?;
         let places: Vec<_> = found[1..].iter().map(|found| place(Some(found))).collect::<Result<_, _>>()?;
-        read(&asked.actor, node, &wanted, &places)
+        read(&asked, node, &wanted, &places)
     });
     Ok(reading(others, queries, go_on))
 }
 
 /// Reads the items of a node that the asker may see.
-fn read(actor: &str, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> Answered {
+fn read(asked: &Asked, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> Answered {
+    let (actor, gone_us) = (&*asked.actor, node.config.gone_before_us(asked.now_us));
     let page = |max: Option<u32>| max.unwrap_or(u32::MAX).min(NODE_PAGE_ITEMS_MAX);
     let all = |max| Span::all(page(max), NODE_PAGE_BYTES_MAX);
     let edge = || places.first().copied().flatten().map(|place| place.number).ok_or(error::NOT_FOUND);
     let span = match wanted {
-        Wanted::Ids(_) => return read_ids(actor, node, places),
+        Wanted::Ids(_) => return read_ids(actor, node, gone_us, places),
         Wanted::Recent(max) => Span { reverse: true, ..all(*max) },
         Wanted::Page(Page { max, edge: Edge::First }) => all(*max),
         Wanted::Page(Page { max, edge: Edge::Last }) => Span { reverse: true, ..all(*max) },
@@ -108,7 +109,9 @@ fn read(actor: &str, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> 
     };
     let answer = Answer {
         node: node.name.clone(),
-        count: node.items,
+        // Nobody has counted how many of them are gone.
+        count: (node.config.expire_s == 0).then_some(node.items),
+        gone_us,
         reverse: span.reverse,
         page: wanted.is_page(),
         // The place of the first item is known where the page touches an end (XEP-0059 2.6).
@@ -119,14 +122,29 @@ fn read(actor: &str, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> 
     if span.rows_max == 0 {
         return Ok(Step::Result(answer.write(&[], false)?));
     }
+    Ok(read_span(actor.into(), span, answer))
+}
+
+fn read_span(actor: Box<str>, span: Span, answer: Answer) -> Step {
+    let query = rows::items(&actor, &answer.node, span);
     let go_on = super::Resume::with(move |found: &[Found]| {
-        step(range(found.first()).and_then(|(rows, more)| Ok(Step::Result(answer.write(rows, more)?))))
+        step(range(found.first()).and_then(|(rows, more)| {
+            let last = rows.last().map(|row| (rows::number_of(&row.sort), Item::decode(&row.value)));
+            if let (true, Some((number, item))) = (more && !span.reverse, last) {
+                let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
+                if item.at_us < answer.gone_us {
+                    // All of these are gone; those that are there come behind them.
+                    return Ok(read_span(actor.clone(), Span { after: number, ..span }, answer.clone()));
+                }
+            }
+            Ok(Step::Result(answer.write(rows, more)?))
+        }))
     });
-    Ok(Step::Read(vec![rows::items(actor, &node.name, span)], go_on))
+    Step::Read(vec![query], go_on)
 }
 
 /// Reads items by their places, as far as one answer goes; those that are not there are passed over.
-fn read_ids(actor: &str, node: &Node, places: &[Option<Place>]) -> Answered {
+fn read_ids(actor: &str, node: &Node, gone_us: u64, places: &[Option<Place>]) -> Answered {
     let (mut bytes, mut queries): (u32, Vec<Query>) = (0, Vec::new());
     for place in places.iter().flatten() {
         if bytes >= NODE_PAGE_BYTES_MAX {
@@ -141,20 +159,23 @@ fn read_ids(actor: &str, node: &Node, places: &[Option<Place>]) -> Answered {
     }
     let node = node.name.clone();
     let go_on = super::Resume::with(move |found: &[Found]| {
-        step(
-            found
-                .iter()
-                .try_fold(open(NS, "items", Some(&node)), |mut out, found| {
-                    for row in range(Some(found))?.0 {
-                        out.extend_from_slice(&write_item(&Item::decode(&row.value).ok_or(error::UNREADABLE)?, true));
-                    }
-                    Ok(out)
-                })
-                .map(|mut out| {
-                    close(&mut out, "items");
-                    Step::Result(out)
-                }),
-        )
+        let (mut out, mut count) = (open(NS, "items", Some(&node)), 0);
+        for found in found {
+            let item = range(Some(found)).map(|(rows, _)| rows.first().map(|row| Item::decode(&row.value)));
+            match item {
+                Ok(Some(Some(item))) if item.at_us >= gone_us => {
+                    out.extend_from_slice(&write_item(&item, true));
+                    count += 1;
+                }
+                Ok(None | Some(Some(_))) => {}
+                Ok(Some(None)) | Err(_) => return Step::Error(error::UNREADABLE),
+            }
+        }
+        if count == 0 {
+            return Step::Error(error::NOT_FOUND);
+        }
+        close(&mut out, "items");
+        Step::Result(out)
     });
     Ok(Step::Read(queries, go_on))
 }
@@ -163,8 +184,10 @@ fn read_ids(actor: &str, node: &Node, places: &[Option<Place>]) -> Answered {
 #[derive(Clone, Debug)]
 struct Answer {
     node: Box<str>,
-    /// Items that the node has.
-    count: u32,
+    /// Items that the node has, if that is known.
+    count: Option<u32>,
+    /// Those that were published before are gone, microseconds since the Unix epoch.
+    gone_us: u64,
     /// They were read from the last backwards.
     reverse: bool,
     /// A page was asked for.
@@ -180,6 +203,7 @@ impl Answer {
     fn write(&self, found: &[crate::store::Row], more: bool) -> Result<Vec<u8>, Error> {
         let mut all: Vec<Item<'_>> =
             found.iter().map(|row| Item::decode(&row.value).ok_or(error::UNREADABLE)).collect::<Result<_, _>>()?;
+        all.retain(|item| item.at_us >= self.gone_us);
         if self.reverse {
             all.reverse();
         }
@@ -201,7 +225,7 @@ impl Answer {
         if let (Some(first), Some(last)) = (all.first(), all.last()) {
             let index = match (self.from_start, self.to_end) {
                 (true, _) => Some(0),
-                (_, true) => self.count.checked_sub(all.len() as u32),
+                (_, true) => self.count.and_then(|count| count.checked_sub(all.len() as u32)),
                 _ => None,
             };
             match index {
@@ -212,7 +236,9 @@ impl Answer {
             out.extend_from_slice(b"</first>");
             xml::text_element(out, "last", last.id);
         }
-        xml::text_element(out, "count", &self.count.to_string());
+        if let Some(count) = self.count {
+            xml::text_element(out, "count", &count.to_string());
+        }
         out.extend_from_slice(b"</set>");
     }
 }

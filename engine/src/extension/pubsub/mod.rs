@@ -1,5 +1,5 @@
 //! Nodes (XEP-0060) on accounts: personal eventing (XEP-0163). A user publishes items, those who may see them and want to are told. Clients
-//! keep there what all may read (XEP-0222), and what is private (XEP-0223), such as bookmarks (XEP-0402).
+//! keep there what all may read (XEP-0222), and what is private (XEP-0223), such as bookmarks (XEP-0402) and what was displayed (XEP-0490).
 //!
 //! The engine of nodes is functions over rows: a request says which rows it needs, and with them makes an answer, writes, and an
 //! [`Event`]. An actor is the JID that has the nodes; nothing here knows that it is an account's, beside what the owner is and who may
@@ -89,6 +89,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 222, version: "1.0", title: "Persistent Storage of Public Data via PubSub" },
         Xep { number: 223, version: "1.1.1", title: "Persistent Storage of Private Data via PubSub" },
         Xep { number: 402, version: "1.2.0", title: "PEP Native Bookmarks" },
+        Xep { number: 490, version: "1.0.1", title: "Message Displayed Synchronization" },
     ],
     requests: &[NODES, OWNER],
     identities: &[("pubsub", "pep", "")],

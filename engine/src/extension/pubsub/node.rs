@@ -7,6 +7,9 @@ use crate::store::{Batch, nodes as rows};
 use crate::wire::jid::bare_of;
 
 const FORMAT: u8 = 1;
+/// A directory in which each node also has the time after which its items are gone. One in which none has such a time is written as
+/// before.
+const FORMAT_EXPIRES: u8 = 2;
 
 /// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct Config {
     pub notify_retract: bool,
     /// Most items that are stored; [`u32::MAX`] for as many as a node may have.
     pub items_max: u32,
+    /// Seconds after its publication an item is gone; 0 if it stays.
+    pub expire_s: u32,
     /// A name for people.
     pub title: Box<str>,
     /// What the payload is, usually its namespace.
@@ -76,6 +81,7 @@ impl Default for Config {
             notify_delete: true,
             notify_retract: true,
             items_max: 1,
+            expire_s: 0,
             title: "".into(),
             kind: "".into(),
             description: "".into(),
@@ -88,6 +94,14 @@ impl Config {
     /// Most items that are stored.
     pub fn items_max(&self) -> u32 {
         self.items_max.min(NODE_ITEMS_MAX)
+    }
+
+    /// Items that were published before this time are gone, microseconds since the Unix epoch.
+    pub fn gone_before_us(&self, now_us: u64) -> u64 {
+        match self.expire_s {
+            0 => 0,
+            seconds => now_us.saturating_sub(u64::from(seconds) * 1_000_000),
+        }
     }
 }
 
@@ -119,21 +133,21 @@ impl Directory {
     pub fn decode(row: Option<&[u8]>) -> Option<Directory> {
         let Some(row) = row else { return Some(Directory::default()) };
         let mut from = Reader(row);
-        if from.byte()? != FORMAT {
-            return None;
-        }
+        let format = from.byte().filter(|format| matches!(*format, FORMAT | FORMAT_EXPIRES))?;
         let mut directory = Directory { last: from.number()?, nodes: Vec::new() };
         while !from.0.is_empty() {
-            directory.nodes.push(Node::decode(&mut from)?);
+            directory.nodes.push(Node::decode(&mut from, format)?);
         }
         Some(directory)
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![FORMAT];
+        let expires = self.nodes.iter().any(|node| node.config.expire_s > 0);
+        let format = if expires { FORMAT_EXPIRES } else { FORMAT };
+        let mut out = vec![format];
         out.extend_from_slice(&self.last.to_be_bytes());
         for node in &self.nodes {
-            node.encode(&mut out);
+            node.encode(&mut out, format);
         }
         out
     }
@@ -202,7 +216,7 @@ const NOTIFY_RETRACT: u8 = 32;
 const LISTED: u8 = 64;
 
 impl Node {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>, format: u8) {
         let c = &self.config;
         put_text(out, &self.name);
         let access = match c.access {
@@ -237,9 +251,12 @@ impl Node {
         for group in &c.groups {
             put_text(out, group);
         }
+        if format == FORMAT_EXPIRES {
+            out.extend_from_slice(&c.expire_s.to_be_bytes());
+        }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Option<Node> {
+    fn decode(from: &mut Reader<'_>, format: u8) -> Option<Node> {
         let name = from.text()?;
         let access = match from.byte()? {
             0 => Access::Open,
@@ -258,6 +275,7 @@ impl Node {
         let (items_max, items, bytes) = (from.short()?, from.short()?, from.number()?);
         let (title, kind, description) = (from.text()?, from.text()?, from.text()?);
         let groups = (0..from.byte()?).map(|_| from.text()).collect::<Option<_>>()?;
+        let expire_s = if format == FORMAT_EXPIRES { from.short()? } else { 0 };
         let config = Config {
             access,
             send_last,
@@ -268,6 +286,7 @@ impl Node {
             notify_delete: flags & NOTIFY_DELETE != 0,
             notify_retract: flags & NOTIFY_RETRACT != 0,
             items_max,
+            expire_s,
             title,
             kind,
             description,
@@ -508,25 +527,29 @@ mod tests {
         let access = prop::sample::select(vec![Access::Open, Access::Presence, Access::Roster, Access::Whitelist]);
         let last = prop::sample::select(vec![SendLast::Never, SendLast::OnSub, SendLast::OnSubAndPresence]);
         let texts = (text(), text(), text(), prop::collection::vec(text(), 0..4));
-        (access, last, any::<[bool; 6]>(), any::<u32>(), texts).prop_map(|(access, send_last, on, items_max, texts)| {
-            let (title, kind, description, groups) = texts;
-            let [persist, notifications, payloads, notify_config, notify_delete, notify_retract] = on;
-            Config {
-                access,
-                send_last,
-                persist,
-                notifications,
-                payloads,
-                notify_config,
-                notify_delete,
-                notify_retract,
-                items_max,
-                title,
-                kind,
-                description,
-                groups,
-            }
-        })
+        let numbers = (any::<u32>(), prop::sample::select(vec![0, 1, u32::MAX]));
+        (access, last, any::<[bool; 6]>(), numbers, texts).prop_map(
+            |(access, send_last, on, (items_max, expire_s), texts)| {
+                let (title, kind, description, groups) = texts;
+                let [persist, notifications, payloads, notify_config, notify_delete, notify_retract] = on;
+                Config {
+                    access,
+                    send_last,
+                    persist,
+                    notifications,
+                    payloads,
+                    notify_config,
+                    notify_delete,
+                    notify_retract,
+                    items_max,
+                    expire_s,
+                    title,
+                    kind,
+                    description,
+                    groups,
+                }
+            },
+        )
     }
 
     proptest! {

@@ -78,11 +78,19 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
                 rows::delete_item(&mut batch, &actor, &node, &id, place.number);
                 (entry.items, entry.bytes) =
                     (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
-            } else if entry.items >= config.items_max() {
-                let (oldest, _) = range(found.get(2))?;
-                let oldest =
-                    oldest.first().and_then(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
-                let (number, oldest) = oldest.ok_or(error::UNREADABLE)?;
+            }
+            let (oldest, _) = range(found.get(2))?;
+            let oldest = oldest.first().map(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
+            let gone_us = config.gone_before_us(asked.now_us);
+            // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
+            // one, so that there are never more of those than of others.
+            let full = entry.items >= config.items_max();
+            let goes = match oldest.flatten() {
+                Some((number, item)) if *item.id != *id && (full || item.at_us < gone_us) => Some((number, item)),
+                None if full => return Err(error::UNREADABLE),
+                _ => None,
+            };
+            if let Some((number, oldest)) = goes {
                 rows::delete_item(&mut batch, &actor, &node, oldest.id, number);
                 (entry.items, entry.bytes) =
                     (entry.items.saturating_sub(1), entry.bytes.saturating_sub(oldest.bytes().into()));

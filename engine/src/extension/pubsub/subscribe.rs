@@ -47,7 +47,8 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
         let entry = asked.seen(&directory, &all, &node)?;
         all.subscribe(&jid);
         let (last, _) = range(found.get(1))?;
-        let last = last.first().and_then(|row| Item::decode(&row.value));
+        let gone_us = entry.config.gone_before_us(asked.now_us);
+        let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
         let shown = entry.config.send_last != SendLast::Never && entry.config.notifications;
         let event = last.filter(|_| shown).map(|item| {
             let audience = Audience::of(&entry.config, Affiliates::default());

@@ -20,6 +20,7 @@ struct World {
     events: Vec<Event>,
     groups: Vec<Box<str>>,
     turn: u64,
+    later_us: u64,
 }
 
 impl World {
@@ -27,12 +28,15 @@ impl World {
         let element = xml::parse(payload.as_bytes()).expect("a well-formed payload");
         self.turn += 1;
         let context = Context {
-            now: Now { mono_ms: self.turn, wall_us: 1_700_000_000_000_000 + self.turn },
+            now: Now { mono_ms: self.turn, wall_us: 1_700_000_000_000_000 + self.turn + self.later_us },
             server: &ServerFacts::default(),
+            domains: &crate::id::Domains::of_users("x"),
             authorized: from != STRANGER,
             groups: if from == FRIEND { &self.groups } else { &[] },
             online: true,
             secure: true,
+            admin: false,
+            adhoc: &Default::default(),
             room: usize::MAX,
             note: None,
             jid: |text| Some(text.into()),
@@ -43,6 +47,7 @@ impl World {
             set,
             target: if from == OWNER_JID { Target::Own } else { Target::Other },
             from,
+            to: ACTOR,
             account: ACTOR,
             namespace: &element.ns(),
             name: element.name(),
@@ -499,4 +504,50 @@ fn nodes_items_and_bytes_are_bounded() {
     let published = world.events.iter().filter(|event| event.message.len() > NODE_ITEM_BYTES_MAX / 2);
     assert!(published.clone().count() > 1);
     published.for_each(|event| assert!(event.brief.is_some(), "many are told only its id"));
+}
+
+#[test]
+fn items_are_gone_after_their_time_xep_0060_item_expire() {
+    let mut world = World::default();
+    let hour_us = 3_600 * 1_000_000;
+    world.create("n", &[("access_model", "open"), ("max_items", "max"), ("item_expire", "3600")]).unwrap();
+    for id in ["1", "2", "3"] {
+        world.publish("n", id, "");
+    }
+    world.later_us = hour_us / 2;
+    world.publish("n", "4", "");
+    assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()), ["1", "2", "3", "4"]);
+    world.later_us = hour_us + 1_000;
+    // In every way of retrieval (6.5), and for a page from the first on, which begins behind those that are gone.
+    let set = |inside: &str| format!("<items node='n'/><set xmlns='http://jabber.org/protocol/rsm'>{inside}</set>");
+    for asked in [
+        "<items node='n'/>".to_owned(),
+        "<items node='n' max_items='3'/>".to_owned(),
+        "<items node='n'><item id='1'/><item id='4'/></items>".to_owned(),
+        set("<max>2</max>"),
+        set("<max>2</max><before/>"),
+        set("<max>1</max><after>1</after>"),
+    ] {
+        let answer = world.get(STRANGER, &asked).unwrap();
+        assert_eq!(ids(&answer), ["4"], "{asked}");
+        assert!(!answer.contains("<count>"), "nobody has counted: {answer}");
+    }
+    assert_eq!(app(world.get(STRANGER, "<items node='n'><item id='2'/></items>")), (Condition::ItemNotFound, None));
+    // A publication takes one of them with it, until none is left.
+    for id in ["5", "6", "7", "8"] {
+        world.publish("n", id, "");
+    }
+    assert_eq!(world.directory().get("n").unwrap().items, 5, "4 to 8");
+    // 6.1.7: the last item of a new subscriber is one that is there.
+    world.later_us += 2 * hour_us;
+    world.told();
+    let subscribe = format!("<pubsub xmlns='{NS}'><subscribe node='n' jid='{STRANGER}'/></pubsub>");
+    world.ask(STRANGER, true, &subscribe).unwrap();
+    assert_eq!(world.events.len(), 0);
+    assert!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).is_empty());
+    // Without a time again, what is stored is there.
+    let submit = form("node_config", &[("item_expire", "max")]);
+    world.own(true, &format!("<configure node='n'>{submit}</configure>")).unwrap();
+    assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).len(), 5);
+    assert!(world.own(false, "<configure node='n'/>").unwrap().contains("<field var='pubsub#item_expire'"));
 }

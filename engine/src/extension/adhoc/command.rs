@@ -1,0 +1,32 @@
+//! A command: who may execute it, what it asks for, and what it tells.
+
+use super::act::Wish;
+use super::form::{Filled, Form};
+use crate::extension::iq::{Context, Refusal};
+use crate::orders::Outcome;
+
+/// Who may see and execute a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// Those whom the operator has named.
+    Administrators,
+}
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// Its node.
+    pub(super) node: &'static str,
+    /// What a person reads.
+    pub(super) name: &'static str,
+    /// Who may execute it.
+    pub(super) who: Who,
+    /// The form that it begins with; without one it is carried out at once.
+    pub(super) form: Option<Form>,
+    /// What is wanted without a form.
+    pub(super) at_once: Option<fn() -> Wish>,
+    /// What is wanted by a form.
+    pub(super) read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
+    /// What a completed command tells.
+    pub(super) tell: fn(&Outcome) -> Vec<u8>,
+}

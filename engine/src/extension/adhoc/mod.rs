@@ -1,0 +1,243 @@
+//! Ad-hoc commands on the server's domain (XEP-0050): service administration for administrators (XEP-0133).
+//!
+//! ```text
+//! <command/> ──> form, and a session ──> <command/> with the form ──> Order ──> the host ──> Outcome ──> <command/>
+//! ```
+//!
+//! This folder knows forms and orders. It never knows how an order is carried out: the host does that by the code that also
+//! serves operators.
+
+pub mod act;
+mod admin;
+mod command;
+mod form;
+pub mod sessions;
+#[cfg(test)]
+mod tests;
+
+use super::hook::{Discovery, Extension, Xep};
+use super::iq::{Condition, Context, Feature, IqRequest, Refusal, Step, Target, Verbs, always};
+use super::xml;
+use crate::orders::{Outcome, Why};
+use crate::wire::error::{Detail, ErrorType};
+use crate::wire::limit::AppError;
+use act::Act;
+use command::{Command, Who};
+
+/// The namespace of commands, and the node that lists them (XEP-0050 2.2).
+pub const NS: &str = "http://jabber.org/protocol/commands";
+
+const FORMS: &str = "jabber:x:data";
+
+const FEATURE: Feature = Feature {
+    namespace: NS,
+    name: "command",
+    targets: &[Target::Server],
+    verbs: Verbs::Set,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[NS],
+    account_vars: &[],
+    handle,
+};
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "adhoc",
+    xeps: &[
+        Xep { number: 50, version: "1.3.0", title: "Ad-Hoc Commands" },
+        Xep { number: 133, version: "1.3.1", title: "Service Administration" },
+    ],
+    requests: &[FEATURE],
+    serves: Some(serves),
+    ..Extension::NONE
+};
+
+/// Every command.
+fn commands() -> impl Iterator<Item = &'static Command> {
+    admin::COMMANDS.iter()
+}
+
+fn may(who: Who, context: &Context<'_>) -> bool {
+    match who {
+        Who::Administrators => context.admin,
+    }
+}
+
+/// Which errors there are beside the defined conditions (XEP-0050 4.4).
+const fn wrong(name: &'static str) -> Refusal {
+    let app = AppError { name, xmlns: NS, kind: ErrorType::Modify, detail: Detail::Nothing };
+    Refusal { condition: Condition::BadRequest, held: None, app: Some(app) }
+}
+
+const MALFORMED_ACTION: Refusal = wrong("malformed-action");
+const BAD_ACTION: Refusal = wrong("bad-action");
+const BAD_PAYLOAD: Refusal = wrong("bad-payload");
+const BAD_SESSIONID: Refusal = wrong("bad-sessionid");
+const SESSION_EXPIRED: Refusal = Refusal {
+    condition: Condition::NotAllowed,
+    held: None,
+    app: Some(AppError { name: "session-expired", xmlns: NS, kind: ErrorType::Cancel, detail: Detail::Nothing }),
+};
+
+/// Longest name of a session that is looked for, in bytes: those that the server gives are shorter.
+const SESSIONID_BYTES_MAX: usize = 64;
+
+fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match answer(context, request) {
+        Ok(act) => Step::Command(Box::new(act)),
+        Err(refusal) => Step::Error(refusal),
+    }
+}
+
+fn answer(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Act, Refusal> {
+    let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
+    let node = element.attr("node").ok_or(Condition::BadRequest)?;
+    let command = commands().find(|command| command.node == node).ok_or(Condition::ItemNotFound)?;
+    if !may(command.who, context) {
+        return Err(Condition::Forbidden.into());
+    }
+    let action = element.attr("action").unwrap_or("execute");
+    let Some(id) = element.attr("sessionid") else {
+        return match action {
+            "execute" => begin(command),
+            "cancel" | "complete" | "next" | "prev" => Err(BAD_SESSIONID),
+            _ => Err(MALFORMED_ACTION),
+        };
+    };
+    if id.is_empty() || id.len() > SESSIONID_BYTES_MAX {
+        return Err(BAD_SESSIONID);
+    }
+    if !context.adhoc.is_open(id, request.from, command.node, context.now.mono_s()) {
+        return Err(SESSION_EXPIRED);
+    }
+    match action {
+        "cancel" => Ok(Act::Cancel { node: command.node, id: id.into() }),
+        // XEP-0050 3.4: without <next/> in <actions/> there is one stage.
+        "execute" | "complete" => {
+            let form = command.form.as_ref().ok_or(BAD_ACTION)?;
+            let filled = form.read(&element).ok_or(BAD_PAYLOAD)?;
+            let wish = (command.read)(context, &filled)?;
+            Ok(Act::Order { node: command.node, id: Some(id.into()), wish })
+        }
+        "next" | "prev" => Err(BAD_ACTION),
+        _ => Err(MALFORMED_ACTION),
+    }
+}
+
+fn begin(command: &'static Command) -> Result<Act, Refusal> {
+    match &command.form {
+        Some(form) => Ok(Act::Begin { node: command.node, form: form.write() }),
+        None => {
+            let wish = command.at_once.ok_or(BAD_ACTION)?();
+            Ok(Act::Order { node: command.node, id: None, wish })
+        }
+    }
+}
+
+fn open(node: &str, id: &str, status: &str) -> Vec<u8> {
+    let mut out = b"<command".to_vec();
+    for (name, value) in [("xmlns", NS), ("node", node), ("sessionid", id), ("status", status)] {
+        xml::attribute(&mut out, name, value);
+    }
+    out.push(b'>');
+    out
+}
+
+fn close(mut out: Vec<u8>, payload: &[u8]) -> Vec<u8> {
+    out.extend_from_slice(payload);
+    out.extend_from_slice(b"</command>");
+    out
+}
+
+/// The answer with which a session begins: the form that is to be filled in (XEP-0050 2.4.2).
+pub fn begun(node: &str, id: &str, form: &[u8]) -> Vec<u8> {
+    let mut out = open(node, id, "executing");
+    out.extend_from_slice(b"<actions execute='complete'><complete/></actions>");
+    close(out, form)
+}
+
+/// The answer to who cancels (XEP-0050 2.4.4).
+pub fn canceled(node: &str, id: &str) -> Vec<u8> {
+    close(open(node, id, "canceled"), b"")
+}
+
+/// The answer when an order has been carried out, or the error if it was not (XEP-0133 6).
+///
+/// # Errors
+/// The condition for why it was not.
+pub fn completed(node: &str, id: &str, outcome: &Outcome) -> Result<Vec<u8>, Refusal> {
+    let payload = match outcome {
+        Outcome::Refused { why, .. } => {
+            return Err(match why {
+                Why::NotFound => Condition::ItemNotFound.into(),
+                Why::Exists => Condition::Conflict.into(),
+                Why::Invalid => BAD_PAYLOAD,
+                Why::Busy => Condition::ResourceConstraint.into(),
+                Why::Internal => Condition::InternalServerError.into(),
+            });
+        }
+        // XEP-0050 3.5: what completes and fails says so.
+        Outcome::Partly(lines) => {
+            let mut note = b"<note type='error'>".to_vec();
+            xml::escape(&mut note, &lines.join("\n"));
+            note.extend_from_slice(b"</note>");
+            note
+        }
+        outcome => {
+            commands().find(|command| command.node == node).map_or_else(Vec::new, |command| (command.tell)(outcome))
+        }
+    };
+    Ok(close(open(node, id, "completed"), &payload))
+}
+
+/// Service discovery of commands (XEP-0050 2.2, 2.3).
+fn serves(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
+    match what {
+        Discovery::Items(Some(NS)) => {
+            let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'".to_vec();
+            xml::attribute(&mut out, "node", NS);
+            out.push(b'>');
+            // Everybody sees what they may execute.
+            for command in commands().filter(|command| may(command.who, context)) {
+                out.extend_from_slice(b"<item");
+                for (name, value) in [("jid", request.to), ("node", command.node), ("name", command.name)] {
+                    xml::attribute(&mut out, name, value);
+                }
+                out.extend_from_slice(b"/>");
+            }
+            out.extend_from_slice(b"</query>");
+            Some(Step::Result(out))
+        }
+        Discovery::Info(NS) => Some(Step::Result(info(NS, "command-list", "Commands"))),
+        Discovery::Info(node) | Discovery::Items(Some(node)) => {
+            let command = commands().find(|command| command.node == node)?;
+            if !may(command.who, context) {
+                return Some(Step::Error(Condition::Forbidden.into()));
+            }
+            Some(match what {
+                Discovery::Info(_) => Step::Result(info(node, "command-node", command.name)),
+                Discovery::Items(_) => {
+                    Step::Result(b"<query xmlns='http://jabber.org/protocol/disco#items'/>".to_vec())
+                }
+            })
+        }
+        Discovery::Items(None) => None,
+    }
+}
+
+fn info(node: &str, kind: &str, name: &str) -> Vec<u8> {
+    let mut out = b"<query xmlns='http://jabber.org/protocol/disco#info'".to_vec();
+    xml::attribute(&mut out, "node", node);
+    out.extend_from_slice(b"><identity category='automation'");
+    xml::attribute(&mut out, "type", kind);
+    xml::attribute(&mut out, "name", name);
+    out.extend_from_slice(b"/>");
+    for var in [NS, FORMS] {
+        out.extend_from_slice(b"<feature");
+        xml::attribute(&mut out, "var", var);
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(b"</query>");
+    out
+}

@@ -1,0 +1,86 @@
+//! Message retraction (XEP-0424): a message that its sender has retracted stays in archives as a tombstone.
+//!
+//! A log is only appended to. So a retraction writes a row that names the message, in the archive of its sender and in that of its
+//! receiver, when it is archived itself; `tombstones` looks for the rows of a page's messages. Only the sender's
+//! retraction makes the row of a message: the row is named by who has sent it, to whom.
+
+use crate::extension::datetime::{self, Precision};
+use crate::limits::RETRACTION_ID_BYTES_MAX;
+use crate::store::Batch;
+use crate::store::archive::Entry;
+use crate::store::retractions::{Key, Retraction};
+use crate::wire::jid::bare_of;
+use crate::wire::text::write_attribute;
+use crate::wire::written::read_back;
+
+pub(super) const NS: &str = "urn:xmpp:message-retract:1";
+
+/// What a server tells that serves tombstones (XEP-0424 4).
+pub(super) const NS_TOMBSTONE: &str = "urn:xmpp:message-retract:1#tombstone";
+
+/// The message that a retraction names, and the retraction's own `id`, which it has to have (XEP-0424 4).
+fn retracts(xml: &[u8]) -> Option<(String, String)> {
+    // Nearly no message is one.
+    memchr::memmem::find(xml, NS.as_bytes())?;
+    let named = read_back(xml, |message| {
+        let id = message.child("retract", NS)?.attribute("id")?.into_owned();
+        Some((id, message.id()?.into_owned()))
+    });
+    named.flatten().filter(|(_, own)| !own.is_empty() && own.len() <= RETRACTION_ID_BYTES_MAX)
+}
+
+/// An entry is archived for a user: if it is a retraction, what it names is noted.
+pub(super) fn archived(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
+    if let Some((id, own)) = retracts(entry.xml) {
+        let retraction = Retraction { number, time_ms: entry.time_ms, id: &own };
+        retraction.put(batch, user, &Key::of(entry.incoming, bare_of(entry.peer), &id));
+    }
+}
+
+/// An entry goes from a user's archive, and all before it has gone: nothing that it names is there any more.
+pub(super) fn expired(batch: &mut Batch, user: &str, entry: &Entry<'_>) {
+    if let Some((id, _)) = retracts(entry.xml) {
+        Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user);
+    }
+}
+
+/// What is left of a message that was retracted.
+#[derive(Clone, Debug)]
+pub(super) struct Tombstone {
+    pub(super) key: Key,
+    /// The start tag of the message, with the attributes that say who, to whom, and which.
+    open: Vec<u8>,
+}
+
+impl Tombstone {
+    /// That of an entry, if it could be retracted: it has an `id`, and is no retraction itself, which stays (XEP-0424 5).
+    pub(super) fn of(entry: &Entry<'_>) -> Option<Tombstone> {
+        read_back(entry.xml, |message| {
+            let id = message.id().filter(|id| !id.is_empty())?;
+            if message.child("retract", NS).is_some() {
+                return None;
+            }
+            let mut open = b"<message".to_vec();
+            for name in ["type", "from", "to", "id"] {
+                if let Some(value) = message.attribute(name) {
+                    write_attribute(&mut open, name, &value);
+                }
+            }
+            open.push(b'>');
+            Some(Tombstone { key: Key::of(entry.incoming, bare_of(entry.peer), &id), open })
+        })
+        .flatten()
+    }
+
+    /// The message as it is shown once it was retracted (XEP-0424 4).
+    pub(super) fn write(&self, retraction: &Retraction<'_>) -> Vec<u8> {
+        let mut out = self.open.clone();
+        out.extend_from_slice(b"<retracted");
+        write_attribute(&mut out, "xmlns", NS);
+        write_attribute(&mut out, "id", retraction.id);
+        out.extend_from_slice(b" stamp='");
+        datetime::write(&mut out, retraction.time_ms.saturating_mul(1_000), Precision::Millis);
+        out.extend_from_slice(b"'/></message>");
+        out
+    }
+}

@@ -1,0 +1,90 @@
+//! Which messages of a page were retracted (XEP-0424): the rows of their retractions are looked for before the page is sent.
+
+use std::sync::Arc;
+
+use crate::extension::iq::{Condition, Resume, Step};
+use crate::store::Found;
+use crate::store::archive::{live_entries, seek};
+use crate::store::retractions::{self, Key, Retraction};
+
+use super::page::{Asked, Page};
+
+/// Rows that are read at once: with more of them, those of the page are looked for one by one.
+const FIRST: u32 = 64;
+
+/// A retraction of a result.
+type Hit = (usize, Box<[u8]>);
+
+fn unreadable() -> Step {
+    Step::Error(Condition::InternalServerError.into())
+}
+
+/// The answer with a page that is whole: what of it was retracted is looked for before.
+pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
+    if page.candidates().next().is_none() {
+        return page.send(asked, complete);
+    }
+    let asked = asked.clone();
+    let queries = vec![retractions::first(&asked.account, FIRST)];
+    let resume = Resume::with(move |found| {
+        let [Found::Rows { rows, more }] = found else { return unreadable() };
+        if *more {
+            return one_by_one(page.clone(), asked.clone(), complete);
+        }
+        let row = |key: &Key| rows.iter().find(|row| key.is_of(row)).map(|row| row.value.clone());
+        let hits = page.candidates().filter_map(|(at, tombstone)| Some((at, row(&tombstone.key)?))).collect();
+        verify(page.clone(), asked.clone(), complete, hits)
+    });
+    Step::Read(queries, resume)
+}
+
+fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
+    let queries = page.candidates().map(|(_, tombstone)| tombstone.key.query(&asked.account)).collect();
+    let resume = Resume::with(move |found| {
+        let mut hits = Vec::new();
+        for ((at, _), found) in page.candidates().zip(found) {
+            let Found::Value(row) = found else { return unreadable() };
+            hits.extend(row.as_ref().map(|row| (at, row.clone())));
+        }
+        verify(page.clone(), asked.clone(), complete, hits)
+    });
+    Step::Read(queries, resume)
+}
+
+/// Only a retraction that came after its message counts, and that is in the archive: it may have been refused.
+fn verify(page: Page, asked: Arc<Asked>, complete: bool, mut hits: Vec<Hit>) -> Step {
+    let mut numbers = Vec::new();
+    let mut damaged = false;
+    hits.retain(|(at, row)| match Retraction::decode(row) {
+        Some(retraction) => {
+            let after = retraction.number > page.number(*at);
+            numbers.extend(after.then_some(retraction.number));
+            after
+        }
+        None => {
+            damaged = true;
+            false
+        }
+    });
+    match (damaged, hits.is_empty()) {
+        (true, _) => return unreadable(),
+        (false, true) => return page.send(&asked, complete),
+        (false, false) => {}
+    }
+    let queries = numbers.iter().map(|number| seek(&asked.account, *number)).collect();
+    let resume = Resume::with(move |found| {
+        let mut page = page.clone();
+        for (((at, row), number), found) in hits.iter().zip(&numbers).zip(found) {
+            let Found::Rows { rows, .. } = found else { return unreadable() };
+            let (Some(all), Some(retraction)) = (live_entries(rows), Retraction::decode(row)) else {
+                return unreadable();
+            };
+            if all.iter().any(|(other, _)| other == number) {
+                page.bury(&asked, *at, &retraction);
+            }
+        }
+        let complete = page.fit(&asked) && complete;
+        page.send(&asked, complete)
+    });
+    Step::Read(queries, resume)
+}

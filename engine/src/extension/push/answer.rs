@@ -1,0 +1,91 @@
+//! What a service has answered, and what follows for its registration (XEP-0357 7.1).
+
+use super::super::change::{Change, Dropped};
+use super::super::iq::{Condition, Resume, Step};
+use super::{found, query, written};
+use crate::store::{Found, Query};
+use crate::wire::Element;
+use crate::wire::error::NS_STANZAS;
+
+/// The answer to a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has taken it.
+    Took,
+    /// It may take the next one: what it has said, or nothing at all.
+    Later(Option<Condition>),
+    /// It takes no more.
+    Never(Condition),
+}
+
+impl Outcome {
+    /// What an answer says. An error of type `wait`, and those that are of the way and not of the node, may pass.
+    pub fn of(answer: &Element<'_>) -> Outcome {
+        if answer.kind().as_deref() != Some("error") {
+            return Outcome::Took;
+        }
+        let Some(error) = answer.children().find(|child| child.name() == "error") else { return Outcome::Later(None) };
+        let waits = error.attribute("type").as_deref() == Some("wait");
+        let mut conditions = error.cursor().filter_map(|event| match event {
+            crate::wire::Event::Start(start) if start.namespace() == NS_STANZAS => Condition::from_name(start.name()),
+            _ => None,
+        });
+        let condition = conditions.next();
+        match condition {
+            Some(condition) if !waits && !passes(condition) => Outcome::Never(condition),
+            condition => Outcome::Later(condition),
+        }
+    }
+
+    /// How the log names it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Outcome::Took => "",
+            Outcome::Later(None) => "no-answer",
+            Outcome::Later(Some(condition)) | Outcome::Never(condition) => condition.name(),
+        }
+    }
+}
+
+/// Whether a condition is of a service that is not there, or has trouble, whatever its node.
+fn passes(condition: Condition) -> bool {
+    matches!(
+        condition,
+        Condition::InternalServerError
+            | Condition::RecipientUnavailable
+            | Condition::RemoteServerNotFound
+            | Condition::RemoteServerTimeout
+            | Condition::ResourceConstraint
+            | Condition::ServiceUnavailable
+            | Condition::UndefinedCondition
+    )
+}
+
+/// Notes an outcome in the row of a user's registrations, at this second since the Unix epoch.
+pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) -> (Vec<Query>, Resume) {
+    let (jid, node): (Box<str>, Box<str>) = (jid.into(), node.into());
+    let go_on = move |rows: &[Found]| {
+        let before = found(rows).unwrap_or_default();
+        let mut all = before.clone();
+        let ended = match outcome {
+            Outcome::Took => {
+                all.worked(&jid, &node);
+                false
+            }
+            Outcome::Later(_) => all.failed(&jid, &node, now_s),
+            Outcome::Never(_) => {
+                all.remove(&jid, Some(&node));
+                all != before
+            }
+        };
+        if all == before {
+            return Step::Result(Vec::new());
+        }
+        let mut changes = written(&all);
+        if ended {
+            changes.push(Change::Dropped(Box::new(Dropped { service: jid.clone(), reason: outcome.reason() })));
+        }
+        Step::Change(changes, Vec::new())
+    };
+    (vec![query(account)], Resume::with(go_on))
+}

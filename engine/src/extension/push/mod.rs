@@ -1,0 +1,197 @@
+//! Push Notifications (XEP-0357): clients name services that wake their devices, and the server tells these that messages wait.
+//!
+//! A user's registrations are one row. It is read when a message comes that one of the devices may have to be woken for; in memory
+//! there is a mark on the user's sessions, or a note beside the account, that says that there is a row. When a service is told, how
+//! often, and who is spared, the shard decides (`shard::push`).
+
+pub mod answer;
+pub mod message;
+pub mod publish;
+pub mod row;
+
+use minidom::Element;
+
+use super::change::Change;
+use super::hook::{Extension, Record, Xep};
+use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::note::Note;
+use super::xml;
+use crate::id::{self, ActorKind, Service};
+use crate::limits::{PUSH_NODE_BYTES_MAX, PUSH_OPTIONS_BYTES_MAX};
+use crate::store::{Found, Query, private};
+use crate::wire::jid::{JidRef, resource_of};
+use row::{Registration, Registrations};
+
+/// XEP-0357.
+pub const NS: &str = "urn:xmpp:push:0";
+const NS_FORM: &str = "jabber:x:data";
+const PUBLISH_OPTIONS: &str = "http://jabber.org/protocol/pubsub#publish-options";
+const NAME: &str = "push";
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: NAME,
+    xeps: &[Xep { number: 357, version: "0.4.1", title: "Push Notifications" }],
+    requests: &[ENABLE, DISABLE],
+    record: Some(Record { stays: false, ..Record::of(load) }),
+    wakes: true,
+    ..Extension::NONE
+};
+
+/// XEP-0357 5.
+const ENABLE: Feature = Feature {
+    namespace: NS,
+    name: "enable",
+    targets: &[Target::Own],
+    verbs: Verbs::Set,
+    offered: always,
+    asks_roster: false,
+    server_vars: &[],
+    // XEP-0357 4.1: the account says so.
+    account_vars: &[NS],
+    handle: enable,
+};
+
+/// XEP-0357 6.
+const DISABLE: Feature = Feature { name: "disable", handle: disable, ..ENABLE };
+
+/// A user has registrations.
+#[derive(Debug)]
+struct Registered;
+
+impl Note for Registered {
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The note of a user who has registrations.
+pub fn registered() -> Box<dyn Note> {
+    Box::new(Registered)
+}
+
+fn load(row: &[u8]) -> Option<Box<dyn Note>> {
+    Registrations::read(row).filter(|all| !all.is_empty()).map(|_| registered())
+}
+
+/// By which a registration remembers the device that has made it: a hash of its resource.
+pub fn device(resource: &str) -> u64 {
+    id::hash(resource.as_bytes())
+}
+
+/// The question for a user's registrations.
+pub fn query(account: &str) -> Query {
+    private::get(account, &private::own_key(NAME))
+}
+
+/// What [`query`] has found; none if the row cannot be read.
+fn found(found: &[Found]) -> Option<Registrations> {
+    match found.first() {
+        Some(Found::Value(None)) => Some(Registrations::default()),
+        Some(Found::Value(Some(row))) => Registrations::read(row),
+        _ => None,
+    }
+}
+
+/// What follows when a user's registrations are these from now on.
+fn written(all: &Registrations) -> Vec<Change> {
+    vec![Change::Record(all.row()), Change::MarkAll(!all.is_empty())]
+}
+
+/// Changes the registrations of who asks.
+fn change(request: &IqRequest<'_>, change: impl Fn(&mut Registrations) + Send + Sync + 'static) -> Step {
+    let go_on = move |rows: &[Found]| {
+        let Some(mut all) = found(rows) else { return Step::Error(Condition::InternalServerError.into()) };
+        let before = all.clone();
+        change(&mut all);
+        Step::Change(if all == before { Vec::new() } else { written(&all) }, Vec::new())
+    };
+    Step::InTurn(vec![query(request.account)], Resume::with(go_on))
+}
+
+/// Reads a user's registrations for the shard, which goes on with [`Change::Registered`].
+pub fn look(account: &str) -> (Vec<Query>, Resume) {
+    let go_on = |rows: &[Found]| {
+        let all = found(rows).unwrap_or_default();
+        Step::Change(vec![Change::Registered(all.into_inner())], Vec::new())
+    };
+    (vec![query(account)], Resume::with(go_on))
+}
+
+/// The service's JID and the node of a request.
+fn named(context: &Context<'_>, element: &Element) -> Result<(Box<str>, Option<Box<str>>), Condition> {
+    let jid = element.attr("jid").ok_or(Condition::BadRequest)?;
+    let jid = (context.jid)(jid).ok_or(Condition::JidMalformed)?;
+    let node = element.attr("node").filter(|node| !node.is_empty());
+    if node.is_some_and(|node| node.len() > PUSH_NODE_BYTES_MAX) {
+        return Err(Condition::NotAcceptable);
+    }
+    Ok((jid, node.map(Into::into)))
+}
+
+/// Why a service cannot be reached, if that is known before anything is sent.
+fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
+    let jid = JidRef::from_normalised(jid);
+    match context.domains.find(jid.domain()).map(|domain| context.domains.kind(domain)) {
+        None => Some(Condition::RemoteServerNotFound),
+        // This server is none.
+        Some(ActorKind::Users) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
+        Some(ActorKind::Service(Service::Upload)) => Some(Condition::ServiceUnavailable),
+    }
+}
+
+fn enable(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    match registration(context, request) {
+        Ok(new) => change(request, move |all| all.put(new.clone())),
+        Err(condition) => Step::Error(condition.into()),
+    }
+}
+
+fn registration(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Registration, Condition> {
+    let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
+    let (jid, node) = named(context, &element)?;
+    if let Some(condition) = unreachable(context, &jid) {
+        return Err(condition);
+    }
+    let mut forms = element.children().filter(|child| child.is("x", NS_FORM));
+    let options = forms.next().map(options).transpose()?.unwrap_or_default();
+    if forms.next().is_some() {
+        return Err(Condition::BadRequest);
+    }
+    if options.len() > PUSH_OPTIONS_BYTES_MAX {
+        return Err(Condition::NotAcceptable);
+    }
+    let device = device(resource_of(request.from).unwrap_or_default());
+    Ok(Registration { jid, node: node.unwrap_or_default(), device, options, failures: 0, until_s: 0 })
+}
+
+/// The form that goes along with each publication, as it is sent: fields, their values and nothing else of what was written.
+fn options(form: &Element) -> Result<Box<[u8]>, Condition> {
+    let mut out = format!("<x xmlns='{NS_FORM}' type='submit'>").into_bytes();
+    let mut typed = false;
+    for field in form.children() {
+        let var = field.attr("var").filter(|_| field.is("field", NS_FORM)).ok_or(Condition::BadRequest)?;
+        out.extend_from_slice(b"<field");
+        xml::attribute(&mut out, "var", var);
+        out.push(b'>');
+        for value in field.children().filter(|child| child.is("value", NS_FORM)) {
+            typed |= var == "FORM_TYPE" && value.text() == PUBLISH_OPTIONS;
+            xml::text_element(&mut out, "value", &value.text());
+        }
+        out.extend_from_slice(b"</field>");
+    }
+    out.extend_from_slice(b"</x>");
+    let submitted = form.attr("type").is_none_or(|kind| kind == "submit");
+    if typed && submitted { Ok(out.into()) } else { Err(Condition::BadRequest) }
+}
+
+fn disable(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
+    let Some(element) = xml::parse(request.payload) else { return Step::Error(Condition::BadRequest.into()) };
+    match named(context, &element) {
+        Ok((jid, node)) => change(request, move |all| all.remove(&jid, node.as_deref())),
+        Err(condition) => Step::Error(condition.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

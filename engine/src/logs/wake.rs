@@ -1,0 +1,102 @@
+//! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. Here is noted that there is one; whom that
+//! concerns is for a higher floor to find out.
+
+use crate::extension::push::message;
+use crate::extension::{RESTS, WAKER, push};
+use crate::id::SessionId;
+use crate::logs::Logs;
+use crate::outbound::Unsent;
+use crate::router::users::Incoming;
+use crate::session::table::Session;
+use crate::settings::PushDetails;
+use crate::wire::jid::bare_of;
+use crate::wire::written::read_back;
+
+/// A reason to wake a user's devices.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    /// The user's bare JID.
+    pub(crate) account: Box<str>,
+    /// Only this device, which has not received what it was sent; otherwise a message has come, for all of them.
+    pub(crate) device: Option<u64>,
+    /// Messages that wait, as far as that is known.
+    pub(crate) waiting: u32,
+    /// What may be told of the message.
+    pub(crate) last: Option<Box<Last>>,
+}
+
+/// The message that wakes.
+#[derive(Debug)]
+pub(crate) struct Last {
+    /// Its sender's full JID.
+    pub(crate) sender: Box<str>,
+    /// The beginning of its text.
+    pub(crate) body: Option<Box<str>>,
+}
+
+impl Logs {
+    /// A message has been logged for a user, whoever has got it.
+    #[inline]
+    pub(crate) fn wake(&mut self, user: u32, stanza: Incoming<'_>) {
+        if self.users.get(user).marked || self.has_notes(user) {
+            self.wake_noted(user, stanza);
+        }
+    }
+
+    #[cold]
+    fn wake_noted(&mut self, user: u32, stanza: Incoming<'_>) {
+        // What the user has sent wakes none of the user's own devices.
+        if !self.can_be_woken(user) || self.users.is(user, bare_of(stanza.from)) {
+            return;
+        }
+        let details = self.settings.push_details;
+        let seen = read_back(stanza.xml, |element| {
+            let body = (details == PushDetails::Body).then(|| message::text(element)).flatten();
+            message::matters(element).then_some(body)
+        });
+        let Some(Some(body)) = seen else { return };
+        let last = (details != PushDetails::Count).then(|| Box::new(Last { sender: stanza.from.into(), body }));
+        let waiting = self.log_if_known(user).map_or(0, |log| log.waiting().0);
+        let account = self.bare_of_user(user).into();
+        self.woken.push(Wake { account, device: None, waiting, last });
+    }
+
+    /// A session has lost its connection, and waits to be resumed: what its client may not have got wakes it.
+    pub(crate) fn wake_detached(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let device = (session.user, session.marks, push::device(&session.resource));
+        self.wake_device(device, self.unreceived(id));
+    }
+
+    /// A session has ended, and has not received these.
+    pub(crate) fn wake_ended(&mut self, session: &Session, lost: &[Unsent]) {
+        let device = (session.user, session.marks, push::device(&session.resource));
+        self.wake_device(device, lost.iter().filter(|unsent| unsent.id != 0).count());
+    }
+
+    /// So many messages have not come to a device, whose user and marks these are.
+    fn wake_device(&mut self, (user, marks, device): (u32, u32, u64), unreceived: usize) {
+        if marks & 1 << WAKER != 0 && unreceived > 0 && self.facts.has(WAKER) && !self.shutting_down {
+            let account = self.bare_of_user(user).into();
+            let waiting = u32::try_from(unreceived).unwrap_or(u32::MAX);
+            self.woken.push(Wake { account, device: Some(device), waiting, last: None });
+        }
+    }
+
+    /// Whether a user has registrations, as far as what is in memory tells.
+    fn can_be_woken(&self, user: u32) -> bool {
+        if !self.facts.has(WAKER) {
+            return false;
+        }
+        let noted = || self.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
+        self.users.sessions(&self.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) || noted()
+    }
+
+    /// Devices of a user that somebody looks at: they have a connection, and do not say otherwise.
+    pub(crate) fn attended(&self, account: &str) -> Vec<u64> {
+        let Some(user) = self.users.find(account) else { return Vec::new() };
+        let sessions = self.users.sessions(&self.sessions, user);
+        let attended = sessions.filter(|(id, session)| session.marks & RESTS == 0 && self.conn_of(*id).is_some());
+        attended.map(|(_, session)| push::device(&session.resource)).collect()
+    }
+}

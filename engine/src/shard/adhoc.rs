@@ -1,0 +1,99 @@
+//! Commands of users (XEP-0050): their sessions, and the orders that they lead to, which the host carries out.
+
+use crate::extension::Limit;
+use crate::extension::adhoc::act::{Act, Wish};
+use crate::extension::adhoc::{begun, canceled, completed};
+use crate::io::Effect;
+use crate::limits::{ADHOC_ORDERS_MAX, JOBS_WAITING_SPARE};
+use crate::orders::{Order, Outcome, Wanted};
+use crate::shard::Shard;
+use crate::store::account::Credentials;
+use crate::turn::pending::{Asker, OrderKeys, Ordering, Pending};
+
+impl Shard {
+    /// Carries out what follows from a request for a command.
+    pub(super) fn adhoc(&mut self, asker: Asker, act: Act) {
+        match act {
+            Act::Begin { node, form } => {
+                let (id, now_s) = (self.random_name(), self.now.mono_s());
+                let from = asker.from.clone();
+                match self.adhoc.open(&id, &from, node, now_s) {
+                    true => self.answer(asker, Ok(&begun(node, &id, &form))),
+                    false => self.answer(asker, Err(Limit::Commands.into())),
+                }
+            }
+            Act::Cancel { node, id } => {
+                self.adhoc.close(&id, &asker.from);
+                self.answer(asker, Ok(&canceled(node, &id)));
+            }
+            Act::Order { node, id, wish } => {
+                // Each order under way holds a request; others wait with their forms open.
+                if self.orders_under_way >= ADHOC_ORDERS_MAX {
+                    return self.answer(asker, Err(Limit::Commands.into()));
+                }
+                let job = match &wish {
+                    Wish::Password { .. } if self.jobs_waiting.len() >= JOBS_WAITING_SPARE => {
+                        return self.answer(asker, Err(Limit::Passwords.into()));
+                    }
+                    Wish::Password { password, .. } => match self.derive_keys(password) {
+                        Some(job) => Some(job),
+                        None => return self.answer(asker, Err(Limit::Credentials.into())),
+                    },
+                    Wish::Order(_) => None,
+                };
+                let id = match id {
+                    Some(id) => {
+                        self.adhoc.close(&id, &asker.from);
+                        id
+                    }
+                    None => self.random_name().into(),
+                };
+                let ordering = Ordering { asker, node, id };
+                self.orders_under_way += 1;
+                match wish {
+                    Wish::Order(what) => self.order(ordering, what),
+                    Wish::Password { account, create, .. } => {
+                        let keys = OrderKeys { ordering, account, create };
+                        self.job(Pending::OrderKeys(keys), job.expect("a password has a job"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn order(&mut self, ordering: Ordering, what: Wanted) {
+        let order = Box::new(Order { by: ordering.asker.from.clone(), what });
+        let token = self.token(Pending::Order(ordering));
+        self.effects.push(Effect::Order { token, order });
+    }
+
+    /// The keys of an account's password are there.
+    pub(super) fn order_keys(&mut self, waits: OrderKeys, keys: Option<Box<Credentials>>) {
+        let OrderKeys { ordering, account, create } = waits;
+        match keys {
+            Some(credentials) => self.order(ordering, Wanted::Put { account, credentials, create }),
+            None => {
+                self.orders_under_way -= 1;
+                self.answer(ordering.asker, Err(Limit::Credentials.into()));
+            }
+        }
+    }
+
+    /// The host has carried out an order, or not. Who gave it may be gone.
+    pub(super) fn ordered(&mut self, token: u64, outcome: &Outcome) {
+        let Some(Pending::Order(Ordering { asker, node, id })) = self.pending.remove(&token) else { return };
+        self.orders_under_way -= 1;
+        if !self.asks_still(&asker) {
+            return;
+        }
+        match completed(node, &id, outcome) {
+            Ok(payload) => self.answer(asker, Ok(&payload)),
+            Err(refusal) => self.answer(asker, Err(refusal)),
+        }
+    }
+
+    /// Whether a user is an administrator: by the bare JID, of those that the operator names now.
+    pub(super) fn is_admin(&self, bare: &str) -> bool {
+        self.settings.admins.iter().any(|admin| **admin == *bare)
+    }
+}

@@ -1,0 +1,113 @@
+//! Which messages of a user's archive were retracted (XEP-0424): rows of [`Table::Private`] that clients do not see, one for each
+//! message that a retraction in the archive names.
+//!
+//! The sort key is the prefix and a hash of who has sent the message, to or from whom, and its `id`: so the row is written without
+//! looking for the message, and found with it. The value has the number, the time and the `id` of the retraction. Which row is of
+//! a message in the archive is for the reader to say: the message stands before the retraction, and that is still there.
+
+use super::hash::HashKind;
+use super::{Batch, Query, Row, Table};
+
+const PREFIX: &[u8] = b"\0retract/";
+/// Behind all of them.
+const END: &[u8] = b"\0retract0";
+const FORMAT: u8 = 1;
+
+/// What a retracted message is known by. It is a cryptographic hash, because others choose the ids of their messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key([u8; 16]);
+
+impl Key {
+    /// That of a message that the user has received from a peer, or sent to one, by the peer's bare JID and the message's `id`.
+    pub fn of(incoming: bool, peer: &str, id: &str) -> Key {
+        let hash = HashKind::Sha256.digest(&[&[u8::from(incoming)], peer.as_bytes(), &[0], id.as_bytes()]);
+        let mut key = Key([0; 16]);
+        key.0.copy_from_slice(&hash.as_bytes()[..16]);
+        key
+    }
+
+    fn sort(&self) -> Vec<u8> {
+        [PREFIX, &self.0].concat()
+    }
+
+    /// The question for the retraction.
+    pub fn query(&self, user: &str) -> Query {
+        Query::Get { table: Table::Private, actor: user.as_bytes().into(), sort: self.sort().into() }
+    }
+
+    /// Whether a row of [`first`] is that of the message.
+    pub fn is_of(&self, row: &Row) -> bool {
+        row.sort.strip_prefix(PREFIX) == Some(&self.0)
+    }
+
+    /// Removes the row.
+    pub fn delete(&self, batch: &mut Batch, user: &str) {
+        batch.delete(Table::Private, user.as_bytes(), &self.sort());
+    }
+}
+
+/// The question for the first rows, at most so many: of most users it is all of them.
+pub fn first(user: &str, rows_max: u32) -> Query {
+    Query::Range {
+        table: Table::Private,
+        actor: user.as_bytes().into(),
+        from: PREFIX.into(),
+        until: Some(END.into()),
+        reverse: false,
+        rows_max,
+        bytes_max: rows_max * 1_024,
+    }
+}
+
+/// One retraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retraction<'a> {
+    /// Its number in the archive.
+    pub number: u64,
+    /// When it came, milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// Its `id`.
+    pub id: &'a str,
+}
+
+impl<'a> Retraction<'a> {
+    /// Writes the row.
+    pub fn put(&self, batch: &mut Batch, user: &str, key: &Key) {
+        let value: [&[u8]; 4] =
+            [&[FORMAT], &self.number.to_be_bytes(), &self.time_ms.to_be_bytes(), self.id.as_bytes()];
+        batch.put(Table::Private, user.as_bytes(), &key.sort(), &value);
+    }
+
+    /// Reads a row; `None` if it is not one of a known format.
+    pub fn decode(row: &'a [u8]) -> Option<Retraction<'a>> {
+        let (number, rest) = row.strip_prefix(&[FORMAT])?.split_first_chunk::<8>()?;
+        let (time_ms, id) = rest.split_first_chunk::<8>()?;
+        Some(Retraction {
+            number: u64::from_be_bytes(*number),
+            time_ms: u64::from_be_bytes(*time_ms),
+            id: std::str::from_utf8(id).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::OpView;
+
+    #[test]
+    fn rows_read_back_and_are_among_the_first() {
+        let (key, other) = (Key::of(true, "a@x", "1"), Key::of(false, "a@x", "1"));
+        assert_ne!(key, other, "who has sent it");
+        assert_ne!(Key::of(true, "a@x", "1"), Key::of(true, "a@x1", ""), "where the address ends");
+        let (mut batch, retraction) = (Batch::new(), Retraction { number: 7, time_ms: 9, id: "r\u{e9}" });
+        retraction.put(&mut batch, "u@x", &key);
+        let Some(OpView::Put { sort, value, .. }) = batch.iter().next() else { panic!("a row") };
+        let row = Row { sort: sort.into(), value: value.into() };
+        assert!(key.is_of(&row) && !other.is_of(&row));
+        assert_eq!(Retraction::decode(&row.value), Some(retraction));
+        (0..17).for_each(|cut| assert_eq!(Retraction::decode(&row.value[..cut]), None));
+        let Query::Range { from, until, .. } = first("u@x", 64) else { panic!("a range") };
+        assert!(*from <= *row.sort && *row.sort < *until.unwrap());
+    }
+}

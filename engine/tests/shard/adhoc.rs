@@ -1,0 +1,303 @@
+//! Ad-hoc commands (XEP-0050) and service administration (XEP-0133).
+
+use std::sync::Arc;
+
+use throng_engine::id::ConnId;
+use throng_engine::io::{Command, Effect, Input};
+use throng_engine::limits::{ADHOC_ORDERS_MAX, ADHOC_SESSIONS_USER_MAX};
+use throng_engine::orders::{Order, Outcome, SessionSeen, Wanted, Why};
+use throng_engine::settings::Settings;
+use throng_sim::host::{Host, said};
+
+const ADMIN: &str = "http://jabber.org/protocol/admin#";
+
+fn settings() -> Settings {
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.admins = Arc::new(["romeo@localhost".into()]);
+    settings
+}
+
+/// Romeo, an administrator, and Juliet, who is none.
+fn host() -> (Host, ConnId, ConnId) {
+    let mut host = Host::new(settings());
+    host.account("romeo");
+    host.account("juliet");
+    let (romeo, _) = host.bind(0, "romeo");
+    let (juliet, _) = host.bind(1, "juliet");
+    (host, romeo, juliet)
+}
+
+fn command(node: &str, rest: &str, inside: &str) -> String {
+    format!(
+        "<iq type='set' id='c' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='{ADMIN}{node}'{rest}>{inside}</command></iq>"
+    )
+}
+
+/// Fields of a form, with their values.
+type Fields<'a> = &'a [(&'a str, &'a [&'a str])];
+
+fn form(fields: Fields<'_>) -> String {
+    let fields = fields.iter().map(|(var, values)| {
+        let values: String = values.iter().map(|value| format!("<value>{value}</value>")).collect();
+        format!("<field var='{var}'>{values}</field>")
+    });
+    format!("<x xmlns='jabber:x:data' type='submit'>{}</x>", fields.collect::<String>())
+}
+
+fn session(text: &str) -> String {
+    text.split("sessionid='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a session").to_owned()
+}
+
+/// The order among these effects.
+fn order(effects: &[Effect]) -> Option<(u64, Order)> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Order { token, order } => Some((*token, (**order).clone())),
+        _ => None,
+    })
+}
+
+/// Begins a command and submits this form.
+fn submit(host: &mut Host, conn: ConnId, node: &str, fields: Fields<'_>) -> Vec<Effect> {
+    let begun = said(&host.ask(conn, &command(node, "", "")));
+    assert!(begun.contains("status='executing'") && begun.contains("<complete/>"), "{begun}");
+    let id = session(&begun);
+    host.ask(conn, &command(node, &format!(" sessionid='{id}' action='complete'"), &form(fields)))
+}
+
+fn disco(what: &str, node: &str) -> String {
+    format!(
+        "<iq type='get' id='d' to='localhost'><query xmlns='http://jabber.org/protocol/disco#{what}' node='{node}'/></iq>"
+    )
+}
+
+/// XEP-0050 2.2, 2.3; XEP-0133 6, 7: who is no administrator sees no command and executes none.
+#[test]
+fn commands_are_for_administrators_alone_xep0133_7() {
+    let (mut host, romeo, juliet) = host();
+    let list = disco("items", "http://jabber.org/protocol/commands");
+    let (seen, hidden) = (said(&host.ask(romeo, &list)), said(&host.ask(juliet, &list)));
+    assert_eq!(seen.matches("<item ").count(), 11, "{seen}");
+    assert!(seen.contains(&format!("<item jid='localhost' node='{ADMIN}add-user' name=")), "{seen}");
+    assert!(hidden.contains("type='result'") && !hidden.contains(ADMIN), "{hidden}");
+    let node = disco("info", &format!("{ADMIN}add-user"));
+    assert!(said(&host.ask(romeo, &node)).contains("type='command-node'"));
+    assert!(said(&host.ask(juliet, &node)).contains("<forbidden "));
+    let effects = host.ask(juliet, &command("get-registered-users-num", "", ""));
+    assert!(said(&effects).contains("<forbidden ") && order(&effects).is_none());
+    let about = said(&host.ask(juliet, &disco("info", "http://jabber.org/protocol/commands")));
+    assert!(about.contains("type='command-list'"), "{about}");
+    for (node, error) in [("no-such", "<item-not-found "), ("add-user", "type='form'")] {
+        let answer = said(&host.ask(romeo, &command(node, "", "")));
+        assert!(answer.contains(error), "{node}: {answer}");
+    }
+    // An account does not have them: XEP-0133 2 addresses the service.
+    let own = command("add-user", "", "").replace(" to='localhost'", "");
+    assert!(said(&host.ask(romeo, &own)).contains("<service-unavailable "));
+}
+
+/// The knob: rights are looked at with each request, also within a session.
+#[test]
+fn rights_end_with_the_setting() {
+    let (mut host, romeo, _) = host();
+    let id = session(&said(&host.ask(romeo, &command("delete-user", "", ""))));
+    let none = Settings { admins: Arc::default(), ..settings() };
+    host.turn(Input::Command { token: 1, command: Command::Turn(Arc::new(none)) });
+    let submitted = command("delete-user", &format!(" sessionid='{id}'"), &form(&[("accountjids", &["a@localhost"])]));
+    let effects = host.ask(romeo, &submitted);
+    assert!(said(&effects).contains("<forbidden ") && order(&effects).is_none());
+}
+
+/// XEP-0133 4: each command's form, the order that it leads to, and what is told.
+#[test]
+fn each_command_leads_to_an_order_xep0133_4() {
+    let (mut host, romeo, _) = host();
+    let jid: Fields<'_> = &[("accountjid", &["Tybalt@localhost"])];
+    let users = Outcome::Users { jids: vec!["a@localhost".into()], next: Some("1:2".into()) };
+    let seen = SessionSeen { resource: "r&amp;".into(), address: Some("[2001:db8::1]:5222".into()) };
+    let cases: [(&str, Fields<'_>, Wanted, Outcome, &str); 7] = [
+        (
+            "delete-user",
+            &[("accountjids", &["tybalt@localhost", "paris@localhost"])],
+            Wanted::Delete(vec!["tybalt@localhost".into(), "paris@localhost".into()]),
+            Outcome::Done,
+            "status='completed'",
+        ),
+        (
+            "end-user-session",
+            &[("accountjids", &["tybalt@localhost/Home"])],
+            Wanted::End(vec!["tybalt@localhost/Home".into()]),
+            Outcome::Partly(vec!["tybalt@localhost/Home: there is no session".into()]),
+            "<note type='error'>tybalt@localhost/Home: there is no session</note>",
+        ),
+        (
+            "user-stats",
+            jid,
+            Wanted::Sessions("tybalt@localhost".into()),
+            Outcome::Sessions(vec![seen]),
+            "<field var='ipaddresses'><value>[2001:db8::1]</value></field><field var='onlineresources'>",
+        ),
+        (
+            "get-online-users-list",
+            &[("max_items", &["25"]), ("after", &["0:7"])],
+            Wanted::ListOnline { after: Some("0:7".into()), most: 25 },
+            users,
+            "<field var='onlineuserjids'><value>a@localhost</value></field><field var='after'><value>1:2</value>",
+        ),
+        (
+            "get-online-users-list",
+            &[("max_items", &["100000"])],
+            Wanted::ListOnline { after: None, most: 200 },
+            Outcome::Users { jids: Vec::new(), next: None },
+            "<field var='onlineuserjids'></field></x>",
+        ),
+        (
+            "announce",
+            &[("announcement", &["one", "two"])],
+            Wanted::Announce("one\ntwo".into()),
+            Outcome::Count(3),
+            "status='completed'",
+        ),
+        ("set-motd", &[("motd", &["today"])], Wanted::SetMotd("today".into()), Outcome::Done, "status='completed'"),
+    ];
+    for (node, fields, wanted, outcome, told) in cases {
+        let (token, order) = order(&submit(&mut host, romeo, node, fields)).expect("an order");
+        assert_eq!((&*order.by, &order.what), (&*full(&mut host, romeo), &wanted), "{node}");
+        let answer = said(&host.turn(Input::Ordered { token, outcome }));
+        assert!(answer.contains("status='completed'") && answer.contains(told), "{node}: {answer}");
+        assert!(host.turn(Input::Ordered { token, outcome: Outcome::Done }).is_empty(), "answered once");
+    }
+    for (node, wanted, var) in [
+        ("get-registered-users-num", Wanted::CountRegistered, "registeredusersnum"),
+        ("get-online-users-num", Wanted::CountOnline, "onlineusersnum"),
+    ] {
+        let effects = host.ask(romeo, &command(node, " action='execute'", ""));
+        let (token, order) = order(&effects).expect("an order at once");
+        assert_eq!(order.what, wanted);
+        let answer = said(&host.turn(Input::Ordered { token, outcome: Outcome::Count(7) }));
+        assert!(answer.contains(&format!("<field var='{var}'><value>7</value></field>")), "{answer}");
+    }
+}
+
+fn full(host: &mut Host, conn: ConnId) -> String {
+    let ping = said(&host.ask(conn, "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>"));
+    ping.split("to='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a JID").to_owned()
+}
+
+/// XEP-0133 4.1, 4.7: a password becomes keys by a job, and is in no order.
+#[test]
+fn passwords_become_keys_before_they_are_ordered() {
+    let (mut host, romeo, _) = host();
+    let fields: Fields<'_> =
+        &[("accountjid", &["paris@localhost"]), ("password", &["s3cret"]), ("password-verify", &["s3cret"])];
+    for (node, created) in [("add-user", true), ("change-user-password", false)] {
+        let fields = if created { fields } else { &fields[..2] };
+        let effects = submit(&mut host, romeo, node, fields);
+        let (token, order) = order(&effects).expect("an order");
+        let Wanted::Put { account, create, .. } = &order.what else { panic!("{order:?}") };
+        assert_eq!((&**account, *create), ("paris@localhost", created));
+        assert!(!format!("{order:?}").contains("s3cret"));
+        let exists = Outcome::Refused { why: Why::Exists, text: String::new() };
+        assert!(said(&host.turn(Input::Ordered { token, outcome: exists })).contains("<conflict "), "XEP-0133 6");
+    }
+    let other = [fields[0], fields[1], ("password-verify", &["other"] as &[&str])];
+    let effects = submit(&mut host, romeo, "add-user", &other);
+    assert!(said(&effects).contains("<bad-payload ") && order(&effects).is_none());
+}
+
+/// XEP-0050 4.4.
+#[test]
+fn wrong_requests_have_the_errors_of_xep0050_4_4() {
+    let (mut host, romeo, _) = host();
+    let id = session(&said(&host.ask(romeo, &command("add-user", "", ""))));
+    let own = format!(" sessionid='{id}'");
+    let long = format!(" sessionid='{}'", "x".repeat(65));
+    let many: Vec<String> = (0..101).map(|n| format!("<value>u{n}@localhost</value>")).collect();
+    let many = format!("<x xmlns='jabber:x:data' type='submit'><field var='accountjids'>{}</field></x>", many.concat());
+    for (node, rest, inside, error) in [
+        ("add-user", " action='dance'", "", "<malformed-action "),
+        ("add-user", &*format!("{own} action='dance'"), "", "<malformed-action "),
+        ("add-user", &*format!("{own} action='next'"), "", "<bad-action "),
+        ("add-user", &*format!("{own} action='prev'"), "", "<bad-action "),
+        ("add-user", " action='complete'", "", "<bad-sessionid "),
+        ("add-user", " sessionid=''", "", "<bad-sessionid "),
+        ("add-user", &*long, "", "<bad-sessionid "),
+        ("add-user", " sessionid='00000000000000000000'", "", "<session-expired "),
+        ("delete-user", &*own, &*many, "<session-expired "),
+        ("add-user", &*own, "", "<bad-payload "),
+        ("add-user", &*own, &*form(&[("accountjid", &["a@localhost"])]), "<bad-payload "),
+        ("add-user", &*own, &*form(&[("accountjid", &["@"]), ("password", &["p"])]), "<jid-malformed "),
+        ("add-user", &*own, &*form(&[("accountjid", &["localhost"]), ("password", &["p"])]), "<jid-malformed "),
+    ] {
+        let effects = host.ask(romeo, &command(node, rest, inside));
+        let answer = said(&effects);
+        assert!(answer.contains(error) && order(&effects).is_none(), "{node}{rest}{inside}: {answer}");
+    }
+    let id = session(&said(&host.ask(romeo, &command("delete-user", "", ""))));
+    let answer = said(&host.ask(romeo, &command("delete-user", &format!(" sessionid='{id}'"), &many)));
+    assert!(answer.contains("<bad-payload "), "more than 100 addresses: {answer}");
+    // XEP-0050 2.4.4: a session that was given up is over.
+    let cancel = command("add-user", &format!("{own} action='cancel'"), "");
+    assert!(said(&host.ask(romeo, &cancel)).contains("status='canceled'"));
+    assert!(said(&host.ask(romeo, &cancel)).contains("<session-expired "));
+    let get = command("add-user", "", "").replace("type='set'", "type='get'");
+    assert!(said(&host.ask(romeo, &get)).contains("<bad-request "));
+}
+
+/// XEP-0050 3.4: a session is between one requester and one node, is used once, ends with time, and is one of a few.
+#[test]
+fn sessions_are_bounded_and_of_one_requester_xep0050_3_4() {
+    let (mut host, romeo, _) = host();
+    let (again, _) = host.bind(2, "romeo");
+    let begin = command("delete-user", "", "");
+    let fields = form(&[("accountjids", &["a@localhost"])]);
+    let submit = |host: &mut Host, conn, id: &str| {
+        host.ask(conn, &command("delete-user", &format!(" sessionid='{id}'"), &fields))
+    };
+    let id = session(&said(&host.ask(romeo, &begin)));
+    assert!(said(&submit(&mut host, again, &id)).contains("<session-expired "), "another resource's");
+    assert!(order(&submit(&mut host, romeo, &id)).is_some());
+    assert!(said(&submit(&mut host, romeo, &id)).contains("<session-expired "), "used");
+    let ids: Vec<String> = (0..=ADHOC_SESSIONS_USER_MAX).map(|_| session(&said(&host.ask(romeo, &begin)))).collect();
+    assert!(said(&submit(&mut host, romeo, &ids[0])).contains("<session-expired "), "the oldest gave way");
+    assert!(order(&submit(&mut host, romeo, &ids[1])).is_some());
+    host.now.mono_ms += 601_000;
+    assert!(said(&submit(&mut host, romeo, &ids[2])).contains("<session-expired "), "ten minutes are over");
+}
+
+/// What an administrator's client can have under way is bounded, and an order whose giver has gone is answered to nobody.
+#[test]
+fn orders_under_way_are_bounded() {
+    let (mut host, romeo, _) = host();
+    let ask = command("get-registered-users-num", "", "");
+    let tokens: Vec<u64> = (0..ADHOC_ORDERS_MAX).filter_map(|_| Some(order(&host.ask(romeo, &ask))?.0)).collect();
+    assert_eq!(tokens.len(), ADHOC_ORDERS_MAX);
+    let effects = host.ask(romeo, &ask);
+    assert!(said(&effects).contains("<resource-constraint ") && order(&effects).is_none());
+    host.turn(Input::Closed { conn: romeo });
+    for token in tokens {
+        assert_eq!(said(&host.turn(Input::Ordered { token, outcome: Outcome::Count(1) })), "");
+    }
+    let (romeo, _) = host.bind(3, "romeo");
+    assert!(order(&host.ask(romeo, &ask)).is_some(), "there is room again");
+}
+
+/// Whoever could register the name of an administrator who has no account yet would be one.
+#[test]
+fn the_name_of_an_administrator_cannot_be_registered() {
+    use throng_engine::io::ListenerKind;
+    use throng_sim::host::HEADER;
+    let mut host = Host::new(settings());
+    for (name, error) in [("Romeo", true), ("mercutio", false)] {
+        let conn = ConnId { slot: 7, generation: 1 };
+        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: true };
+        host.turn(Input::Accepted { conn, listener, peer: [127, 0, 0, 1].into() });
+        host.ask(conn, HEADER);
+        let register = format!(
+            "<iq type='set' id='r'><query xmlns='jabber:iq:register'><username>{name}</username><password>p</password></query></iq>"
+        );
+        let answer = said(&host.ask(conn, &register));
+        assert_eq!(answer.contains("<conflict "), error, "{answer}");
+        host.ask(conn, "</stream:stream>");
+        host.turn(Input::Closed { conn });
+    }
+}

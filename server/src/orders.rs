@@ -1,0 +1,167 @@
+//! Orders of administrators who are users: from the shards to one thread that carries them out, and back.
+//!
+//! They are rare and take their time: one thread for all shards, which carries out one after another.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use throng_engine::limits::ADHOC_ORDERS_MAX;
+use throng_engine::orders::{Order, Outcome, Why};
+
+use crate::disk::Wake;
+use crate::end;
+use crate::waits::{self, Place};
+
+struct Given {
+    shard: usize,
+    token: u64,
+    order: Box<Order>,
+}
+
+/// A shard's end.
+pub struct OrderPort {
+    shard: usize,
+    orders: SyncSender<Given>,
+    done: Receiver<(u64, Outcome)>,
+    /// Orders that could not be handed on; bounded by those that the shard has under way.
+    refused: VecDeque<(u64, Outcome)>,
+    /// Orders handed on and not back yet: most turns have none, and look into no queue.
+    under_way: usize,
+}
+
+impl OrderPort {
+    /// Hands an order on.
+    pub fn submit(&mut self, token: u64, order: Box<Order>) {
+        match self.orders.try_send(Given { shard: self.shard, token, order }) {
+            Ok(()) => self.under_way += 1,
+            Err(error) => {
+                let text = match error {
+                    TrySendError::Full(_) => "too many orders are being carried out",
+                    TrySendError::Disconnected(_) => "the server carries out no orders now",
+                };
+                self.refused.push_back((token, Outcome::Refused { why: Why::Busy, text: text.to_owned() }));
+            }
+        }
+    }
+
+    /// What came of an order.
+    pub fn poll(&mut self) -> Option<(u64, Outcome)> {
+        if let Some(refused) = self.refused.pop_front() {
+            return Some(refused);
+        }
+        if self.under_way == 0 {
+            return None;
+        }
+        let done = self.done.try_recv().ok()?;
+        self.under_way -= 1;
+        Some(done)
+    }
+}
+
+/// The thread's end.
+pub struct Orders {
+    given: Receiver<Given>,
+    answers: Vec<SyncSender<(u64, Outcome)>>,
+    wakes: Vec<Arc<dyn Wake>>,
+}
+
+/// A port for each shard, and the other end. Without a thread there, orders are refused.
+pub fn ports(wakes: &[Arc<dyn Wake>]) -> (Vec<OrderPort>, Orders) {
+    // As many as the shards let be under way.
+    let (orders, given) = sync_channel(ADHOC_ORDERS_MAX * wakes.len());
+    let mut answers = Vec::new();
+    let port = |shard| {
+        let (done_in, done) = sync_channel(ADHOC_ORDERS_MAX);
+        answers.push(done_in);
+        OrderPort { shard, orders: orders.clone(), done, refused: VecDeque::new(), under_way: 0 }
+    };
+    let ports = (0..wakes.len()).map(port).collect();
+    (ports, Orders { given, answers, wakes: wakes.to_vec() })
+}
+
+impl Orders {
+    /// Carries orders out until the last port is gone. One that breaks is refused, and the next goes on.
+    ///
+    /// # Errors
+    /// The system's when there can be no thread.
+    pub fn start(self, carry_out: impl Fn(&Order) -> Outcome + Send + 'static) -> std::io::Result<()> {
+        waits::spawn("throng-orders", move || {
+            loop {
+                let given = {
+                    let _at = waits::at(Place::Orders);
+                    self.given.recv()
+                };
+                let Ok(Given { shard, token, order }) = given else { return };
+                let outcome = end::survive(|| carry_out(&order)).unwrap_or_else(|said| {
+                    tracing::error!("an order of an administrator has failed: {said}");
+                    Outcome::Refused { why: Why::Internal, text: said }
+                });
+                if self.answers[shard].try_send((token, outcome)).is_ok() {
+                    self.wakes[shard].wake();
+                }
+            }
+        })
+        .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throng_engine::orders::Wanted;
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    fn order() -> Box<Order> {
+        Box::new(Order { by: "a@b/c".into(), what: Wanted::CountOnline })
+    }
+
+    fn next(port: &mut OrderPort) -> (u64, Outcome) {
+        loop {
+            match port.poll() {
+                Some(done) => return done,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    #[test]
+    fn each_order_is_answered_to_its_shard_also_one_that_breaks() {
+        let wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(Nobody), Arc::new(Nobody)];
+        let (mut ports, orders) = ports(&wakes);
+        let carry_out = |order: &Order| match order.what {
+            Wanted::CountOnline => Outcome::Count(7),
+            _ => panic!("an order that breaks"),
+        };
+        orders.start(carry_out).expect("a thread");
+        for token in 1..=ADHOC_ORDERS_MAX as u64 {
+            ports[1].submit(token, order());
+        }
+        ports[0].submit(1, Box::new(Order { by: "a@b/c".into(), what: Wanted::CountRegistered }));
+        for token in 1..=ADHOC_ORDERS_MAX as u64 {
+            assert_eq!(next(&mut ports[1]), (token, Outcome::Count(7)));
+        }
+        assert!(matches!(next(&mut ports[0]), (1, Outcome::Refused { why: Why::Internal, .. })));
+        ports[0].submit(2, order());
+        assert_eq!(next(&mut ports[0]), (2, Outcome::Count(7)));
+    }
+
+    #[test]
+    fn without_a_thread_orders_are_refused() {
+        let wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(Nobody)];
+        let (mut ports, orders) = ports(&wakes);
+        for token in 0..=ADHOC_ORDERS_MAX as u64 {
+            ports[0].submit(token, order());
+        }
+        let full = ADHOC_ORDERS_MAX as u64;
+        assert!(matches!(ports[0].poll(), Some((token, Outcome::Refused { why: Why::Busy, .. })) if token == full));
+        drop(orders);
+        ports[0].submit(99, order());
+        assert!(matches!(ports[0].poll(), Some((99, Outcome::Refused { why: Why::Busy, .. }))));
+    }
+}

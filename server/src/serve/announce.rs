@@ -1,0 +1,59 @@
+//! Announcements: to every shard, which tells its sessions at a pace, and into the store for who logs in later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use throng_engine::io::{Command, Reply};
+use throng_engine::store::announcement::Kept;
+
+use super::control::{Running, done, internal};
+use crate::admin::{Announced, Fault, FaultKind};
+
+impl Running {
+    pub(super) fn begin_announcement(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
+        if text.trim().is_empty() {
+            return Err(Fault::new(FaultKind::Invalid, "an announcement says something"));
+        }
+        let now_us = self.links.clock.now().wall_us;
+        let number = self.announcing.next(now_us);
+        if let Some(later) = later {
+            let until_us = now_us.saturating_add(u64::try_from(later.as_micros()).unwrap_or(u64::MAX));
+            self.keep(Some(Arc::new(Kept { number, at_us: now_us, until_us, text: text.into() })))?;
+        }
+        if online {
+            let number = if later.is_some() { number } else { 0 };
+            let text: Arc<str> = text.into();
+            for shard in 0..self.shards() {
+                let command = Command::Announce { text: text.clone(), number };
+                if self.ask(shard, command)? == Reply::Busy {
+                    return Err(Fault::new(
+                        FaultKind::Busy,
+                        "too many announcements are under way: try again when one is over",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn announcements_told(&self) -> Result<Announced, Fault> {
+        let mut all = Announced { told: 0, done: true };
+        for shard in 0..self.shards() {
+            let Reply::Announced { told, under_way } = self.ask(shard, Command::Announced)? else {
+                return Err(internal("an answer to another question"));
+            };
+            all.told += told;
+            all.done &= under_way == 0;
+        }
+        Ok(all)
+    }
+
+    /// Keeps an announcement for who logs in later, or none any more: one shard writes it, and the others have it when it is durable.
+    pub(super) fn keep(&self, kept: Option<Arc<Kept>>) -> Result<(), Fault> {
+        for shard in 0..self.shards() {
+            let command = Command::Keep { kept: kept.clone(), write: shard == 0 };
+            done(self.ask(shard, command)?, "announcement")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Listeners and connections of uploads: bounded in number, by address, and in time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::answer::answer;
+use super::reply::{Content, Shared};
+use super::{Files, UploadCounters};
+use crate::end::Survive;
+use crate::http::patience::{Conn, Patient, Places};
+use crate::waits;
+
+/// For a handshake, for the head of a request, and between two of them.
+const HEAD_PATIENCE: Duration = Duration::from_secs(15);
+/// Longest head of a request; a token with the longest JID is 3 KB of it.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// A download takes so many bytes a second at least.
+const SLOWEST_BYTES: u64 = 4 << 10;
+/// Threads that read and write files: more would only make the disk's queue longer.
+const DISK_THREADS: usize = 4;
+
+/// The TLS configuration of this moment.
+pub type Tls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
+
+/// Bounds on connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; for one more, one of them gives way.
+    pub connections_max: usize,
+    /// Of one address (IPv6: /64); 0 is no limit. Those of this machine, as of a proxy, are not counted.
+    pub per_address_max: usize,
+}
+
+/// The server of uploads. Dropping it ends all of its connections.
+#[derive(Debug)]
+pub struct UploadServer {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl UploadServer {
+    /// Serves these listeners, those with a TLS configuration by HTTPS, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(
+        listeners: Vec<(TcpListener, Option<Tls>)>,
+        files: Arc<Files>,
+        key: [u8; 32],
+        limits: Limits,
+        counters: Arc<UploadCounters>,
+    ) -> io::Result<UploadServer> {
+        let addresses = listeners.iter().map(|(listener, _)| listener.local_addr()).collect::<io::Result<Vec<_>>>()?;
+        for (listener, _) in &listeners {
+            listener.set_nonblocking(true)?;
+        }
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.thread_name("upload").max_blocking_threads(DISK_THREADS).enable_all().build()?;
+        let (stop, mut stopped) = watch::channel(false);
+        let shared = Shared { files, key: Arc::new(key), counters };
+        let thread = waits::spawn("upload", move || {
+            let counts: Counts = Arc::new(waits::Mutex::new(waits::Place::LockUploads, BTreeMap::new()));
+            runtime.block_on(async {
+                for (listener, tls) in listeners {
+                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
+                    tokio::spawn(accept(listener, tls, shared.clone(), counts.clone(), limits));
+                }
+                // Ends the tasks, for the runtime goes with this function.
+                let _ = stopped.changed().await;
+            });
+            runtime.shutdown_background();
+        })?;
+        Ok(UploadServer { stop, thread: Some(thread), addresses })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Drop for UploadServer {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connections of each address that has some.
+type Counts = Arc<waits::Mutex<BTreeMap<IpAddr, usize>>>;
+
+/// A connection that is counted for its address until this is dropped.
+struct Counted(Counts, IpAddr);
+
+impl Counted {
+    /// `None` if the address has as many as it may.
+    fn new(counts: &Counts, address: IpAddr, most: usize) -> Option<Counted> {
+        let mut all = counts.lock();
+        let count = all.entry(address).or_insert(0);
+        if most > 0 && *count >= most && !address.is_loopback() {
+            return None;
+        }
+        *count += 1;
+        Some(Counted(counts.clone(), address))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut all = self.0.lock();
+        if let Some(count) = all.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// What one client can choose addresses from: IPv4 whole, of IPv6 the first 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        other => other,
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, tls: Option<Tls>, shared: Shared, counts: Counts, limits: Limits) {
+    let mut places = Places::new(limits.connections_max);
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            // Out of descriptors, most likely: they come back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Some(counted) = Counted::new(&counts, network(from.ip()), limits.per_address_max) else { continue };
+        let conn = Conn::new(from.ip());
+        let connection = Survive::new(connection(stream, tls.clone(), shared.clone(), conn.clone()));
+        let task = tokio::spawn(async move {
+            if let Err(said) = connection.await {
+                tracing::error!("a connection of an upload or download has failed: {said}");
+            }
+            drop(counted);
+        });
+        places.take(conn, task);
+    }
+}
+
+async fn connection(stream: TcpStream, tls: Option<Tls>, shared: Shared, conn: Arc<Conn>) {
+    let socket = Patient::slow(stream, conn, SLOWEST_BYTES);
+    let Some(tls) = tls else { return requests(socket, shared).await };
+    // A client that goes away, or cannot do TLS, is its own affair.
+    if let Ok(Ok(socket)) = timeout(HEAD_PATIENCE, TlsAcceptor::from(tls()).accept(socket)).await {
+        requests(socket, shared).await;
+    }
+}
+
+async fn requests(socket: impl AsyncRead + AsyncWrite + Unpin, shared: Shared) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let shared = shared.clone();
+        async move { Ok::<Response<Content>, std::convert::Infallible>(answer(shared, request).await) }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
+    // As above.
+    let _ = http.serve_connection(TokioIo::new(socket), service).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_an_address_are_bounded_and_this_machines_are_not() {
+        let counts: Counts = Arc::new(waits::Mutex::new(waits::Place::LockUploads, BTreeMap::new()));
+        let of = |text: &str| network(text.parse().expect("an address"));
+        let held: Vec<_> = (0..5).map(|_| Counted::new(&counts, of("192.0.2.1"), 2)).collect();
+        assert_eq!(held.iter().flatten().count(), 2);
+        assert!(Counted::new(&counts, of("::ffff:192.0.2.1"), 2).is_none(), "the same address");
+        assert!(Counted::new(&counts, of("192.0.2.2"), 2).is_some());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"), "one client has a /64");
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        let local: Vec<_> = (0..5).map(|_| Counted::new(&counts, of("127.0.0.1"), 2)).collect();
+        assert_eq!(local.iter().flatten().count(), 5);
+        drop((held, local));
+        assert!(counts.lock().is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! The slow sweep over all files: counts what is there, and removes what is over.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::Files;
+use super::files::{list, remove};
+use crate::waits;
+
+/// Time between the end of a round and the next one.
+const ROUND: Duration = Duration::from_secs(600);
+/// Time between two of the 256 parts, from the second round on: the disk is for messages first.
+const STEP: Duration = Duration::from_millis(50);
+/// Time that a step of the first round takes, or a part: the server's stop waits for no longer one.
+const FIRST_STEP: Duration = Duration::from_millis(200);
+
+/// Starts the sweep's thread. Its first round hurries: nothing is taken until all files are counted.
+///
+/// # Errors
+/// There can be no thread.
+pub fn sweep(files: Arc<Files>) -> io::Result<waits::Repeated> {
+    let mut round = Round::default();
+    waits::repeat("upload sweep", STEP, move || round.step(&files, now_s()))
+}
+
+pub(super) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Where the sweep is.
+#[derive(Default)]
+pub(super) struct Round {
+    /// The next part; all are done at 256.
+    part: u16,
+    bytes: u64,
+    removed: u64,
+    counted_once: bool,
+    waits: Duration,
+}
+
+impl Round {
+    pub(super) fn step(&mut self, files: &Arc<Files>, now_s: u64) {
+        if self.waits >= STEP {
+            self.waits -= STEP;
+            return;
+        }
+        let began = Instant::now();
+        loop {
+            if self.part == 0 {
+                files.count_begins();
+            }
+            if let Err(error) = self.part(files, now_s) {
+                tracing::warn!(%error, "uploaded files cannot be looked at");
+                // What is not counted takes no more: the round begins anew.
+                (*self, self.waits) = (Round { counted_once: self.counted_once, ..Round::default() }, ROUND / 10);
+                return;
+            }
+            self.part += 1;
+            if self.part > u16::from(u8::MAX) {
+                files.count_ended(self.bytes);
+                if self.removed > 0 {
+                    tracing::info!(
+                        removed = self.removed,
+                        bytes_left = self.bytes,
+                        "uploaded files whose time is over, or whose owner is gone, were removed"
+                    );
+                }
+                *self = Round { counted_once: true, waits: ROUND, ..Round::default() };
+                return;
+            }
+            if self.counted_once || began.elapsed() > FIRST_STEP {
+                return;
+            }
+        }
+    }
+
+    fn part(&mut self, files: &Arc<Files>, now_s: u64) -> io::Result<()> {
+        let part = u8::try_from(self.part).unwrap_or(u8::MAX);
+        for listed in list(files.folder(), part)? {
+            if files.is_over(&listed, now_s) {
+                remove(files.folder(), &listed.id)?;
+                self.removed += 1;
+            } else {
+                self.bytes += listed.bytes;
+            }
+        }
+        Ok(())
+    }
+}
