@@ -184,6 +184,9 @@ pub const WORK_BYTES_PER_S: u64 = 1 << 20;
 /// What a row or a letter costs beside its bytes.
 pub const WORK_EACH: u64 = 256;
 
+/// What an element of a request costs beside its bytes: in a tree it takes two to three microseconds.
+pub const WORK_PER_ELEMENT: u64 = 64;
+
 /// Milliseconds of such work that a session may have ahead before it is not read from: a login with the largest roster, four times.
 pub const WORK_AHEAD_MS: u32 = 8_000;
 
@@ -363,6 +366,12 @@ pub const ARCHIVE_PAGE_BYTES_MAX: usize = 32 << 10;
 
 /// Ids that a query may ask for.
 pub const ARCHIVE_IDS_MAX: usize = ARCHIVE_PAGE_MAX;
+
+/// Elements of a query: its ids, and the form around them.
+pub const ARCHIVE_QUERY_ELEMENTS_MAX: usize = ARCHIVE_IDS_MAX + 64;
+
+/// Bytes of a query: its ids, a JID and its own id, with room for what clients add.
+pub const ARCHIVE_QUERY_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of the `id` of a message that retracts another one (XEP-0424), for the other one to become a tombstone: it is kept beside the
 /// archive. Ids are UUIDs or shorter.

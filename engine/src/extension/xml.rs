@@ -6,11 +6,15 @@ use std::io::{self, BufRead, Read};
 
 pub use crate::wire::text::{escape_into as escape, write_attribute as attribute};
 
+/// How many elements a payload has at the most.
+pub fn elements(payload: &[u8]) -> usize {
+    let begins = |&at: &usize| payload.get(at + 1) != Some(&b'/');
+    memchr::memchr_iter(b'<', payload).filter(begins).count()
+}
+
 /// Whether a payload has more elements than its length allows: what a tree costs by the byte is bounded by that.
 pub fn is_dense(payload: &[u8]) -> bool {
-    let begins = |&at: &usize| payload.get(at + 1) != Some(&b'/');
-    let elements = memchr::memchr_iter(b'<', payload).filter(begins).count();
-    elements > PAYLOAD_ELEMENTS_SPARE + payload.len() / PAYLOAD_ELEMENT_BYTES
+    elements(payload) > PAYLOAD_ELEMENTS_SPARE + payload.len() / PAYLOAD_ELEMENT_BYTES
 }
 
 /// Reads one element: the complete XML of a stanza's child. Its default namespace is `jabber:client` where it declares

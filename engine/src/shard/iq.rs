@@ -7,6 +7,7 @@ use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::{Happened, StorageState};
 use crate::letters::Kind;
+use crate::limits::WORK_PER_ELEMENT;
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
 use crate::shard::Shard;
@@ -184,9 +185,10 @@ impl Shard {
         };
         let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
-        // What waits its turn is held in memory.
-        if let (Some((session, _)), Step::InTurn(..)) = (asker.session, &step) {
-            self.tell(session, Down::Charge(work(1, element.bytes().len())));
+        // It was read into a tree, and what waits its turn is held in memory.
+        if let Some((session, _)) = asker.session {
+            let elements = extension::xml::elements(child.bytes()) as u64;
+            self.tell(session, Down::Charge(work(1, element.bytes().len()) + elements * WORK_PER_ELEMENT));
         }
         self.do_step(asker, bare_of(account), place, step);
     }

@@ -99,6 +99,26 @@ fn who_asks_for_the_messages_with_everybody_pays_for_it_and_writes_nothing() {
     assert!(is_answered(&mut host, juliet) && is_answered(&mut host, romeo));
 }
 
+/// RFC 6120 8.3.3.17: a request costs its session time for what it is to read, answered or refused, and so holds up nobody else.
+#[test]
+fn who_sends_large_requests_that_are_refused_pays_for_them() {
+    let (mut host, [juliet, _, mallory]) = three();
+    let field = "<field var='a'><value>b</value></field>";
+    let form = |fields| format!("<x xmlns='jabber:x:data' type='submit'>{}</x>", field.repeat(fields));
+    let configure = format!("<pubsub xmlns='{PUBSUB}#owner'><configure node='none'>{}</configure></pubsub>", form(700));
+    let free = (0..200).position(|n| {
+        let (said, paused) = patiently(&mut host, mallory, &set(n, &configure), juliet);
+        assert!(said.contains("type='error'"), "{said}");
+        paused
+    });
+    assert!(free.is_some_and(|free| (10..100).contains(&free)), "{free:?} requests of 28 KB before it has to wait");
+    // XEP-0313 4.1: one that is longer than any query is not even read.
+    let query = format!("<query xmlns='{MAM}'>{}</query>", form(100));
+    let (said, _) = patiently(&mut host, mallory, &set(0, &query), juliet);
+    assert!(said.contains("the query asks for too many ids"), "{said}");
+    assert!(is_answered(&mut host, juliet));
+}
+
 /// XEP-0313 8.1, XEP-0441 2: an archive is its user's, by whatever address and request.
 #[test]
 fn nobody_learns_anything_of_anothers_archive() {

@@ -19,8 +19,9 @@ mod tombstones;
 use std::sync::Arc;
 
 use super::hook::{Archived, Extension, Record, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Step, Target, Verbs};
+use super::iq::{Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs};
 use super::xml;
+use crate::limits::{ARCHIVE_QUERY_BYTES_MAX, ARCHIVE_QUERY_ELEMENTS_MAX};
 use form::Wanted;
 use page::Asked;
 
@@ -73,7 +74,12 @@ fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if !request.set {
         return Step::Result(form::FORM.into());
     }
-    let Some(query) = xml::parse(request.payload) else {
+    // A query with more than this is refused anyway, and before a tree is made of it that costs next to nothing.
+    let payload = request.payload;
+    if payload.len() > ARCHIVE_QUERY_BYTES_MAX || xml::elements(payload) > ARCHIVE_QUERY_ELEMENTS_MAX {
+        return Step::Error(Limit::ArchiveIds.into());
+    }
+    let Some(query) = xml::parse(payload) else {
         return Step::Error(Condition::BadRequest.into());
     };
     match Wanted::read(context, &query) {
