@@ -79,6 +79,7 @@ impl Shard {
         self.sweep_lasts();
         self.go_on_announcing();
         self.sweep_pushes();
+        self.sweep_components();
         self.write_moved_rows();
         self.tell_memory();
         if self.observers.is_some() {
@@ -127,7 +128,7 @@ impl Shard {
                 debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) if stalled => self.cut(id, Ended::Unread),
+            ConnState::Bound(_) | ConnState::Component(_) if stalled => self.cut(id, Ended::Unread),
             // Of one that is not read from it is not known whether it is silent.
             ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 let session = *session;
@@ -136,6 +137,13 @@ impl Shard {
                 } else if !conn.pinged {
                     conn.pinged = true;
                     self.ping(id, session);
+                }
+            }
+            ConnState::Component(_) if idle > 0 && quiet > idle && !conn.is_unread() => {
+                if quiet > idle.saturating_mul(2) {
+                    self.drop_connection(id);
+                } else if !std::mem::replace(&mut conn.pinged, true) {
+                    self.ping_component(id);
                 }
             }
             _ => {}

@@ -6,6 +6,7 @@ mod archive;
 mod asks;
 mod attackers;
 mod clock;
+mod components;
 mod crowded_login;
 mod ended;
 mod eventing;
