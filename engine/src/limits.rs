@@ -100,7 +100,8 @@ pub const COMPONENT_SENDER_PART: usize = 16;
 /// What a stanza that waits for a component costs beside its bytes and addresses.
 pub const COMPONENT_STANZA_BYTES: usize = 160;
 
-/// Milliseconds after which a stanza that a component does not take goes back with an error.
+/// Milliseconds after which a stanza that a component does not take goes back with an error, and after which its connection is cut if it
+/// takes nothing of what is under way.
 pub const COMPONENT_WAIT_MS: u64 = 10_000;
 
 /// Stanzas of a component that are under way to others before it is no longer read from.

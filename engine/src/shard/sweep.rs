@@ -3,6 +3,7 @@
 
 use crate::extension;
 use crate::id::{ConnId, SessionId};
+use crate::limits::COMPONENT_WAIT_MS;
 use crate::router::users::RosterStep;
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
@@ -111,6 +112,11 @@ impl Shard {
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let held_s = self.held_s;
         let Some(conn) = self.accounts.conns.get(id) else { return };
+        // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
+        let stall = match conn.state() {
+            ConnState::Component(_) => stall.min((COMPONENT_WAIT_MS / 1_000) as u32),
+            _ => stall,
+        };
         let stalled = conn
             .outbound
             .as_ref()

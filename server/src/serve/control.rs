@@ -177,7 +177,7 @@ impl Running {
     }
 
     /// The same with what the shard's thread adds.
-    fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
+    pub(super) fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
         answered(&self.put(shard, command, None)?)
     }
 
