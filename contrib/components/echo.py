@@ -71,6 +71,8 @@ class Component:
             if not read:
                 raise ConnectionError("the connection has ended")
             self.parser.feed(read)
+            # Newer versions of expat may hold a piece back until more comes.
+            getattr(self.parser, "flush", lambda: None)()
 
     def answer(self, stanza):
         """What a stanza is answered with, or nothing."""
