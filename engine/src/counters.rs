@@ -195,6 +195,11 @@ counter_table! {
     pushes_held Count "Push notifications put off because their service leaves too many unanswered.";
     pushes_dropped Count "Users of whom no service was told, because there are too many at once.";
     pushes_pending Gauge "Push notifications that are not answered yet.";
+    components Gauge "External components that are connected (XEP-0114).";
+    component_stanzas_in Count "Stanzas received from components.";
+    component_stanzas_out Count "Stanzas that components have taken.";
+    component_refused Count "Stanzas for components that were answered with an error, because it was away or took no more.";
+    component_queue_bytes Gauge "Bytes that wait for components, with what each stanza costs beside.";
     letters_out Count "Letters to other shards.";
     letters_in Count "Letters from other shards handled.";
     letters_own Count "Letters to itself handled.";

@@ -111,6 +111,8 @@ pub enum Command {
     },
     /// Say how far announcements are.
     Announced,
+    /// List the components whose home the shard is.
+    Components,
     /// Keep an announcement for those who log in later, in place of another one, or none any more.
     Keep {
         /// The announcement.
@@ -267,6 +269,8 @@ pub enum Reply {
         /// Where to go on.
         next: Option<u32>,
     },
+    /// The components whose home the shard is.
+    Components(Vec<ComponentRow>),
     /// How far announcements are.
     Announced {
         /// Sessions told since the start, by all of them.
@@ -363,6 +367,29 @@ pub struct SessionRow {
     pub outbound_bytes: usize,
 }
 
+/// A component that is connected, as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentRow {
+    /// Its domain.
+    pub domain: String,
+    /// Its connection.
+    pub conn: ConnId,
+    /// Seconds that it has been there.
+    pub since_s: u32,
+    /// Seconds since the last bytes from it.
+    pub idle_s: u32,
+    /// Stanzas from it.
+    pub stanzas_in: u64,
+    /// Stanzas that it has taken.
+    pub stanzas_out: u64,
+    /// Stanzas for it that were answered with an error.
+    pub refused: u64,
+    /// Stanzas that wait for it.
+    pub waiting: usize,
+    /// Their bytes, with what each costs beside.
+    pub waiting_bytes: usize,
+}
+
 /// One event that concerns a shard.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -372,6 +399,13 @@ pub enum Input<'a> {
         conn: ConnId,
         /// What its listener says.
         listener: ListenerKind,
+        /// The other end.
+        peer: IpAddr,
+    },
+    /// A connection was accepted where components connect (XEP-0114).
+    AcceptedComponent {
+        /// Its slot.
+        conn: ConnId,
         /// The other end.
         peer: IpAddr,
     },
@@ -527,6 +561,13 @@ pub enum Happened {
     PasswordChanged,
     /// A user has removed the account.
     Removed,
+    /// A component has connected; the account is its domain.
+    ComponentCame,
+    /// The component of a domain has gone.
+    ComponentLeft {
+        /// Stanzas that it had not taken, and that went back with an error.
+        returned: usize,
+    },
     /// A user has blocked somebody and reports it to the operator (XEP-0377).
     Reported(Box<crate::extension::change::Report>),
     /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).

@@ -7,7 +7,7 @@
 use crate::extension::offline::Keep;
 use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
-use crate::id::{ConnId, Gate, Peer, SessionId, ShardId};
+use crate::id::{ConnId, DomainId, Gate, Peer, SessionId, ShardId};
 use crate::store::account::Credentials;
 use crate::store::hash::Tag;
 use crate::store::token::{TokenAnswer, TokenShown};
@@ -85,6 +85,19 @@ pub enum MessageClass {
     Error,
 }
 
+impl MessageClass {
+    /// That of a `type` attribute.
+    pub fn of_type(kind: &str) -> MessageClass {
+        match kind {
+            "chat" => MessageClass::Chat,
+            "groupchat" => MessageClass::Groupchat,
+            "headline" => MessageClass::Headline,
+            "error" => MessageClass::Error,
+            _ => MessageClass::Normal,
+        }
+    }
+}
+
 /// What a presence letter between two users says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresenceNews {
@@ -148,6 +161,26 @@ pub enum Letter {
         session: SessionId,
         /// The stanza's number.
         seq: u32,
+    },
+    /// A component's connection has room for a stanza of that session: it is under way no more, and in safe hands when
+    /// [`Letter::Safe`] comes.
+    Took {
+        /// The sender's session.
+        session: SessionId,
+    },
+    /// The network has taken the stanza `seq` of that session for a component.
+    Safe {
+        /// The sender's session.
+        session: SessionId,
+        /// The stanza's number.
+        seq: u32,
+    },
+    /// The component of a domain has come, or has gone.
+    Component {
+        /// The domain.
+        domain: DomainId,
+        /// It is there.
+        there: bool,
     },
     /// A message was refused: the entry of its sender's log that says that it was sent is void.
     Refused {

@@ -91,6 +91,31 @@ pub const KNOWN_PAIRS_MAX: usize = 1 << 17;
 /// Stanzas that wait for one user's state to be loaded; more are answered with `<resource-constraint/>`.
 pub const PARKED_STANZAS_MAX: usize = 1_000;
 
+/// Bytes of what waits for a component that leave as one send, but for one stanza that is longer.
+pub const COMPONENT_FEED_BYTES: usize = 64 << 10;
+
+/// One sender (bare JID) has at most this part of what may wait for a component: who floods a slow one leaves room for others.
+pub const COMPONENT_SENDER_PART: usize = 16;
+
+/// What a stanza that waits for a component costs beside its bytes and addresses.
+pub const COMPONENT_STANZA_BYTES: usize = 160;
+
+/// Milliseconds after which a stanza that a component does not take goes back with an error, and after which its connection is cut if it
+/// takes nothing of what is under way.
+pub const COMPONENT_WAIT_MS: u64 = 10_000;
+
+/// Stanzas of a component that are under way to others before it is no longer read from.
+pub const COMPONENT_IN_FLIGHT_MAX: u32 = 1_024;
+
+/// Bytes of these since all of them were last known to be durable; then it is not read from until they are.
+pub const COMPONENT_IN_FLIGHT_BYTES: usize = 1 << 20;
+
+/// Milliseconds that a component has to show that it is there, when another connection has shown its secret, too.
+pub const COMPONENT_CHALLENGE_MS: u64 = 10_000;
+
+/// Longest content of `<handshake/>` that is looked at, bytes: SHA-1 in hexadecimal digits (XEP-0114 3).
+pub const HANDSHAKE_BYTES: usize = 40;
+
 /// Bounds of the XML scanner (`wire`). The size of a stanza is a run-time setting and is passed to
 /// [`Scanner::scan`](crate::wire::scanner::Scanner::scan); these are the structural ones.
 pub mod wire {

@@ -1,6 +1,6 @@
 //! XML namespaces that more than one module speaks of.
 
-pub use crate::wire::ns::{CLIENT, SERVER, STREAM};
+pub use crate::wire::ns::{CLIENT, COMPONENT, SERVER, STREAM};
 
 /// STARTTLS (RFC 6120 5).
 pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::id::{ActorKind, Domains, PartitionMap, Service};
+use crate::extension::service::SharedSecret;
+use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
+
+/// Bytes that may wait for one component, unless the operator says otherwise.
+pub const COMPONENT_QUEUE_BYTES_DEFAULT: usize = 16 << 20;
 
 /// What happens when a resource is bound twice (RFC 6120 7.7.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,10 @@ pub struct Settings {
     pub admins: Arc<[Box<str>]>,
     /// The announcement for those who log in later, as of the start.
     pub kept: Option<Arc<Kept>>,
+    /// By which secret the component of a domain, normalised, is known (XEP-0114 3).
+    pub component_secrets: Arc<[(Box<str>, SharedSecret)]>,
+    /// Bytes that may wait for one component.
+    pub component_queue_bytes_max: usize,
     /// Which shard is home to whom, and how many shards there are.
     pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
@@ -147,6 +155,24 @@ impl Settings {
         self.facts.entities = known.chain([(domain.into(), service)]).collect();
     }
 
+    /// Serves a domain, normalised, that is an external component's, which proves itself by the secret.
+    ///
+    /// # Panics
+    /// With the 65,537th.
+    pub fn serve_component(&mut self, domain: &str, secret: SharedSecret) {
+        Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Component);
+        let known = self.component_secrets.iter().cloned();
+        self.component_secrets = known.chain([(domain.into(), secret)]).collect();
+    }
+
+    /// The shard that is home to an actor: of a component's domain they all have one.
+    pub fn home(&self, bare: &str) -> ShardId {
+        match self.domains.component_of(bare) {
+            Some(domain) => self.partitions.home(self.domains.name(domain)),
+            None => self.partitions.home(bare),
+        }
+    }
+
     /// Number of shards.
     pub fn shards(&self) -> u16 {
         self.partitions.shards()
@@ -164,6 +190,8 @@ impl Settings {
             },
             admins: Arc::default(),
             kept: None,
+            component_secrets: Arc::default(),
+            component_queue_bytes_max: COMPONENT_QUEUE_BYTES_DEFAULT,
             partitions: Arc::new(PartitionMap::spread(shards)),
             stanza_bytes_max: 262_144,
             sessions_per_user_max: 32,

@@ -14,6 +14,7 @@
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
+//! - [`component`]: streams of external components, [`to_component`] and [`from_component`]: their stanzas, by [`seats`]
 //! - [`paced`]: requests that wait for room for their answer
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
@@ -24,9 +25,11 @@ pub mod adhoc;
 pub mod backlog;
 pub mod bind;
 pub mod command;
+pub mod component;
 pub mod dispatch;
 pub mod ending;
 pub mod features;
+pub mod from_component;
 pub mod in_turn;
 pub mod inline;
 pub mod inspect;
@@ -38,7 +41,9 @@ pub mod paced;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod seats;
 pub mod sweep;
+pub mod to_component;
 
 use std::sync::Arc;
 
@@ -81,6 +86,8 @@ pub struct Shard {
     /// Commands that are being carried out.
     orders_under_way: usize,
     pushes: pushes::Pushes,
+    /// Components whose home this is.
+    seats: seats::Seats,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -107,6 +114,7 @@ impl Shard {
             adhoc: Sessions::default(),
             orders_under_way: 0,
             pushes: pushes::Pushes::default(),
+            seats: seats::Seats::default(),
         }
     }
 
@@ -119,7 +127,13 @@ impl Shard {
             Input::Client { conn, peer } => self.client(conn, peer),
             Input::Secured { conn, tls } => self.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),
-            Input::Sent { conn } => self.sent(conn),
+            Input::AcceptedComponent { conn, peer } => self.accepted_component(conn, peer),
+            Input::Sent { conn } => {
+                self.sent(conn);
+                if self.seats.any() {
+                    self.component_sent(conn);
+                }
+            }
             Input::Progressed { conn } => self.progressed(conn),
             Input::Held { since_s } => self.held_s = since_s.unwrap_or(u32::MAX),
             Input::Lost { conn, how } => self.lost(conn, how),
@@ -160,6 +174,7 @@ impl Shard {
             self.settle();
             self.keep_own_letters(batch);
         }
+        self.feed_components();
         self.flush_outbound();
         self.leave(out);
         self.publish_gauges();

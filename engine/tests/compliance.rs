@@ -18,6 +18,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// What no extension of the table is: it is part of streams, logs or the server.
 const CORE: &[Xep] = &[
     Xep { number: 160, version: "1.0.1", title: "Best Practices for Handling Offline Messages" },
+    Xep { number: 114, version: "1.6", title: "Jabber Component Protocol" },
     Xep { number: 198, version: "1.6.3", title: "Stream Management" },
     Xep { number: 203, version: "2.0", title: "Delayed Delivery" },
     Xep { number: 334, version: "1.0.0", title: "Message Processing Hints" },

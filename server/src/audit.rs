@@ -74,8 +74,9 @@ static HELD: Kind = Kind::new("limit holds", 200, 2);
 static ACCOUNT: Kind = Kind::new("account", 2_000, 20);
 static REPORT: Kind = Kind::new("report", 200, 1);
 static PUSH: Kind = Kind::new("push service dropped", 2_000, 20);
+static COMPONENT: Kind = Kind::new("component", 2_000, 20);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 8] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &ORDER];
+static KINDS: [&Kind; 9] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -121,6 +122,12 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
         }
         Happened::PushDropped(dropped) if PUSH.admits(now_us) => {
             tracing::info!(account, service = &*dropped.service, reason = dropped.reason, "push service dropped");
+        }
+        Happened::ComponentCame if COMPONENT.admits(now_us) => {
+            tracing::info!(%peer, domain = account, "component connected");
+        }
+        Happened::ComponentLeft { returned } if COMPONENT.admits(now_us) => {
+            tracing::info!(%peer, domain = account, returned, "component gone");
         }
         // One too many of its kind: counted.
         _ => {}

@@ -54,6 +54,8 @@ pub struct Entrance {
     pub kind: ListenerKind,
     /// Each connection begins with a header of the PROXY protocol.
     pub proxied: bool,
+    /// Components connect here (XEP-0114), and no clients.
+    pub component: bool,
 }
 
 /// An operator's question to one shard.
@@ -70,7 +72,7 @@ pub struct Ask {
 pub struct Answer {
     /// The shard's.
     pub reply: Reply,
-    /// Of each row of [`Reply::Sessions`] and [`Reply::Backlogs`], what only the thread knows.
+    /// Of each row of [`Reply::Sessions`], [`Reply::Backlogs`] and [`Reply::Components`], what only the thread knows.
     pub streams: Vec<Stream>,
 }
 
@@ -682,6 +684,10 @@ impl Thread {
                                 let conns = rows.iter().map(BacklogRow::conn);
                                 streams(driver, &mut self.links, &self.fronted, conns)
                             }
+                            Reply::Components(rows) => {
+                                let conns = rows.iter().map(|row| Some(row.conn));
+                                streams(driver, &mut self.links, &self.fronted, conns)
+                            }
                             _ => Vec::new(),
                         };
                         // Whoever asked may have given up.
@@ -781,7 +787,11 @@ impl Events {
                     h.fronted.expect(conn);
                 }
                 tracing::trace!(%peer, slot = conn.slot, "connection accepted");
-                h.shard.handle(h.now, Input::Accepted { conn, listener: listener.kind, peer: peer.ip() }, h.out);
+                let input = match listener.component {
+                    true => Input::AcceptedComponent { conn, peer: peer.ip() },
+                    false => Input::Accepted { conn, listener: listener.kind, peer: peer.ip() },
+                };
+                h.shard.handle(h.now, input, h.out);
             }
             Event::Received { conn, bytes } => self.received(h, conn, bytes),
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),

@@ -8,7 +8,7 @@
 mod connections;
 mod machine;
 
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -161,6 +161,8 @@ pub struct World {
     started_us: u64,
     threads: Vec<Thread>,
     sockets: Vec<Socket>,
+    /// Those of components.
+    components: BTreeSet<usize>,
     letters: BTreeMap<(u16, u16), (u64, VecDeque<Envelope>)>,
     events: BinaryHeap<std::cmp::Reverse<(u64, u64, u32, Event)>>,
     events_made: u64,
@@ -212,6 +214,7 @@ impl World {
             started_us: 0,
             threads: Vec::new(),
             sockets: Vec::new(),
+            components: BTreeSet::new(),
             letters: BTreeMap::new(),
             events: BinaryHeap::new(),
             events_made: 0,
@@ -303,6 +306,13 @@ impl World {
         let index = self.sockets.len() - 1;
         self.after(self.pace.net_us, Event::Accept(index));
         SocketId(index)
+    }
+
+    /// A component connects (XEP-0114): from then on it is a client like others.
+    pub fn connect_component(&mut self) -> SocketId {
+        let socket = self.connect();
+        self.components.insert(socket.0);
+        socket
     }
 
     /// A client writes.

@@ -5,12 +5,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Callable
 
+from server import COMPONENT as COMPONENT_DOMAIN
 from wire import END, HEADER, bind, plain
 
 NS_SASL = b"urn:ietf:params:xml:ns:xmpp-sasl"
 # Where a kind strikes; `wave.reach` gets there.
-RAW, TLS, OPEN, CHALLENGED, AUTHED, RESTARTED, BOUND, MANAGED, PROCEED = (
-    "raw", "tls", "open", "challenged", "authenticated", "restarted", "bound", "managed", "proceed",
+RAW, TLS, OPEN, CHALLENGED, AUTHED, RESTARTED, BOUND, MANAGED, PROCEED, COMPONENT, CLAIMED = (
+    "raw", "tls", "open", "challenged", "authenticated", "restarted", "bound", "managed", "proceed", "component", "claimed",
 )  # fmt: skip
 
 
@@ -78,6 +79,12 @@ def header(**changes):
     attributes.update({key.replace("__", ":"): value for key, value in changes.items()})
     written = "".join(f" {key}='{value}'" for key, value in attributes.items() if value is not None)
     return f"<stream:stream{written}>".encode()
+
+
+def component_header(to=COMPONENT_DOMAIN, content="jabber:component:accept"):
+    """The header of a component's stream (XEP-0114 3)."""
+    stream = "http://etherx.jabber.org/streams"
+    return f"<stream:stream xmlns='{content}' xmlns:stream='{stream}' to='{to}'>".encode()
 
 
 # UTF-8 that RFC 3629 3 and 4 exclude: overlong forms, surrogates, past U+10FFFF, continuations and starts alone.
@@ -255,6 +262,23 @@ def all_kinds(stanza_max):
         kind("too many failures", "4.9.3.14, 6.4.5", OPEN, "policy-violation", sasl(b"auth", b"", b"ROT13") * 3),
         kind("another's from", "4.9.3.9", BOUND, "invalid-from", b"<message from='juliet@localhost' to='romeo@localhost'/>", b"<presence from='localhost'/>"),
         kind("acknowledging what was never sent", "4.9.3.21, XEP-0198 4", MANAGED, "undefined-condition", b"<a xmlns='urn:xmpp:sm:3' h='4000000000'/>"),
+        kind(
+            "component: domains that are none's", "XEP-0114 3, 4.9.3.6", COMPONENT, "host-unknown",
+            component_header("localhost"), component_header("nobody.localhost"), component_header("a@rogue.localhost"),
+        ),
+        kind("component: other content", "XEP-0114 3, 4.9.3.10", COMPONENT, "invalid-namespace", HEADER, component_header(content="jabber:server")),
+        Kind("component: endless header", "4.9.3.14", COMPONENT, ("policy-violation",), endless(component_header()[:-1] + b" a='", b"a")),
+        Kind(
+            "component: wrong secrets", "XEP-0114 3, 4.9.3.12", CLAIMED, ("not-authorized",),
+            lambda i: [b"<handshake>" + noise(i, 20).hex().encode() + b"</handshake>"], variants=1 << 30,
+        ),
+        kind(
+            "component: too early", "XEP-0114 3, 4.9.3.12", CLAIMED, "not-authorized", b"<handshake/>", plain("mallory0"),
+            b"<message from='x@rogue.localhost' to='juliet@localhost'><body>forged</body></message>",
+            b"<handshake xmlns='urn:x'/>", b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>",
+        ),
+        Kind("component: endless secret", "4.9.3.14", CLAIMED, ("policy-violation",), endless(b"<handshake>", b"a")),
+        kind("component: away", "8.3.3.17", BOUND, "remote-server-timeout", b"<message to='x@rogue.localhost' id='1'><body>x</body></message>", b"<iq to='rogue.localhost' type='get' id='1'><q xmlns='u'/></iq>", how="stanza"),
         kind("malformed address", "8.3.3.8", BOUND, "jid-malformed", b"<message to='@localhost' id='1'><body>x</body></message>", b"<iq to='a b@localhost' type='get' id='1'><q xmlns='u'/></iq>", how="stanza"),
         kind("elsewhere", "8.3.3.16", BOUND, "remote-server-not-found", b"<message to='a@example.net' id='1'><body>x</body></message>", how="stanza"),
         kind("malformed requests", "8.3.3.1", BOUND, "bad-request", b"<iq type='get' id='1'/>", b"<iq type='steal' id='1'><q xmlns='u'/></iq>", b"<iq id='1'><q xmlns='u'/></iq>", how="stanza"),

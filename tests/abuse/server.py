@@ -13,6 +13,8 @@ from pathlib import Path
 PASSWORD = "secret"
 # Accounts that fill the store are this and a number.
 FILLERS = "filler"
+# The domain of an external component that nobody speaks for (XEP-0114).
+COMPONENT = "rogue.localhost"
 
 
 class Server:
@@ -27,13 +29,16 @@ class Server:
         csv.write_text("".join(f"{name},{PASSWORD}\n" for name in accounts))
         self.call("user", "import", str(csv), "--domain", "localhost", "--data", str(self.data))
         command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
+        secret = self.folder / "component.secret"
+        secret.write_text("nobody is told of this\n")
+        command += ["--component", "127.0.0.1:0", "--components", f"{COMPONENT}={secret}"]
         command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
         self.command = command
         if descriptors:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}", *command]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.port, self.tls_port = self._ports()
+        self.port, self.tls_port, self.component_port = self._ports()
 
     def call(self, *arguments):
         done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=60)
@@ -45,10 +50,10 @@ class Server:
         end = time.monotonic() + 15
         while time.monotonic() < end and self.process.poll() is None:
             out = self.log.read_text()
-            found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS)", out)
-            if "Next:" in out and len(found) == 2:
+            found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS|components)", out)
+            if "Next:" in out and len(found) == 3:
                 ports = {kind: int(port) for port, kind in found}
-                return ports["STARTTLS"], ports["TLS"]
+                return ports["STARTTLS"], ports["TLS"], ports["components"]
             time.sleep(0.02)
         raise RuntimeError(f"the server did not start: {self.log.read_text()}")
 

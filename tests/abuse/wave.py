@@ -17,10 +17,15 @@ async def reach(kind, server, index):
     # Many addresses: half the ports of one would be in TIME_WAIT soon.
     source = f"127.0.{1 + index // 200 % 200}.{1 + index % 200}"
     user = f"mallory{index % MALLORIES}"
-    port = server.tls_port if kind.stage == kinds.TLS else server.port
+    ports = {kinds.TLS: server.tls_port, kinds.COMPONENT: server.component_port, kinds.CLAIMED: server.component_port}
+    port = ports.get(kind.stage, server.port)
     wire = await Wire.connect(port, source)
     try:
-        if kind.stage in (kinds.RAW, kinds.TLS):
+        if kind.stage in (kinds.RAW, kinds.TLS, kinds.COMPONENT):
+            return wire
+        if kind.stage == kinds.CLAIMED:
+            await wire.send(kinds.component_header())
+            await wire.until(b" from='rogue.localhost'>")
             return wire
         if kind.stage in (kinds.BOUND, kinds.MANAGED):
             await wire.login(user, sm=kind.stage == kinds.MANAGED, presence=False)

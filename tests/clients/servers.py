@@ -19,6 +19,8 @@ DOMAIN = "localhost"
 ACCOUNTS = 3000
 #: Seconds until a server must accept connections, or have ended.
 START = 30.0
+#: Domains of external components.
+COMPONENTS = [f"{name}.localhost" for name in ("echo", "raw", "example", "storm")]
 
 
 @dataclass(frozen=True)
@@ -168,10 +170,14 @@ class Throng(Server):
         self.upload = free_port()
         self.turn = free_port()
         self.turn_secret = "shared with the relay of the tests"
+        self.component = free_port()
+        self.component_secret = "shared with the components of the tests"
+        self.component_secret_file = self.folder / "component.secret"
 
     def prepare(self):
         """Import the accounts while the server is stopped."""
         (self.folder / "turn.secret").write_text(self.turn_secret + "\n")
+        self.component_secret_file.write_text(self.component_secret + "\n")
         csv = self.folder / "users.csv"
         csv.write_text("".join(f"{a.name},{a.password}\n" for a in self.prepared()))
         self._user("import", str(csv), "--domain", DOMAIN)
@@ -215,7 +221,10 @@ class Throng(Server):
             "--contact-addresses", "admin=xmpp:admin@localhost",
             "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
             "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",
-            "--external-services-secret", str(self.folder / "turn.secret"), *self.options,
+            "--external-services-secret", str(self.folder / "turn.secret"),
+            "--component", f"127.0.0.1:{self.component}",
+            *(part for domain in COMPONENTS for part in ("--components", f"{domain}={self.component_secret_file}")),
+            *self.options,
         ]
 
 

@@ -15,7 +15,7 @@ pub(crate) enum Address<'a> {
     Own,
     /// A domain that is served: the server.
     Server,
-    /// A user of a domain that is served, bare or full.
+    /// A user of a domain that is served, bare or full, or whatever is at a component's domain.
     User(JidRef<'a>),
     /// A service with a domain of its own.
     Service(Service),
@@ -48,12 +48,13 @@ impl Actors {
             None => match kind {
                 ActorKind::Users => Address::Server,
                 ActorKind::Service(service) => Address::Service(service),
+                ActorKind::Component => Address::User(to),
             },
             Some(_) if to.is_bare() && full.strip_prefix(to.as_str()).is_some_and(|r| r.starts_with('/')) => {
                 Address::Own
             }
             Some(_) => match kind {
-                ActorKind::Users => Address::User(to),
+                ActorKind::Users | ActorKind::Component => Address::User(to),
                 ActorKind::Service(_) => Address::Nobody,
             },
         }

@@ -54,12 +54,17 @@ impl Actors {
     /// is void.
     pub(crate) fn turn_away(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
         self.answer_with_error(stanza, refusal);
+        self.void_elsewhere(stanza);
+        self.confirm(stanza.origin);
+    }
+
+    /// What a refused stanza's sender's log says of it is void.
+    pub(crate) fn void_elsewhere(&mut self, stanza: Incoming<'_>) {
         if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry != 0) {
             let letters = self.letters_to(shard);
             let from = letters.name(stanza.from);
             letters.push(Letter::Refused { from, entry });
         }
-        self.confirm(stanza.origin);
     }
 
     /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).

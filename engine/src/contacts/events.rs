@@ -19,7 +19,7 @@ use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address;
 
 /// Stands between the JIDs of a list in a letter; none of them can hold it.
-pub(super) const BETWEEN: char = '\0';
+pub(crate) const BETWEEN: char = '\0';
 
 /// Receivers of an event, JIDs in a list for each home.
 struct Lists {

@@ -2,7 +2,7 @@
 //! no requests but those for a roster.
 
 mod announce;
-mod events;
+pub(crate) mod events;
 mod interests;
 mod items;
 pub(crate) mod lasts;

@@ -128,6 +128,11 @@ fn entities(server: &ServerFacts) -> Vec<u8> {
             out.extend_from_slice(b"/>");
         }
     }
+    for domain in &server.components {
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", domain);
+        out.extend_from_slice(b"/>");
+    }
     out.extend_from_slice(b"</query>");
     out
 }

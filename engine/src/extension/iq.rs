@@ -66,6 +66,8 @@ pub struct ServerFacts {
     pub archive: bool,
     /// Services with a domain of their own, and which domain it is; given by [`Settings`](crate::settings::Settings).
     pub entities: Arc<[(Box<str>, Service)]>,
+    /// Domains of components that are connected (XEP-0114), sorted; the shard keeps them as they come and go.
+    pub components: Vec<Box<str>>,
     /// Where files are uploaded to (XEP-0363), if anywhere.
     pub upload: Option<Arc<Upload>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.

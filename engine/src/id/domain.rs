@@ -18,6 +18,8 @@ pub enum ActorKind {
     Users,
     /// None: the domain itself is a service of this server, and nobody logs in there.
     Service(Service),
+    /// Whatever an external component says there is (XEP-0114). All of them live where the domain does.
+    Component,
 }
 
 /// A service with a domain of its own, which answers the requests of this server's users.
@@ -32,6 +34,8 @@ pub enum Service {
 pub struct Domains {
     all: Vec<(Box<str>, ActorKind)>,
     others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
+    /// Some are components': where none is, nobody looks.
+    components: bool,
 }
 
 impl DomainId {
@@ -44,7 +48,7 @@ impl DomainId {
 impl Domains {
     /// A domain with accounts, normalised, which is meant where none is named.
     pub fn of_users(main: &str) -> Domains {
-        Domains { all: vec![(main.into(), ActorKind::Users)], others: HashMap::default() }
+        Domains { all: vec![(main.into(), ActorKind::Users)], others: HashMap::default(), components: false }
     }
 
     /// Another domain, normalised. One that is there already stays what it is.
@@ -56,6 +60,7 @@ impl Domains {
             let id = DomainId(u16::try_from(self.all.len()).expect("no more than 65,536 domains"));
             self.all.push((domain.into(), kind));
             self.others.insert(domain.into(), id);
+            self.components |= kind == ActorKind::Component;
         }
     }
 
@@ -98,6 +103,22 @@ impl Domains {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)
     }
 
+    /// Whether some are components'.
+    pub fn has_components(&self) -> bool {
+        self.components
+    }
+
+    /// The component whose domain a JID is at, if it is one's.
+    #[inline]
+    pub fn component_of(&self, jid: &str) -> Option<DomainId> {
+        if !self.components {
+            return None;
+        }
+        let bare = jid.split_once('/').map_or(jid, |(bare, _)| bare);
+        let domain = bare.split_once('@').map_or(bare, |(_, domain)| domain);
+        self.find(domain).filter(|id| self.kind(*id) == ActorKind::Component)
+    }
+
     /// Those with accounts, the main one first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().filter(|(_, kind)| *kind == ActorKind::Users).map(|(name, _)| &**name)
@@ -121,6 +142,16 @@ mod tests {
         domains.serve("upload.example.org", ActorKind::Service(Service::Upload));
         assert!(domains.find("upload.example.org").is_some() && domains.find_users("upload.example.org").is_none());
         assert_eq!(domains.names().count(), 2, "nobody has an account there");
+        domains.serve("echo.example.org", ActorKind::Component);
+        let echo = domains.find("echo.example.org");
+        for jid in
+            ["echo.example.org", "a@echo.example.org", "a@echo.example.org/b@c", "echo.example.org/b@example.org"]
+        {
+            assert_eq!(domains.component_of(jid), echo, "{jid}");
+        }
+        for jid in ["example.org", "a@example.org/echo.example.org", "a@upload.example.org", "a@b@echo.example.org"] {
+            assert_eq!(domains.component_of(jid), None, "{jid}");
+        }
         for stranger in ["", "org", "example.or", "xexample.org", "at.example.org"] {
             assert_eq!(domains.find(stranger), None, "{stranger}");
         }

@@ -44,12 +44,25 @@ pub enum Stage {
     ExpectInline(sasl::Authenticated),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(sasl::Authenticated),
+    /// The stream header of a component (XEP-0114 3).
+    ExpectComponent,
+    /// Its `<handshake/>`.
+    ExpectSecret(Box<Claimed>),
+}
+
+/// The domain that a component says is its own, and has not proven.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The domain.
+    pub domain: DomainId,
+    /// The stream's id, over which the proof goes.
+    pub stream_id: Box<str>,
 }
 
 impl Stage {
     fn phase(&self) -> Phase {
         match self {
-            Stage::ExpectHeader | Stage::ExpectChoice => Phase::Opening,
+            Stage::ExpectHeader | Stage::ExpectChoice | Stage::ExpectComponent => Phase::Opening,
             Stage::ExpectHandshake => Phase::Securing,
             Stage::ExpectInitial(_)
             | Stage::ExpectScramAccount(_)
@@ -57,7 +70,8 @@ impl Stage {
             | Stage::ExpectPlainAccount(_)
             | Stage::ExpectPlainKeys(_)
             | Stage::ExpectTokenAnswer(_)
-            | Stage::ExpectRegistration(_) => Phase::Authenticating,
+            | Stage::ExpectRegistration(_)
+            | Stage::ExpectSecret(_) => Phase::Authenticating,
             Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => Phase::Authenticated,
         }
     }
@@ -208,6 +222,8 @@ pub enum ConnState {
     Opening(Box<Opening>),
     /// Behind a session.
     Bound(SessionId),
+    /// A component's, of this domain (XEP-0114).
+    Component(DomainId),
     /// Ended by this side or the other: nothing more is read, `Closed` is awaited.
     Closing {
         /// Whose messages the send that is under way carries, or [`NONE`]: they are not lost yet.
@@ -222,7 +238,7 @@ impl ConnState {
         match self {
             ConnState::Free => None,
             ConnState::Opening(opening) => Some(opening.stage.phase()),
-            ConnState::Bound(_) => Some(Phase::Bound),
+            ConnState::Bound(_) | ConnState::Component(_) => Some(Phase::Bound),
             ConnState::Closing { .. } => Some(Phase::Closing),
             ConnState::Departing => Some(Phase::Departing),
         }

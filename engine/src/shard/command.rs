@@ -28,6 +28,7 @@ impl Shard {
             Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
             Command::Announce { text, number } => self.begin_announcing(text, number),
             Command::Announced => self.announced(),
+            Command::Components => self.list_components(),
             Command::Keep { write: true, .. } if self.storage == StorageState::Full => Reply::StoreFull,
             Command::Keep { kept, write } => {
                 self.keep_announcement(kept, write);

@@ -7,10 +7,11 @@ use crate::letters::{Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
+use crate::shard::from_component::is_component;
 use crate::store::Found;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
-use crate::streams::half::Up;
+use crate::streams::half::{Down, Up};
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -63,14 +64,27 @@ impl Shard {
             Letter::ServiceAnswered { id, from, outcome } => {
                 self.service_answered(batch.str(*id), batch.str(*from), *outcome);
             }
+            Letter::Confirm { session, .. } if is_component(*session) => self.component_confirmed(*session),
             Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
+            Letter::Took { session } if is_component(*session) => self.component_confirmed(*session),
+            Letter::Took { session } => self.tell(*session, Down::Arrived),
+            Letter::Safe { session, .. } if is_component(*session) => {}
+            Letter::Safe { session, seq } => self.stanza_done(*session, *seq),
+            Letter::Component { domain, there } => self.heard_of_component(*domain, *there),
             Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),
             Letter::Presence { news, from, to, xml } => {
-                self.presence_letter(*news, batch.str(*from), batch.str(*to), batch.bytes(*xml));
+                let (from, to, xml) = (batch.str(*from), batch.str(*to), batch.bytes(*xml));
+                match self.settings.domains.component_of(to) {
+                    Some(domain) => self.presence_for_component(domain, *news, from, to, xml),
+                    None => self.presence_letter(*news, from, to, xml),
+                }
             }
             Letter::Event { node, from, to, explicit, xml } => {
                 let (node, from, to) = (batch.str(*node), batch.str(*from), batch.str(*to));
-                self.event_letter(node, from, to, *explicit, batch.bytes(*xml));
+                match self.settings.domains.has_components() {
+                    true => self.events_for_all(node, from, to, *explicit, batch.bytes(*xml)),
+                    false => self.event_letter(node, from, to, *explicit, batch.bytes(*xml)),
+                }
             }
             Letter::AskLast { session, to, of, nodes, page } => {
                 let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
@@ -92,6 +106,9 @@ impl Shard {
 
     /// A stanza for a user of this home, or for the account itself.
     pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
+        if let Some(domain) = self.settings.domains.component_of(stanza.to) {
+            return self.for_component(domain, stanza);
+        }
         let account = bare_of(stanza.to);
         let slot = self.users.find(account);
         // What waits already goes first (RFC 6120 10.1).

@@ -33,6 +33,10 @@ impl Shard {
             // stream to say anything on.
             if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake)) {
                 ending = Ending::Cut;
+            } else if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectComponent)) {
+                if !std::mem::replace(&mut conn.header_sent, true) {
+                    self.component_header_alone(&mut last);
+                }
             } else if !std::mem::replace(&mut conn.header_sent, true) {
                 let stream_id = self.random_name();
                 let (from, version) = (self.settings.domains.main(), Some(stream::Version::XMPP_1_0));
@@ -82,6 +86,9 @@ impl Shard {
         let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
         self.effects.push(Effect::Close { conn: id, last, abort, durable });
         self.login_broken_off(&was);
+        if let ConnState::Component(_) = was {
+            self.component_gone(id);
+        }
         if let ConnState::Bound(session) = was {
             self.connection_lost(session, unsent, under_way, matches!(ending, Ending::Unheard | Ending::Cut));
         }
@@ -104,6 +111,7 @@ impl Shard {
         self.login_broken_off(&state);
         match state {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
+            ConnState::Component(_) => self.component_gone(id),
             // Those of the log wait there still: the cursor has not passed them.
             ConnState::Closing { user } if user != NONE && unsent.iter().any(|u| u.id & mark::APART != 0) => {
                 self.gather(user, true);

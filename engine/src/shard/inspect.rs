@@ -37,12 +37,12 @@ impl Shard {
             let phase = match conn.state() {
                 ConnState::Free => continue,
                 ConnState::Opening(opening) => match opening.stage() {
-                    Stage::ExpectHeader | Stage::ExpectChoice => 0,
+                    Stage::ExpectHeader | Stage::ExpectChoice | Stage::ExpectComponent => 0,
                     Stage::ExpectHandshake => 1,
                     Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => 3,
                     _ => 2,
                 },
-                ConnState::Bound(_) => 4,
+                ConnState::Bound(_) | ConnState::Component(_) => 4,
                 ConnState::Closing { .. } => 5,
                 ConnState::Departing => 6,
             };

@@ -23,6 +23,10 @@ impl Shard {
         }
         conn.last_s = now_s;
         conn.pinged = false;
+        if matches!(conn.state(), ConnState::Component(_)) {
+            self.component_heard(id);
+        }
+        let Some(conn) = self.conns.get(id) else { return };
         let Some(partial) = conn.partial.take() else {
             let scanner = std::mem::take(&mut self.scanner);
             let (scanner, used) = self.scan_items(id, scanner, input);
@@ -64,7 +68,7 @@ impl Shard {
             || conn.is_paused(Pause::Work)
             || match conn.state() {
                 ConnState::Opening(opening) => opening.blocked,
-                ConnState::Bound(_) => false,
+                ConnState::Bound(_) | ConnState::Component(_) => false,
                 _ => true,
             }
     }
@@ -138,6 +142,9 @@ impl Shard {
     }
 
     pub(crate) fn header(&mut self, id: ConnId, element: &Element<'_>) {
+        if self.is_for_component(id) {
+            return self.component_header(id, element);
+        }
         let Some(conn) = self.conns.get(id) else { return };
         let header = match stream::read_header(element) {
             Ok(header) => header,
@@ -162,14 +169,19 @@ impl Shard {
         let Some(conn) = self.conns.get(id) else { return };
         match *conn.state() {
             ConnState::Bound(session) => self.from_session(id, session, element),
+            ConnState::Component(domain) => self.from_component(id, domain, element),
             ConnState::Opening(_) => self.from_opening(id, element, behind),
             ConnState::Free | ConnState::Closing { .. } | ConnState::Departing => {}
         }
     }
 
     /// A connection has come over: its user's home is here.
-    pub(crate) fn arrived(&mut self, id: ConnId, moved: Moved) {
+    pub(crate) fn arrived(&mut self, id: ConnId, mut moved: Moved) {
         self.counters.arrived.one();
+        if moved.owner.is_component() {
+            self.component_arrived(id, &mut moved);
+            return self.received(id, &moved.leftover);
+        }
         let stage = match &moved.stream {
             Some(_) => Stage::ExpectInline(moved.owner),
             None => Stage::ExpectRestart(moved.owner),

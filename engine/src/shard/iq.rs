@@ -142,7 +142,7 @@ impl Shard {
         self.answer(Asker { session: None, paced: None, origin: stanza.origin, id, from, to }, Ok(&payload));
     }
 
-    fn ask_feature(
+    pub(super) fn ask_feature(
         &mut self,
         asker: Asker,
         target: Target,

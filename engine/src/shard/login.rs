@@ -90,6 +90,11 @@ impl Shard {
                 let owner = owner.clone();
                 self.expect_bind(id, &owner, element);
             }
+            Stage::ExpectSecret(_)
+                if element.name() == "handshake" && matches!(namespace, ns::CLIENT | ns::COMPONENT) =>
+            {
+                self.handshake(id, element, behind);
+            }
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => {

@@ -87,13 +87,7 @@ impl Shard {
 
     fn from_session_message(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
         let kind = element.kind().unwrap_or_default();
-        let class = match &*kind {
-            "chat" => MessageClass::Chat,
-            "groupchat" => MessageClass::Groupchat,
-            "headline" => MessageClass::Headline,
-            "error" => MessageClass::Error,
-            _ => MessageClass::Normal,
-        };
+        let class = MessageClass::of_type(&kind);
         let own_bare = bare_of(full);
         let (to, mut scratch) = (element.to(), Cow::Borrowed(""));
         let to = match self.address(full, to.as_deref(), &mut scratch) {
@@ -105,13 +99,7 @@ impl Shard {
             Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
             Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
         };
-        let kept = match class {
-            MessageClass::Normal | MessageClass::Chat => {
-                let children = element.children().map(|c| (c.namespace(), c.name()));
-                keep(&kind, children)
-            }
-            MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
-        };
+        let kept = kept(class, &kind, element);
         if kept != Keep::Nothing && self.storage == StorageState::Full {
             return self.refuse(session, seq, element, Limit::Disk);
         }
@@ -152,7 +140,15 @@ impl Shard {
     }
 }
 
-fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
+/// Whether a message waits for an absent receiver, and stays.
+pub(super) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
+    match class {
+        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| (c.namespace(), c.name()))),
+        MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
+    }
+}
+
+pub(super) fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
     let claims = |c: &crate::wire::Child<'_>| {
         c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
     };

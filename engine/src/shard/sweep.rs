@@ -3,6 +3,7 @@
 
 use crate::extension;
 use crate::id::{ConnId, SessionId};
+use crate::limits::COMPONENT_WAIT_MS;
 use crate::router::users::RosterStep;
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
@@ -79,6 +80,7 @@ impl Shard {
         self.sweep_lasts();
         self.go_on_announcing();
         self.sweep_pushes();
+        self.sweep_components();
         self.write_moved_rows();
         self.tell_memory();
         if self.observers.is_some() {
@@ -110,6 +112,11 @@ impl Shard {
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let held_s = self.held_s;
         let Some(conn) = self.accounts.conns.get(id) else { return };
+        // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
+        let stall = match conn.state() {
+            ConnState::Component(_) => stall.min((COMPONENT_WAIT_MS / 1_000) as u32),
+            _ => stall,
+        };
         let stalled = conn
             .outbound
             .as_ref()
@@ -127,7 +134,7 @@ impl Shard {
                 debug_assert!(!handshake || self.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) if stalled => self.cut(id, Ended::Unread),
+            ConnState::Bound(_) | ConnState::Component(_) if stalled => self.cut(id, Ended::Unread),
             // Of one that is not read from it is not known whether it is silent.
             ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 let session = *session;
@@ -136,6 +143,13 @@ impl Shard {
                 } else if !conn.pinged {
                     conn.pinged = true;
                     self.ping(id, session);
+                }
+            }
+            ConnState::Component(_) if idle > 0 && quiet > idle && !conn.is_unread() => {
+                if quiet > idle.saturating_mul(2) {
+                    self.drop_connection(id);
+                } else if !std::mem::replace(&mut conn.pinged, true) {
+                    self.ping_component(id);
                 }
             }
             _ => {}

@@ -18,11 +18,14 @@ pub(crate) const SERVER_LANG: &str = "en";
 pub(crate) const SM_UNEXPECTED: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
+/// A listener where nobody logs in.
+pub(crate) fn closed_listener() -> ListenerKind {
+    ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false }
+}
+
 /// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
 pub(crate) fn replaced() -> Opening {
-    let listener =
-        crate::io::ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false };
-    let mut opening = Opening::new(listener, IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
+    let mut opening = Opening::new(closed_listener(), IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
     opening.blocked = true;
     opening
 }
@@ -34,9 +37,14 @@ pub(crate) fn is_private(opening: &Opening) -> bool {
 
 impl Streams {
     pub(crate) fn accepted(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
+        let stage = if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader };
+        self.accepted_for(id, listener, peer, stage);
+    }
+
+    /// A connection was accepted of which this is expected.
+    pub(crate) fn accepted_for(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr, stage: Stage) {
         self.counters.accepted.one();
-        let (now_s, stage) =
-            (self.now.mono_s(), if listener.direct_tls { Stage::ExpectHandshake } else { Stage::ExpectHeader });
+        let now_s = self.now.mono_s();
         self.conns.insert(id, Opening::new(listener, peer, now_s, stage), now_s);
         if self.shutting_down {
             self.fail_stream(id, StreamCondition::SystemShutdown, None);

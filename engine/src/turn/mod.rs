@@ -148,7 +148,7 @@ impl Turn {
 
     /// The shard that is home to an actor.
     pub fn home(&self, bare: &str) -> ShardId {
-        self.settings.partitions.home(bare)
+        self.settings.home(bare)
     }
 
     /// The batch that goes to a shard with this turn.

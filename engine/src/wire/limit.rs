@@ -41,6 +41,9 @@ macro_rules! limits {
 }
 
 limits! {
+    /// What waits for a component, of all and of one sender.
+    Component = "component-queue", ResourceConstraint,
+        "the component takes no more stanzas for now", "try again in a few seconds";
     /// Failed logins of an address.
     AddressLogins = "address-logins", ResourceConstraint,
         "too many failed logins from this address", "try again later";

@@ -41,6 +41,8 @@ pub use splice::{Splice, splice};
 pub mod ns {
     /// Content of a client's stream (RFC 6120 4.8.2).
     pub const CLIENT: &str = "jabber:client";
+    /// Content of a component's stream (XEP-0114 3).
+    pub const COMPONENT: &str = "jabber:component:accept";
     /// Content of a stream between servers (RFC 6120 4.8.3).
     pub const SERVER: &str = "jabber:server";
     /// The stream itself (RFC 6120 4.8.1).

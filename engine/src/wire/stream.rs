@@ -85,12 +85,13 @@ pub struct Header<'a> {
 }
 
 impl StreamScope {
-    /// The scope that a header opens.
+    /// The scope that a header opens. What a component sends counts as a client's content from then on.
     pub fn of_header(header: &Element<'_>) -> StreamScope {
         let mut default = Cow::Borrowed("");
         let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
         for (prefix, name) in header.declarations() {
             match prefix {
+                "" if name == ns::COMPONENT => default = Cow::Borrowed(ns::CLIENT),
                 "" => default = name,
                 "xml" => {}
                 _ => prefixes.push((prefix.into(), name.into())),
@@ -102,6 +103,15 @@ impl StreamScope {
 
 /// Reads a client's header.
 pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> {
+    read(header, leads_to_client_content)
+}
+
+/// Reads a component's header (XEP-0114 3).
+pub fn read_component_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> {
+    read(header, |header| default_namespace(header) == ns::COMPONENT)
+}
+
+fn read<'a>(header: &Element<'a>, leads: impl Fn(&Element<'_>) -> bool) -> Result<Header<'a>, HeaderFault> {
     let is_stream = header.name() == "stream";
     if header.namespace() != ns::STREAM {
         let unprefixed = is_stream && header.prefix().is_empty();
@@ -115,7 +125,7 @@ pub fn read_header<'a>(header: &Element<'a>) -> Result<Header<'a>, HeaderFault> 
     if !is_stream {
         return Err(HeaderFault::NotStream);
     }
-    if !leads_to_client_content(header) {
+    if !leads(header) {
         return Err(HeaderFault::InvalidNamespace);
     }
     if declared_bytes(header) > MAX_HEADER_DECLARED_BYTES {
@@ -143,8 +153,11 @@ fn declared_bytes(header: &Element<'_>) -> usize {
 /// Whether the content namespace is a client's, or is left to each first-level element to declare: then the stream's own
 /// namespace is the default, or there is none (RFC 6120 4.8.2, 4.8.3).
 fn leads_to_client_content(header: &Element<'_>) -> bool {
-    let default = header.declarations().find(|(prefix, _)| prefix.is_empty());
-    matches!(default.as_ref().map_or("", |(_, name)| &**name), ns::CLIENT | ns::STREAM | "")
+    matches!(&*default_namespace(header), ns::CLIENT | ns::STREAM | "")
+}
+
+fn default_namespace<'a>(header: &Element<'a>) -> Cow<'a, str> {
+    header.declarations().find(|(prefix, _)| prefix.is_empty()).map_or(Cow::Borrowed(""), |(_, name)| name)
 }
 
 /// The server's answer to a header.
@@ -185,6 +198,16 @@ pub fn write_header(out: &mut Vec<u8>, response: &Response<'_>) {
         write_attribute(out, "version", &format!("{major}.{minor}"));
     }
     write_attribute(out, "xml:lang", response.lang);
+    out.push(b'>');
+}
+
+/// Appends the server's stream header for a component (XEP-0114 3): from the component's own domain, and of no version.
+pub fn write_component_header(out: &mut Vec<u8>, id: &str, from: &str) {
+    out.extend_from_slice(b"<?xml version='1.0'?><stream:stream");
+    write_attribute(out, "xmlns", ns::COMPONENT);
+    write_attribute(out, "xmlns:stream", ns::STREAM);
+    write_attribute(out, "id", id);
+    write_attribute(out, "from", from);
     out.push(b'>');
 }
 

@@ -76,6 +76,7 @@ requests! {
     "message: error", [], "<message to='friend001@localhost/r' type='error'/>", OUTBOUND;
     "message: groupchat", [], "<message to='friend001@localhost' type='groupchat'/>", ANSWER;
     "message: to another server", [], "<message to='a@elsewhere.example'/>", ANSWER;
+    "message: to a component that is away", [], format!("<message to='x@away.localhost' type='chat'>{}</message>", body(100)), ANSWER;
     "message: to the server", [], "<message to='localhost'/>", ANSWER;
     "presence: first available", ["<presence type='unavailable'/>"], "<presence/>", "contacts: 2,000 a roster";
     "presence: available", [], "<presence/>", "contacts: 2,000 a roster";
@@ -88,6 +89,7 @@ requests! {
     "presence: subscribe", [], "<presence type='subscribe' to='bob@localhost'/>", "2,000 contacts; 200 unanswered requests of others";
     "presence: subscribe to a user who is away", [], "<presence type='subscribe' to='away@localhost'/>", "2,000 contacts; 200 unanswered requests of others";
     "presence: subscribe to nobody", [], "<presence type='subscribe' to='nobody@localhost'/>", "2,000 contacts";
+    "presence: subscribe to a component that is away", [], "<presence type='subscribe' to='x@away.localhost'/>", "2,000 contacts";
     "presence: subscribe again", ["<presence type='subscribe' to='bob@localhost'/>"], "<presence type='subscribe' to='bob@localhost'/>", "in_flight_max";
     "presence: subscribed, unasked", [], "<presence type='subscribed' to='bob@localhost'/>", "2,000 contacts";
     "presence: unsubscribe", [], "<presence type='unsubscribe' to='friend001@localhost'/>", "in_flight_max";

@@ -6,6 +6,8 @@ mod archive;
 mod asks;
 mod attackers;
 mod clock;
+mod component_world;
+mod components;
 mod crowded_login;
 mod ended;
 mod eventing;

@@ -102,11 +102,17 @@ pub struct Listening {
     /// For a proxy: connections begin with a header of the PROXY protocol.
     #[serde(default)]
     pub proxied: bool,
+    /// For external components (XEP-0114).
+    #[serde(default)]
+    pub component: bool,
 }
 
 impl Listening {
     /// What it is for, in words.
     pub fn sort(&self) -> &'static str {
+        if self.component {
+            return "components";
+        }
         match (self.direct_tls, self.proxied) {
             (false, false) => "STARTTLS",
             (true, false) => "TLS",
@@ -249,6 +255,33 @@ pub struct SessionRow {
     pub priority: Option<i8>,
     /// Bytes that wait to be sent, those under way to the kernel included.
     pub outbound_bytes: u64,
+}
+
+/// An external component that is configured (XEP-0114).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ComponentRow {
+    /// Its domain.
+    pub domain: String,
+    /// It is connected; if not, all else is zero.
+    pub connected: bool,
+    /// Peer's IP and port; none when it is away, or its connection is breaking just now.
+    pub address: Option<String>,
+    /// Home shard.
+    pub shard: u32,
+    /// Seconds since it has connected.
+    pub age_s: u64,
+    /// Seconds since it was last heard.
+    pub idle_s: u64,
+    /// Stanzas from it.
+    pub stanzas_in: u64,
+    /// Stanzas that it has taken.
+    pub stanzas_out: u64,
+    /// Stanzas for it that were answered with an error because it took no more.
+    pub refused: u64,
+    /// Stanzas that wait for it.
+    pub waiting: u64,
+    /// Their bytes, with what each costs beside.
+    pub waiting_bytes: u64,
 }
 
 /// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::observers::busiest`]).
@@ -489,6 +522,12 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
     fn flush_waiting(&self, jid: &str) -> Result<u64, Fault>;
+
+    /// The components that are configured, in the order of their domains; at most 256.
+    ///
+    /// # Errors
+    /// A shard does not answer.
+    fn components(&self) -> Result<Vec<ComponentRow>, Fault>;
 
     /// Who is held by limits: by those that remember what was done until when, by others lately.
     fn limits(&self) -> Result<Held, Fault>;

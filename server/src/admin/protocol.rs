@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Audience, BackupState, Existing, Fault, Held, KnobChange, KnobRow, NewAccount, Put, Release, Reloaded,
-    SessionRow, Status,
+    AccountRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, KnobChange, KnobRow, NewAccount, Put,
+    Release, Reloaded, SessionRow, Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -85,6 +85,8 @@ pub enum Ask {
         /// Bare or full JID.
         jid: String,
     },
+    /// [`super::Control::components`].
+    Components {},
     /// [`super::Control::limits`].
     Limits {},
     /// [`super::Control::release`].
@@ -195,6 +197,8 @@ pub enum Done {
     Profile(crate::profile::Told),
     /// The state.
     Status(Box<Status>),
+    /// External components.
+    Components(Vec<ComponentRow>),
     /// Those who are held by limits.
     Limits(Held),
     /// What a reload did.

@@ -454,6 +454,7 @@ pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
         }
         Ask::Announced {} => control.announced().map(Done::Announced),
         Ask::WithdrawAnnouncement {} => control.withdraw_announcement().map(|()| Done::Ok {}),
+        Ask::Components {} => control.components().map(Done::Components),
         Ask::Limits {} => control.limits().map(Done::Limits),
         Ask::Release { whom } => control.release(&whom).map(Done::Count),
         Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),

@@ -314,6 +314,7 @@ fn ctl() -> Command {
                 .arg(flag("urgent", "Ahead of what waits for them already"))
                 .arg(value("to", "JID", "To this bare or full JID; may be repeated").action(ArgAction::Append)),
         )
+        .subcommand(rows(Command::new("components")).about("List external components, connected or away"))
         .subcommand(
             rows(Command::new("announce"))
                 .about("Tell all sessions, a few thousand at a time, and who logs in later")

@@ -10,7 +10,7 @@ use super::accounts::ask_failure;
 use super::{Exit, Failure, Io, age, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
-use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, Reloaded, SessionRow, Status};
+use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, SessionRow, Status};
 use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
 
@@ -48,6 +48,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "trace" => return super::trace::run(&mut client, matches, io),
         "profile" => return super::profile::run(&mut client, matches, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
+        "components" => return components(&mut client, io),
         "announce" => return announce(&mut client, matches, io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
         "say" => Ask::Say {
@@ -238,6 +239,43 @@ fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), 
     };
     client.ask(Ask::Sessions { of }, part).map_err(ask_failure)?;
     Ok(())
+}
+
+/// Prints all of them: a line of JSON each, or a table.
+fn components(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
+    let rows = match client.ask(Ask::Components {}, drop).map_err(ask_failure)? {
+        Done::Components(rows) => rows,
+        other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    };
+    if io.json {
+        rows.iter().for_each(|row| io.say_json(&to_json(row)));
+        return Ok(());
+    }
+    io.say(format!(
+        "{:<40} {:<24} {:>5} {:>7} {:>7} {:>10} {:>10} {:>8} {:>8} {:>9}",
+        "COMPONENT", "ADDRESS", "SHARD", "AGE", "IDLE", "FROM", "TO", "REFUSED", "WAITING", "BYTES"
+    ));
+    rows.iter().for_each(|row| io.say(component_line(row)));
+    Ok(())
+}
+
+fn component_line(row: &ComponentRow) -> String {
+    if !row.connected {
+        return format!("{:<40} (away)", row.domain);
+    }
+    format!(
+        "{:<40} {:<24} {:>5} {:>7} {:>7} {:>10} {:>10} {:>8} {:>8} {:>9}",
+        row.domain,
+        row.address.as_deref().unwrap_or("-"),
+        row.shard,
+        age(row.age_s),
+        age(row.idle_s),
+        row.stanzas_in,
+        row.stanzas_out,
+        row.refused,
+        row.waiting,
+        row.waiting_bytes,
+    )
 }
 
 fn session_line(row: &SessionRow) -> String {

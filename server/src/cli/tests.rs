@@ -9,8 +9,8 @@ use super::*;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, Announced, Audience, BackupState, Control, Existing, Held, HeldRow, KnobChange, KnobRow, Listening,
-    NewAccount, Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
+    AccountRow, Announced, Audience, BackupState, ComponentRow, Control, Existing, Held, HeldRow, KnobChange, KnobRow,
+    Listening, NewAccount, Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
 };
 use crate::events::{Event, What};
 
@@ -86,7 +86,8 @@ impl Accounts for Memory {
 
 impl Control for Memory {
     fn status(&self) -> Status {
-        let listeners = vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false, proxied: false }];
+        let listeners =
+            vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false, proxied: false, component: false }];
         let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
         let key = || "log_level".to_owned();
         let what = What::Knob { key: key(), from: "info".into(), to: "debug".into(), until_s: None };
@@ -121,6 +122,18 @@ impl Control for Memory {
     fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
         self.note(format!("announce {text} {online} {later:?}"));
         Ok(())
+    }
+
+    fn components(&self) -> Result<Vec<ComponentRow>, Fault> {
+        let row = |domain: &str| ComponentRow { domain: domain.into(), ..ComponentRow::default() };
+        let echo = ComponentRow {
+            connected: true,
+            address: Some("127.0.0.1:40000".into()),
+            stanzas_in: 12,
+            waiting: 3,
+            ..row("echo.localhost")
+        };
+        Ok(vec![echo, row("irc.localhost")])
     }
 
     /// Over with the second look after it has begun.

@@ -181,6 +181,28 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash("upload", format!("{service} is the domain of the upload service, and cannot have accounts"));
         }
     }
+    for component in &config.components {
+        let domain = &component.domain;
+        let users = config.domain == *domain || config.virtual_hosts.iter().any(|host| *host.0 == **domain);
+        let service = config.takes_uploads() && config.upload_domain() == *domain;
+        if users || service {
+            let whose = if users { "has accounts" } else { "is the upload service's" };
+            clash("components", format!("{domain} {whose}: a component needs a domain of its own"));
+        }
+    }
+    if let (false, false, Some(address)) =
+        (config.i_know, config.components.is_empty(), config.component.iter().find(is_public))
+    {
+        let reason = "which is not loopback: what components are sent would cross the network readable; --i-know allows it \
+                      all the same";
+        clash("component", format!("refused on {address}, {reason}"));
+    }
+    if !config.components.is_empty() && config.component.is_empty() {
+        clash(
+            "component",
+            "off, so that none of components could connect: give an address, or name no components".into(),
+        );
+    }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
         clash(
             "admin_http",
@@ -191,7 +213,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash("c2s", "no listener is left: c2s and c2s_tls are both off".into());
     }
     let mut seen = Vec::new();
-    for address in listeners().filter(|address| address.port() != 0) {
+    let components = config.component.iter().filter(|_| !config.components.is_empty());
+    for address in listeners().chain(components).filter(|address| address.port() != 0) {
         if seen.contains(&address) {
             clash("c2s", format!("{address} is given twice among the listeners"));
         }
@@ -202,9 +225,11 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         (None, Some(_)) => clash("tls_certificate", "missing: tls_key is given without its certificate".into()),
         _ => {}
     }
-    for (key, value) in
-        [("outbound_bytes_max", config.outbound_bytes_max), ("waiting_bytes_max", config.waiting_bytes_max)]
-    {
+    for (key, value) in [
+        ("outbound_bytes_max", config.outbound_bytes_max),
+        ("waiting_bytes_max", config.waiting_bytes_max),
+        ("component_queue_bytes_max", config.component_queue_bytes_max),
+    ] {
         if value < config.stanza_bytes_max {
             clash(
                 key,

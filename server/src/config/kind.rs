@@ -61,6 +61,9 @@ pub enum Kind {
     Services,
     /// Bare JIDs (RFC 7622); several are separated by commas or given one a flag; nothing is none.
     Jids,
+    /// Domains of components, each with the file of its secret: `DOMAIN=FILE`; several are separated by commas or given one a flag;
+    /// nothing is none.
+    Components,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
     /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
@@ -96,6 +99,7 @@ impl Kind {
             Kind::Services => "URIs such as stun:example.org, turn:example.org:3478?transport=udp or turns:example.org, separated by \
                 commas; empty for none".into(),
             Kind::Jids => "JIDs without a resource such as romeo@example.org, separated by commas; empty for none".into(),
+            Kind::Components => "DOMAIN=FILE such as echo.example.org=/etc/throng/echo.secret, separated by commas; empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
@@ -119,6 +123,7 @@ impl Kind {
             Kind::Contacts => "contacts",
             Kind::Services => "services",
             Kind::Jids => "jids",
+            Kind::Components => "components",
             Kind::UrlOrNone => "url",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -158,6 +163,7 @@ impl Kind {
             Kind::Contacts => "ROLE=URI",
             Kind::Services => "URI",
             Kind::Jids => "JID",
+            Kind::Components => "DOMAIN=FILE",
             Kind::UrlOrNone => "URL",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
@@ -166,7 +172,16 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(self, Kind::Listeners | Kind::Words(_) | Kind::Domains | Kind::Contacts | Kind::Services | Kind::Jids)
+        matches!(
+            self,
+            Kind::Listeners
+                | Kind::Words(_)
+                | Kind::Domains
+                | Kind::Contacts
+                | Kind::Services
+                | Kind::Jids
+                | Kind::Components
+        )
     }
 }
 
@@ -388,6 +403,22 @@ impl Field for Vec<Domain> {
     }
 }
 
+impl Field for Vec<Component> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<Component>> {
+        let all = items(parts, COMPONENTS_MAX, |text| {
+            let (domain, file) = text.split_once('=')?;
+            let secret = PathBuf::read(&[file.trim().to_owned()], &Kind::Path)?;
+            Some(Component { domain: read_domain(domain.trim())?, secret })
+        })?;
+        // One domain has one secret.
+        let twice = all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| other.domain == one.domain));
+        (!twice).then_some(all)
+    }
+    fn show(&self, _: &Kind) -> String {
+        self.iter().map(|one| format!("{}={}", one.domain, one.secret.display())).collect::<Vec<_>>().join(",")
+    }
+}
+
 impl Field for Vec<BareJid> {
     fn read(parts: &[String], _: &Kind) -> Option<Vec<BareJid>> {
         items(parts, JIDS_MAX, |text| {
@@ -428,6 +459,18 @@ pub struct Domain(pub String);
 /// A user's bare JID, normalised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BareJid(pub Box<str>);
+
+/// An external component (XEP-0114).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Component {
+    /// Its domain, as [`read_domain`] has it.
+    pub domain: String,
+    /// File with the secret that it proves itself by.
+    pub secret: PathBuf,
+}
+
+/// Most components.
+const COMPONENTS_MAX: usize = 256;
 
 /// Most JIDs in a list: each command of a user is held against them.
 const JIDS_MAX: usize = 1_000;
@@ -560,6 +603,20 @@ mod tests {
         assert_eq!(read("").as_deref(), Some(""));
         assert_eq!(read("a.example, B.example,a.example").as_deref(), Some("a.example,b.example"));
         for bad in ["a.example,", "a b", "me@a.example"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn components_are_domains_with_a_file_each() {
+        let kind = Kind::Components;
+        let read = |text: &str| <Vec<Component>>::read(&one(text), &kind).map(|all| all.show(&kind));
+        let two = "echo.a.example=/etc/throng/echo,irc.a.example=irc secret";
+        assert_eq!(read(two).as_deref(), Some(two));
+        assert_eq!((read("").as_deref(), read("Echo.A.example=/s").as_deref()), (Some(""), Some("echo.a.example=/s")));
+        for bad in
+            ["echo.a.example", "echo.a.example=", "=/s", "a b=/s", "a.example=/s,a.example=/t", "me@a.example=/s"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

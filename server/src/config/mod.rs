@@ -68,6 +68,8 @@ pub struct Listener {
     pub direct_tls: bool,
     /// A proxy connects here, and says for whom.
     pub proxied: bool,
+    /// Components connect here (XEP-0114).
+    pub component: bool,
     /// The option that names it: `c2s_tls`.
     pub key: &'static str,
     /// False for a default address that the machine may lack: a failed bind is then only worth a line.
@@ -144,14 +146,18 @@ impl Loaded {
         let of = |addresses: &[SocketAddr], key: &'static str, direct_tls: bool, proxied: bool| -> Vec<Listener> {
             let given = *self.source(key) != Source::Default;
             let must = |address: &SocketAddr| given || address.is_ipv4();
-            addresses.iter().map(|a| Listener { address: *a, direct_tls, proxied, key, must: must(a) }).collect()
+            let component = key == "component";
+            let of = |a: &SocketAddr| Listener { address: *a, direct_tls, proxied, component, key, must: must(a) };
+            addresses.iter().map(of).collect()
         };
         let c = &self.config;
+        let components: &[SocketAddr] = if c.components.is_empty() { &[] } else { &c.component };
         [
             of(&c.c2s, "c2s", false, false),
             of(&c.c2s_tls, "c2s_tls", true, false),
             of(&c.c2s_proxied, "c2s_proxied", false, true),
             of(&c.c2s_tls_proxied, "c2s_tls_proxied", true, true),
+            of(components, "component", false, false),
         ]
         .concat()
     }

@@ -12,7 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
-use super::kind::{BareJid, Domain, Field, Kind, choice};
+use super::kind::{BareJid, Component, Domain, Field, Kind, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -344,6 +344,18 @@ options! {
     Addresses Detail Restart external_services_seconds: Duration, Kind::Seconds { min: 60, max: 30 * DAY }, "1d",
         "Time for which credentials for a TURN server are good.",
         "A call that goes on longer may lose its relay.";
+
+    Addresses Main Restart components: Vec<Component>, Kind::Components, "",
+        "External components (XEP-0114): for each its domain, and the file of the secret that it proves itself by; may be given several times.",
+        "As irc.example.org=/etc/throng/irc.secret: one line of at least 16 characters. A component speaks for every address of its \
+         domain, so it has to be trusted. docs/components.md describes them.";
+    Addresses Detail Restart component: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5347,[::1]:5347",
+        "Address for external components, open where components names some; may be given several times.",
+        "Without TLS, so it has to be loopback, or --i-know: what components send and are sent crosses the network readable. A \
+         default address that the machine does not have is left out; a given one must work.";
+    Addresses Detail Reload component_queue_bytes_max: u64, Kind::Bytes { min: MIB, max: GIB }, "16MiB",
+        "Bytes that may wait for one component; more is refused with `<resource-constraint/>`.",
+        "One sender has at most a sixteenth of it. What a component does not take within 10 seconds is refused, too.";
 
     // Threads, descriptors, queues.
     Machine Main Restart shards: Option<u64>, Kind::CountOrAuto { min: 1, max: 4_096, unit: "shards" }, "auto",

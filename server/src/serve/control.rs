@@ -19,8 +19,8 @@ use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Announced, Audience, BackupState, CertificateState, Control, Existing, Fault, FaultKind,
-    KnobChange, KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Announced, Audience, BackupState, CertificateState, ComponentRow, Control, Existing, Fault,
+    FaultKind, KnobChange, KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
 };
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
@@ -177,7 +177,7 @@ impl Running {
     }
 
     /// The same with what the shard's thread adds.
-    fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
+    pub(super) fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
         answered(&self.put(shard, command, None)?)
     }
 
@@ -241,6 +241,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         | Reply::Backlogs { .. }
         | Reply::Limits(_)
         | Reply::Announced { .. }
+        | Reply::Components(_)
         | Reply::Traced(_)
         | Reply::Busiest { .. } => Err(internal("an answer to another question")),
     }
@@ -288,6 +289,7 @@ impl Accounts for Running {
                         | Reply::Backlogs { .. }
                         | Reply::Limits(_)
                         | Reply::Announced { .. }
+                        | Reply::Components(_)
                         | Reply::Traced(_)
                         | Reply::Busiest { .. }
                         | Reply::Busy,
@@ -433,6 +435,10 @@ impl Control for Running {
 
     fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
         self.begin_announcement(text, online, later)
+    }
+
+    fn components(&self) -> Result<Vec<ComponentRow>, Fault> {
+        self.list_components()
     }
 
     fn announced(&self) -> Result<Announced, Fault> {

@@ -8,6 +8,7 @@ mod announce;
 mod announced;
 mod backups;
 mod certificate;
+mod components;
 mod control;
 mod inside;
 mod known;
@@ -571,6 +572,7 @@ fn start(
             address: address.to_string(),
             direct_tls: listener.direct_tls,
             proxied: listener.proxied,
+            component: listener.component,
         });
         for (shard, socket) in opened.into_iter().enumerate() {
             sockets[shard].push((socket, tag));

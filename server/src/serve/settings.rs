@@ -185,12 +185,13 @@ pub(super) fn upload(config: &Config, engine: &Rows, port: u16) -> Result<Upload
     })
 }
 
-/// Shortest secret that is shared with TURN servers, in bytes.
+/// Shortest secret that is shared with TURN servers or components, in bytes.
 const SHARED_SECRET_MIN: usize = 16;
 
 /// What clients are told of services outside XMPP.
 fn services(config: &Config) -> Result<Services, Failure> {
-    let secret = config.external_services_secret.as_ref().map(|file| shared_secret(file)).transpose()?;
+    let file = config.external_services_secret.as_ref();
+    let secret = file.map(|file| shared_secret("external_services_secret", file)).transpose()?;
     Ok(Services {
         list: config.external_services.as_slice().into(),
         secret,
@@ -198,10 +199,9 @@ fn services(config: &Config) -> Result<Services, Failure> {
     })
 }
 
-fn shared_secret(file: &Path) -> Result<SharedSecret, Failure> {
-    let wrong = |what: &dyn std::fmt::Display| {
-        Failure::new(Exit::Usage, format!("external_services_secret: {}: {what}", file.display()))
-    };
+/// The secret in a file that this option names.
+fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Failure> {
+    let wrong = |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{key}: {}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let secret = text.trim();
     if secret.len() < SHARED_SECRET_MIN || secret.contains(['\n', '\r']) {
@@ -224,6 +224,9 @@ pub(super) fn engine_settings(
         s.serve_service(&config.upload_domain(), Service::Upload);
         s.facts.upload = Some(Arc::new(upload));
     }
+    for component in &config.components {
+        s.serve_component(&component.domain, shared_secret("components", &component.secret)?);
+    }
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = own_key(engine, DECOY_KEY)?;
     s.facts.registration = config.open_registration;
@@ -243,6 +246,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     s.stanza_bytes_max = bytes(config.stanza_bytes_max);
+    s.component_queue_bytes_max = bytes(config.component_queue_bytes_max);
     s.sessions_per_user_max = u16::try_from(config.sessions_per_user_max).unwrap_or(u16::MAX);
     s.resource_conflict = match config.resource_conflict {
         config::ResourceConflict::Replace => ResourceConflict::ReplaceOld,
@@ -373,7 +377,7 @@ pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate
         plain_auth: config.plain_auth,
         registration: config.open_registration,
     };
-    Entrance { kind, proxied: listener.proxied }
+    Entrance { kind, proxied: listener.proxied, component: listener.component }
 }
 
 /// What each table's values must be, for `throng store check`.

@@ -190,6 +190,7 @@ impl World {
                 listeners: vec![Entrance {
                     kind: ListenerKind { direct_tls: true, starttls: false, plain_auth: false, registration: false },
                     proxied: false,
+                    component: false,
                 }],
                 tls: Some((scene.certificates.starttls(), scene.certificates.direct())),
                 asks: asked,

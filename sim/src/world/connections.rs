@@ -49,7 +49,11 @@ impl World {
         let conn = self.take_slot(index, shard);
         let own = IpAddr::from([127, 0, (index >> 8) as u8, index as u8]);
         let peer = self.peer.unwrap_or(own);
-        self.feed(shard, Feed::Accepted(conn, self.listener, peer));
+        let accepted = match self.components.contains(&index) {
+            true => Feed::AcceptedComponent(conn, peer),
+            false => Feed::Accepted(conn, self.listener, peer),
+        };
+        self.feed(shard, accepted);
         self.kick_up(index);
     }
 

@@ -24,6 +24,7 @@ const LAST_WORDS_US: u64 = 10_000_000;
 #[derive(Debug)]
 pub(super) enum Feed {
     Accepted(ConnId, ListenerKind, IpAddr),
+    AcceptedComponent(ConnId, IpAddr),
     Secured(ConnId),
     Received(ConnId, Vec<u8>),
     Sent(ConnId),
@@ -107,6 +108,7 @@ impl World {
                 Feed::Accepted(conn, listener, peer) => {
                     Input::Accepted { conn: *conn, listener: *listener, peer: *peer }
                 }
+                Feed::AcceptedComponent(conn, peer) => Input::AcceptedComponent { conn: *conn, peer: *peer },
                 Feed::Received(conn, bytes) => Input::Received { conn: *conn, bytes },
                 Feed::Sent(conn) => Input::Sent { conn: *conn },
                 Feed::Lost(conn, how) => Input::Lost { conn: *conn, how: *how },

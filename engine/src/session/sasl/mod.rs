@@ -102,6 +102,16 @@ impl Authenticated {
         Authenticated::new(account.into(), (incarnation, 0), Mechanism::Plain)
     }
 
+    /// Of a component that has shown the secret of its domain (XEP-0114 3). It is no account: its JID has no localpart.
+    pub(crate) fn component(domain: &str) -> Authenticated {
+        Authenticated::new(domain.into(), (Incarnation::UNNUMBERED, 0), Mechanism::Plain)
+    }
+
+    /// Whether it is a component's.
+    pub(crate) fn is_component(&self) -> bool {
+        !self.account.contains('@')
+    }
+
     /// Which account of that name it was when its record was read: there may be another by now, or none.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
