@@ -15,12 +15,14 @@
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`paced`]: requests that wait for room for their answer
+//! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: what they may have sent already
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
 pub mod adhoc;
+pub mod again;
 pub mod backlog;
 pub mod bind;
 pub mod command;
@@ -38,7 +40,9 @@ pub mod paced;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod restore;
 pub mod sweep;
+pub mod tail;
 
 use std::sync::Arc;
 
@@ -81,6 +85,9 @@ pub struct Shard {
     /// Commands that are being carried out.
     orders_under_way: usize,
     pushes: pushes::Pushes,
+    tails: tail::Tails,
+    /// Resumptions of sessions of an earlier process that were begun.
+    tail_attempts: u64,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -107,6 +114,8 @@ impl Shard {
             adhoc: Sessions::default(),
             orders_under_way: 0,
             pushes: pushes::Pushes::default(),
+            tails: tail::Tails::default(),
+            tail_attempts: 0,
         }
     }
 
@@ -161,6 +170,7 @@ impl Shard {
             self.keep_own_letters(batch);
         }
         self.flush_outbound();
+        self.write_owed_sessions();
         self.leave(out);
         self.publish_gauges();
     }
