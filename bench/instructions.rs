@@ -1,9 +1,10 @@
 //! What `bench/instructions` counts the engine's instructions on: one shard, straight, and messages of 180 bytes between pairs.
 //!
-//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed]`
+//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed] [--resumable]`
 //!
 //! K senders write one message each in a turn, and the next turn says that all was sent. With `--managed` each sender asks for
-//! an acknowledgement behind its message, and each receiver gives the one that it is asked for. All that the shard does for
+//! an acknowledgement behind its message, and each receiver gives the one that it is asked for; with `--resumable` their sessions may be
+//! resumed, so that they are stored. All that the shard does for
 //! these messages, and nothing else, happens in `measured`; nothing in here depends on chance or time.
 
 use std::sync::Arc;
@@ -116,7 +117,7 @@ impl Scene {
     }
 
     /// Logs a user in, who has authenticated elsewhere.
-    fn log_in(&mut self, slot: usize, local: &str, managed: bool, available: bool) {
+    fn log_in(&mut self, slot: usize, local: &str, managed: Option<&str>, available: bool) {
         let conn = ConnId { slot: slot as u32, generation: 1 };
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
@@ -129,8 +130,8 @@ impl Scene {
             conn,
             "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>",
         );
-        if managed {
-            self.say(conn, "<enable xmlns='urn:xmpp:sm:3'/>");
+        if let Some(enable) = managed {
+            self.say(conn, enable);
         }
         if available {
             self.say(conn, "<presence/>");
@@ -155,9 +156,19 @@ fn main() {
     let (messages, a_turn, managed) = (number("--messages", 20_000), number("--a-turn", 1), has("--managed"));
     assert!((1..=PAIRS).contains(&a_turn), "1 to {PAIRS} messages a turn");
     let mut scene = Scene::new(has("--archive"));
+    let enable = match has("--resumable") {
+        true => "<enable xmlns='urn:xmpp:sm:3' resume='true'/>",
+        false => "<enable xmlns='urn:xmpp:sm:3'/>",
+    };
+    let enable = Some(enable).filter(|_| managed);
     for pair in 0..PAIRS {
-        scene.log_in(2 * pair, &format!("from{pair:04}"), managed, false);
-        scene.log_in(2 * pair + 1, &format!("to{pair:04}"), managed, true);
+        scene.log_in(2 * pair, &format!("from{pair:04}"), enable, false);
+        scene.log_in(2 * pair + 1, &format!("to{pair:04}"), enable, true);
+    }
+    // What is written of logins is written before anything is measured.
+    for _ in 0..10 {
+        scene.now.wall_us += 1_000_000;
+        scene.end(false);
     }
     let texts: Vec<Vec<u8>> = (0..PAIRS).map(|pair| message(pair, managed)).collect();
     // Each pair once before, so that what is made with the first message is there.

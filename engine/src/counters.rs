@@ -149,6 +149,7 @@ counter_table! {
     conns_departing Gauge "Of these, such on their way to another shard.";
     sessions Gauge "Sessions, resumable ones included.";
     sessions_detached Gauge "Sessions that wait to be resumed.";
+    sessions_dormant Gauge "Of these, such that have waited since before the server's start.";
     sessions_available Gauge "Sessions that have sent available presence.";
     users_loaded Gauge "Users with loaded state.";
     accepted Count "Connections accepted.";
@@ -171,6 +172,9 @@ counter_table! {
     logins Count "Successful authentications.";
     logins_failed Count "Failed authentications.";
     resumed Count "Sessions resumed.";
+    sessions_restored Count "Sessions of an earlier process that wait to be resumed again.";
+    resumed_restored Count "Of these, such that were resumed.";
+    session_rows Count "Rows written of sessions that may be resumed after a restart.";
     expired Count "Sessions whose time to be resumed ran out.";
     asks_sent Count "Requests of the server's own to clients, such as pings.";
     asks_answered Count "Of these, such that were answered.";

@@ -112,14 +112,18 @@ pub mod mark {
     pub const SHARED: u64 = 1 << 62;
     /// It has a row of its own.
     pub const APART: u64 = 1 << 61;
+    /// A copy of it, which nothing waits for.
+    pub const COPY: u64 = 1 << 60;
+    /// A roster push, which nothing waits for.
+    pub const PUSH: u64 = 1 << 59;
 
     /// The number, without what it says.
     pub fn number(mark: u64) -> u64 {
-        mark & !(UNLOGGED | SHARED | APART)
+        mark & !(UNLOGGED | SHARED | APART | COPY | PUSH)
     }
 
     /// Whether the cursor waits for it.
     pub fn holds_cursor(mark: u64) -> bool {
-        mark != 0 && mark & APART == 0
+        mark != 0 && mark & (APART | COPY | PUSH) == 0
     }
 }

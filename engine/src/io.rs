@@ -145,6 +145,13 @@ pub enum Command {
         /// Bare JID, normalised.
         account: Box<str>,
     },
+    /// Sessions of an earlier process of these users are to be there, and to wait to be resumed. The shard is their home.
+    Restore {
+        /// Bare JIDs.
+        users: Vec<Box<str>>,
+        /// There are no more such users.
+        last: bool,
+    },
     /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
     /// these users: a step of the host's slow sweep over all of them. The shard is their home.
     Retain {

@@ -45,9 +45,16 @@ pub struct Origin {
     pub session: SessionId,
     /// The stanza's number in that session's inbound count (XEP-0198 4).
     pub seq: u32,
-    /// The number of the entry in the sender's log that says that it was sent; 0 if none does.
+    /// The number of the entry in the sender's log that says that it was sent; 0 if none does. With [`AGAIN`], the receiver may
+    /// have it since before a crash.
     pub entry: u64,
 }
+
+/// A bit of the number of a [`PresenceNews::Probe`]: whoever asks has missed presence, and is told, too, that nobody is there.
+pub const TELLS_GONE: u64 = 1 << 63;
+
+/// A bit of [`Origin::entry`]: it is sent again after a crash, and nobody knows whether the receiver has it already.
+pub const AGAIN: u64 = 1 << 63;
 
 /// The three stanza kinds (RFC 6120 8.2) with the types that routing asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

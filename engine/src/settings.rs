@@ -67,6 +67,8 @@ pub struct Settings {
     pub resource_conflict: ResourceConflict,
     /// Messages to a bare JID.
     pub bare_delivery: BareDelivery,
+    /// The store has sessions of an earlier process, which come back until the host says that all have.
+    pub restores: bool,
     /// Longest time a session waits to be resumed (XEP-0198 5), seconds.
     pub resume_s_max: u32,
     /// A session that has sent nothing for this long is pinged, and ended after as much again, seconds; 0 never.
@@ -197,6 +199,7 @@ impl Settings {
             sessions_per_user_max: 32,
             resource_conflict: ResourceConflict::ReplaceOld,
             bare_delivery: BareDelivery::All,
+            restores: false,
             resume_s_max: 300,
             idle_s_max: 600,
             preauth_s_max: 30,

@@ -16,12 +16,14 @@
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`component`]: streams of external components, [`to_component`] and [`from_component`]: their stanzas, by [`seats`]
 //! - [`paced`]: requests that wait for room for their answer
+//! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: what they may have sent already
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
 pub mod adhoc;
+pub mod again;
 pub mod backlog;
 pub mod bind;
 pub mod command;
@@ -41,8 +43,10 @@ pub mod paced;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod restore;
 pub mod seats;
 pub mod sweep;
+pub mod tail;
 pub mod to_component;
 
 use std::sync::Arc;
@@ -88,6 +92,9 @@ pub struct Shard {
     pushes: pushes::Pushes,
     /// Components whose home this is.
     seats: seats::Seats,
+    tails: tail::Tails,
+    /// Resumptions of sessions of an earlier process that were begun.
+    tail_attempts: u64,
 }
 
 stands_on!(Shard, accounts: Accounts);
@@ -115,6 +122,8 @@ impl Shard {
             orders_under_way: 0,
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
+            tails: tail::Tails::default(),
+            tail_attempts: 0,
         }
     }
 
@@ -176,6 +185,7 @@ impl Shard {
         }
         self.feed_components();
         self.flush_outbound();
+        self.write_owed_sessions();
         self.leave(out);
         self.publish_gauges();
     }

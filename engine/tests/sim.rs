@@ -82,6 +82,16 @@ fn what_passes_between_two_of_whom_one_has_blocked_the_other_is_found() {
 }
 
 #[test]
+fn counts_of_a_session_that_are_too_old_after_a_crash_are_found() {
+    found(Plant::OldCounts, "");
+}
+
+#[test]
+fn a_session_that_is_handed_again_what_it_had_before_a_crash_is_found() {
+    found(Plant::LostTrail, "");
+}
+
+#[test]
 fn an_account_over_its_quota_is_found() {
     found(Plant::Quota, "over its quota");
 }

@@ -52,6 +52,9 @@ pub struct Profile {
     pub resource: String,
     /// Send what needs no answer without waiting for one (XEP-0305).
     pub pipelined: bool,
+    /// What to send in the place of a request for a resource: `<resume/>` (XEP-0198 5). The session stands then for this client, and the
+    /// answer is its caller's affair.
+    pub resume: Option<String>,
 }
 
 impl Profile {
@@ -67,6 +70,7 @@ impl Profile {
             roster: false,
             resource: String::new(),
             pipelined: false,
+            resume: None,
         }
     }
 }
@@ -319,6 +323,11 @@ impl Client {
                 }
             }
             Step::BindFeatures if element.is("features", ns::STREAM) => {
+                if let Some(resume) = &tools.profile.resume {
+                    write(out, &[resume]);
+                    self.step = Step::Ready;
+                    return news(News::Ready);
+                }
                 if !tools.profile.pipelined {
                     bind(tools.profile, out);
                 }

@@ -119,6 +119,9 @@ pub struct Client {
     pub available: bool,
     /// Its look at the archive, if it has one.
     pub look: Option<Look>,
+    /// The server has died since its session was last on a connection: of presence that it had seen some may have gone unheard, and what is
+    /// there is shown again.
+    pub bereft: bool,
     /// Answers requests for acknowledgement at once.
     pub prompt: bool,
     reader: Reader,
@@ -149,6 +152,7 @@ impl Client {
             seen: BTreeMap::new(),
             available: false,
             look: None,
+            bereft: false,
             prompt: true,
             reader: Reader::default(),
             authenticated: false,
@@ -226,6 +230,7 @@ impl Client {
     }
 
     fn session_over(&mut self) {
+        self.bereft = false;
         self.management = None;
         self.roster = None;
         self.events.clear();
@@ -435,6 +440,10 @@ impl Client {
             "resumed" => {
                 self.acknowledged(h);
                 self.phase = Phase::Online;
+                if std::mem::take(&mut self.bereft) {
+                    let own = self.full();
+                    self.seen.retain(|seen, ()| *seen == own);
+                }
                 self.news.push(News::Resumed);
                 if let Some(m) = self.management.as_ref() {
                     let again: Vec<u8> = m.unacked.iter().flat_map(|(xml, _)| xml.iter().copied()).collect();
@@ -527,7 +536,11 @@ impl Client {
                 self.seen.insert(from, ());
             }
             Some("unavailable") => {
-                self.seen.remove(&from);
+                // Of a bare JID nobody is there (RFC 6121 4.3.2).
+                match from.contains('/') {
+                    true => drop(self.seen.remove(&from)),
+                    false => self.seen.retain(|seen, ()| seen.split('/').next() != Some(&*from)),
+                }
             }
             Some("subscribe") => self.news.push(News::Asked(from)),
             Some(_) => {}

@@ -81,6 +81,11 @@ impl Disk {
         self.rows.range(range).filter_map(|(key, value)| Some((key::decode(key)?.2, value.as_slice())))
     }
 
+    /// Whether a table has durable rows.
+    pub fn has_rows(&self, table: Table) -> bool {
+        self.rows.range(vec![table as u8]..vec![table as u8 + 1]).next().is_some()
+    }
+
     /// Makes an actor's rows in a table unreadable, or readable again.
     pub fn damage(&mut self, table: Table, actor: &str, damaged: bool) {
         let prefix = flat(table, actor.as_bytes(), b"");

@@ -55,6 +55,8 @@ fn options() -> Result<Options, String> {
                     "swapped-copies" => Plant::SwappedCopies,
                     "doubled-event" => Plant::DoubledEvent,
                     "unblocked" => Plant::Unblocked,
+                    "counts" => Plant::OldCounts,
+                    "trail" => Plant::LostTrail,
                     "quota" => Plant::Quota,
                     other => return Err(format!("no such fault: {other}")),
                 };

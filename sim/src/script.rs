@@ -20,7 +20,7 @@
 //! What a client can do: `connects` (opens, authenticates, binds), `connects raw` (opens only), `logs in` (opens and
 //! authenticates), `opens stream`, `sends: XML`, `receives: XML`, `receives in any order: XML...`, `receives nothing`,
 //! `ignores what comes`, `is closed` (the stream ends and the connection with it), `enables`, `resumes`, `disconnects`,
-//! `aborts`. Besides them there is `time passes: N ms`.
+//! `aborts`. Besides them there are `time passes: N ms`, `the server dies` and `the server restarts`; both end all connections.
 
 use std::collections::BTreeMap;
 
@@ -75,6 +75,13 @@ pub trait Player {
     fn abort(&mut self, client: &str);
     /// Lets time pass, in milliseconds.
     fn pass(&mut self, ms: u64);
+    /// Ends the server, in good order or not, and starts it again.
+    ///
+    /// # Errors
+    /// If that is not possible here.
+    fn restart(&mut self, in_order: bool) -> Result<(), String> {
+        Err(format!("nobody restarts the server here (in order: {in_order})"))
+    }
 }
 
 /// One step of a script.
@@ -91,6 +98,8 @@ pub struct Step {
 /// What is done in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// The server ends, in order or not, and starts again.
+    Restart(bool),
     /// Opens a connection and no more.
     ConnectRaw,
     /// Opens and authenticates.
@@ -171,6 +180,12 @@ impl Script {
         if let Some(time) = line.strip_prefix("time passes:") {
             let ms = time.trim().trim_end_matches("ms").trim().parse().map_err(|_| "time is written N ms")?;
             self.steps.push(Step { line: number, client: String::new(), action: Action::Pass(ms) });
+            return Ok(());
+        }
+        if let Some(in_order) =
+            [("the server dies", false), ("the server restarts", true)].iter().find(|(is, _)| *is == line)
+        {
+            self.steps.push(Step { line: number, client: String::new(), action: Action::Restart(in_order.1) });
             return Ok(());
         }
         let (client, rest) = line.split_once(' ').ok_or("who does what?")?;
@@ -273,6 +288,7 @@ impl<'a> Play<'a> {
                 self.player.pass(*ms);
                 Ok(())
             }
+            Action::Restart(in_order) => self.player.restart(*in_order),
             Action::ConnectRaw => self.connect_raw(name),
             Action::LogIn => self.log_in(name),
             Action::Connect => {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
 use crate::net::SocketId;
@@ -82,6 +83,18 @@ impl Player for Stage {
 
     fn pass(&mut self, ms: u64) {
         self.run_until(self.world.now_us() + ms * 1000, None);
+    }
+
+    fn restart(&mut self, in_order: bool) -> Result<(), String> {
+        if in_order {
+            for shard in self.world.shards() {
+                self.world.command(shard, 0, Command::Shutdown);
+            }
+            self.pass(500);
+        }
+        self.world.crash();
+        self.heard.clear();
+        Ok(())
     }
 }
 

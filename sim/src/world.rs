@@ -91,6 +91,10 @@ pub enum Plant {
     DoubledEvent,
     /// Somebody else is blocked than who was meant.
     Unblocked,
+    /// Of sessions that may be resumed after a crash, reads find what was written first, and no later counts.
+    OldCounts,
+    /// Entries of logs do not say who was handed them.
+    LostTrail,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
 }
@@ -272,6 +276,7 @@ impl World {
         self.settings.process_key = self.random.seed32();
         self.settings.decoy_key = [7; 32];
         self.settings.number_floor = self.number_floor();
+        self.settings.restores = self.disk.has_rows(Table::Sessions);
         let settings = Arc::new(self.settings.clone());
         self.threads = self
             .shards()

@@ -15,14 +15,18 @@ const FORWARD: &str = "urn:xmpp:forward:0";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 
 /// Who logs in, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Login {
     /// Localpart.
     pub(crate) name: String,
     /// Resource.
     pub(crate) resource: String,
-    /// Stream management (XEP-0198), not resumable.
+    /// Stream management (XEP-0198).
     pub(crate) managed: bool,
+    /// The session may be resumed.
+    pub(crate) resumable: bool,
+    /// The session that is resumed, and how many stanzas it has received, in the place of a new one.
+    pub(crate) resume: Option<(String, u32)>,
     /// Send available presence.
     pub(crate) available: bool,
 }
@@ -32,6 +36,10 @@ pub(crate) struct Login {
 pub(crate) enum Said {
     /// It is bound, and what else its login asks for is done.
     Ready,
+    /// Its session goes on: the server has handled this many of its stanzas.
+    Resumed(u32),
+    /// Its session does not.
+    NotResumed,
     /// A message.
     Message {
         /// Sender.
@@ -96,6 +104,7 @@ struct Session {
     login: Login,
     step: Step,
     received: u32,
+    previd: String,
 }
 
 impl Client {
@@ -106,17 +115,25 @@ impl Client {
             resource: login.resource.clone(),
             mechanism: Some(Mechanism::ScramSha256),
             available: false,
+            resume: login.resume.as_ref().map(|(id, h)| format!("<resume xmlns='{SM}' h='{h}' previd='{id}'/>")),
             ..Profile::plain("localhost")
         };
         let (mut stream, mut output) = (throng_load::Client::default(), Vec::new());
         stream.open(&profile, false, &mut output);
-        let session = Session { login, step: Step::LoggingIn, received: 0 };
+        let (previd, received) = login.resume.clone().unwrap_or_default();
+        let session = Session { login, step: Step::LoggingIn, received, previd };
         Client { stream, profile, scanner: Scanner::new(), session, output }
     }
 
     /// Whether the session stands.
     pub(crate) fn is_ready(&self) -> bool {
         self.session.step == Step::Ready
+    }
+
+    /// What to resume its session by, if it may be resumed, and how many stanzas it has received.
+    pub(crate) fn resumption(&self) -> Option<(String, u32)> {
+        let Session { previd, received, .. } = &self.session;
+        (!previd.is_empty()).then(|| (previd.clone(), *received))
     }
 
     /// Who it is and what it waits for.
@@ -167,8 +184,13 @@ impl Client {
 
 impl Session {
     fn bound(&mut self, out: &mut Vec<u8>) -> Option<Said> {
+        if self.login.resume.is_some() {
+            self.step = Step::Enabling;
+            return None;
+        }
         if self.login.managed {
-            out.extend_from_slice(format!("<enable xmlns='{SM}'/>").as_bytes());
+            let resume = if self.login.resumable { " resume='true'" } else { "" };
+            out.extend_from_slice(format!("<enable xmlns='{SM}'{resume}/>").as_bytes());
             self.step = Step::Enabling;
             return None;
         }
@@ -184,7 +206,17 @@ impl Session {
     }
 
     fn item(&mut self, element: &Element<'_>, out: &mut Vec<u8>) -> Option<Said> {
+        if element.is("resumed", SM) && self.step == Step::Enabling {
+            self.step = Step::Ready;
+            let h = element.attribute("h").and_then(|h| h.parse().ok());
+            return Some(h.map_or(Said::StreamError("a <resumed/> without h".into()), Said::Resumed));
+        }
+        if element.is("failed", SM) {
+            self.step = Step::Ready;
+            return Some(Said::NotResumed);
+        }
         if element.is("enabled", SM) && self.step == Step::Enabling {
+            self.previd = element.attribute("id").map(|id| id.into_owned()).unwrap_or_default();
             return Some(self.ready(out));
         }
         if element.is("r", SM) {

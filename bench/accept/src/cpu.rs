@@ -274,7 +274,13 @@ impl Load {
     /// All pairs, logged in, with their first messages on the way.
     pub(crate) fn new(server: &Server, window: Window) -> io::Result<Load> {
         let mut swarm = Swarm::new()?;
-        let login = |name: String, available| Login { name, resource: "r".into(), managed: false, available };
+        let login = |name: String, available| Login {
+            name,
+            resource: "r".into(),
+            managed: false,
+            available,
+            ..Login::default()
+        };
         let logins =
             (0..window.pairs).flat_map(|i| [login(format!("from{i:04}"), false), login(format!("to{i:04}"), true)]);
         swarm.log_in(server.plain, logins.collect(), 100)?;

@@ -230,6 +230,7 @@ impl World {
             resource: resource.into(),
             managed: true,
             available,
+            ..Login::default()
         };
         swarm.log_in(server.plain, (0..SENDERS).map(|i| login(format!("sender{i}"), "s", false)).collect(), 10)?;
         // The other half of the receivers is offline.
@@ -328,8 +329,13 @@ impl World {
         accepted: &[String],
     ) -> io::Result<Vec<String>> {
         let mut swarm = Swarm::new()?;
-        let login =
-            |i: usize| Login { name: format!("receiver{i}"), resource: "later".into(), managed: true, available: true };
+        let login = |i: usize| Login {
+            name: format!("receiver{i}"),
+            resource: "later".into(),
+            managed: true,
+            available: true,
+            ..Login::default()
+        };
         for receiver in 0..RECEIVERS {
             swarm.add(server.plain, false, login(receiver))?;
         }

@@ -52,6 +52,7 @@ pub(crate) fn ask(server: &Server, resource: &str, asks: Vec<(String, Ask)>) -> 
         resource: resource.into(),
         managed: false,
         available: false,
+        ..Login::default()
     };
     let order = swarm.log_in(server.plain, asks.iter().map(login).collect(), asks.len())?;
     let mut all: Vec<(Ask, Found, bool)> = asks.into_iter().map(|(_, ask)| (ask, Found::new(), false)).collect();

@@ -5,6 +5,10 @@
 //! accepted when the sender's `<a/>` covers it. It must arrive; it may come again in the session after the crash, but
 //! only under the stanza-id that it had. What no `<a/>` covered may arrive or not, and never under two stanza-ids.
 //!
+//! Senders and receivers with stream management resume their sessions afterwards (XEP-0198 5): half of those receivers had lost their
+//! connections before the kill, all others have them until then. The server's count must be no less than what it had acknowledged; senders send again
+//! what it does not cover, and then everything that was sent must arrive. What comes to a session that was resumed comes once.
+//!
 //! It also has to be in the archives of both sides, once, under that stanza-id, as an archive query finds it (XEP-0313). Beside them
 //! publishers publish items (XEP-0060): one whose publication was answered with a result is in its node afterwards, once.
 
@@ -22,6 +26,10 @@ use crate::swarm::{News, Swarm};
 
 const SENDERS: usize = 20;
 const MANAGED: usize = 10;
+/// Of these, such that have lost their connection before the kill.
+const DETACHED: usize = 5;
+/// Time until a session that has just begun is stored.
+const STORED: Duration = Duration::from_millis(2_500);
 const PLAIN: usize = 10;
 const OFFLINE: usize = 20;
 const RECEIVERS: usize = MANAGED + PLAIN + OFFLINE;
@@ -76,7 +84,7 @@ fn receiver_name(index: usize) -> String {
 }
 
 fn login(name: String, resource: String, managed: bool, available: bool) -> Login {
-    Login { name, resource, managed, available }
+    Login { name, resource, managed, available, resumable: false, resume: None }
 }
 
 /// The messages of one sender go to the receivers in turn.
@@ -101,6 +109,11 @@ struct Round {
     arrivals: Vec<Vec<Arrival>>,
     /// Items that each publisher has sent, and those of which it has heard.
     published: [(u32, u32); PUBLISHERS],
+    /// What the sessions of senders, and of receivers with stream management, are resumed by.
+    sessions: Vec<Option<(String, u32)>>,
+    /// Of these, such that were resumed.
+    resumed: Vec<bool>,
+    resource: String,
 }
 
 /// Stanza-ids by message, over all rounds, and what was found wrong.
@@ -134,6 +147,9 @@ struct Tally {
     redelivered_after_ack: u64,
     /// Acknowledged messages found in the archives of their senders and of their receivers.
     archived: u64,
+    /// Sessions that clients wanted to resume, and did.
+    resumptions: u64,
+    resumed: u64,
     published: u64,
     /// Of these, those that are in their nodes.
     kept: u64,
@@ -161,13 +177,15 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         let next = plan.clone().driver(drivers[(number as usize + 1) % drivers.len()]);
         let tally = round(&mut server, &next, number, options.messages, &mut random, &mut ledger)?;
         eprintln!(
-            "round {number}: killed after {} acks; {} of {} acknowledged arrived, {} are in both archives, {} came again, {} of {} items \
+            "round {number}: killed after {} acks; {} of {} acknowledged arrived, {} are in both archives, {} came again, {} of {} sessions resumed, {} of {} items \
              kept, {} faults, recovery {:.0} ms",
             tally.killed_at,
             tally.arrived,
             tally.acked,
             tally.archived,
             tally.redelivered,
+            tally.resumed,
+            tally.resumptions,
             tally.kept,
             tally.published,
             ledger.faults_total,
@@ -182,6 +200,7 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
     let slowest = tallies.iter().map(|t| t.recovery_ms).fold(0.0, f64::max);
     let whole = sum(|t| t.arrived) == sum(|t| t.acked)
         && sum(|t| t.archived) == sum(|t| t.acked)
+        && sum(|t| t.resumed) == sum(|t| t.resumptions)
         && sum(|t| t.kept) == sum(|t| t.published);
     let met = ledger.faults_total == 0 && panics.is_empty() && whole && slowest < 2000.0;
     let value = json!({
@@ -195,6 +214,8 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "acknowledged_to_senders": sum(|t| t.acked),
         "of_these_arrived": sum(|t| t.arrived),
         "of_these_in_the_archives_of_both_sides": sum(|t| t.archived),
+        "sessions_to_resume": sum(|t| t.resumptions),
+        "of_these_resumed": sum(|t| t.resumed),
         "publications_answered": sum(|t| t.published),
         "of_these_in_their_nodes": sum(|t| t.kept),
         "arrived_without_acknowledgement": sum(|t| t.arrived_unacked),
@@ -209,12 +230,14 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "met": met,
     });
     let line = format!(
-        "kill9: {} rounds, {} acknowledged, {} arrived, {} in both archives, {} came again, {} of {} items kept, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
+        "kill9: {} rounds, {} acknowledged, {} arrived, {} in both archives, {} came again, {} of {} sessions resumed, {} of {} items kept, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
         options.rounds,
         sum(|t| t.acked),
         sum(|t| t.arrived),
         sum(|t| t.archived),
         sum(|t| t.redelivered),
+        sum(|t| t.resumed),
+        sum(|t| t.resumptions),
         sum(|t| t.kept),
         sum(|t| t.published),
         ledger.faults_total,
@@ -279,6 +302,9 @@ fn round(
         refused: 0,
         arrivals: (0..RECEIVERS).map(|_| Vec::new()).collect(),
         published: [(0, 0); PUBLISHERS],
+        sessions: Vec::new(),
+        resumed: vec![false; SENDERS + MANAGED],
+        resource: format!("before{number}"),
     };
     let killed_at = load(server, &mut round, messages, random, ledger)?;
     *server = next.start()?;
@@ -370,15 +396,23 @@ fn load(
 ) -> io::Result<u64> {
     let mut swarm = Swarm::new()?;
     let resource = format!("before{}", round.number);
-    let senders = (0..SENDERS).map(|i| login(format!("sender{i}"), resource.clone(), true, false)).collect();
+    let resumable = |login: Login| Login { resumable: true, ..login };
+    let senders = (0..SENDERS).map(|i| resumable(login(format!("sender{i}"), resource.clone(), true, false))).collect();
     swarm.log_in(server.plain, senders, SENDERS)?;
-    let online = (0..MANAGED + PLAIN).map(|i| login(receiver_name(i), resource.clone(), i < MANAGED, true)).collect();
+    let online = (0..MANAGED + PLAIN)
+        .map(|i| Login { resumable: i < MANAGED, ..login(receiver_name(i), resource.clone(), i < MANAGED, true) });
+    let online = online.collect();
     swarm.log_in(server.plain, online, RECEIVERS)?;
     let publishers = (0..PUBLISHERS).map(|i| login(format!("publisher{i}"), resource.clone(), false, false)).collect();
     let publishers = swarm.log_in(server.plain, publishers, PUBLISHERS)?;
     let each = messages / SENDERS as u32;
     let total = u64::from(each) * SENDERS as u64;
     let kill_at = total * random.between(5, 95) / 100;
+    let detach_at = kill_at * random.between(10, 90) / 100;
+    let stored = Instant::now() + STORED;
+    while Instant::now() < stored {
+        swarm.turn(Duration::from_millis(50), &mut |index, news| round.note(index, false, news, ledger))?;
+    }
     let mut stalled = Instant::now();
     while round.acked.iter().map(|&n| u64::from(n)).sum::<u64>() < kill_at {
         for sender in 0..SENDERS {
@@ -399,6 +433,9 @@ fn load(
                 *sent += 1;
             }
         }
+        if round.acked.iter().map(|&n| u64::from(n)).sum::<u64>() >= detach_at {
+            (SENDERS..SENDERS + DETACHED).for_each(|index| swarm.cut(index));
+        }
         let before = round.acked;
         swarm.turn(Duration::from_millis(20), &mut |index, news| round.note(index, false, news, ledger))?;
         if before != round.acked {
@@ -417,6 +454,8 @@ fn load(
     while swarm.conns.iter().any(|conn| conn.is_open()) && Instant::now() < end {
         swarm.turn(Duration::from_millis(100), &mut |index, news| round.note(index, false, news, ledger))?;
     }
+    let sessions = swarm.conns.iter().take(SENDERS + MANAGED);
+    round.sessions = sessions.map(|conn| conn.client.resumption()).collect();
     Ok(kill_at)
 }
 
@@ -456,8 +495,16 @@ fn collect(server: &Server, round: &mut Round, ledger: &mut Ledger) -> io::Resul
         swarm.add(
             server.plain,
             false,
-            login(receiver_name(receiver), format!("after{}", round.number), managed, true),
+            Login {
+                resume: round.sessions.get(SENDERS + receiver).cloned().flatten(),
+                ..login(receiver_name(receiver), format!("after{}", round.number), managed, true)
+            },
         )?;
+    }
+    for sender in 0..SENDERS {
+        let resume = round.sessions[sender].clone();
+        let name = format!("sender{sender}");
+        swarm.add(server.plain, false, Login { resume, ..login(name, round.resource.clone(), true, false) })?;
     }
     let (mut last, start) = (Instant::now(), Instant::now());
     loop {
@@ -470,9 +517,20 @@ fn collect(server: &Server, round: &mut Round, ledger: &mut Ledger) -> io::Resul
         if !ready && start.elapsed() > Duration::from_secs(30) {
             return Err(io::Error::other("not every receiver could log in after the crash"));
         }
+        let mut again = Vec::new();
         let count = swarm.turn(Duration::from_millis(50), &mut |index, news| {
-            round.note(SENDERS + index, true, news, ledger);
+            // Clients of this swarm: receivers, and behind them senders.
+            let index = if index < RECEIVERS { SENDERS + index } else { index - RECEIVERS };
+            if let Some(from) = round.goes_on(index, &news, ledger) {
+                again.push((index, from));
+            }
+            round.note(index, true, news, ledger);
         })?;
+        for (sender, from) in again {
+            let rest = from..round.sent[sender];
+            let rest: String = rest.map(|n| message(round.number, sender as u32, n, &round.resource)).collect();
+            swarm.say(RECEIVERS + sender, &(rest + "<r xmlns='urn:xmpp:sm:3'/>"));
+        }
         if count > 0 {
             last = Instant::now();
         }
@@ -480,6 +538,32 @@ fn collect(server: &Server, round: &mut Round, ledger: &mut Ledger) -> io::Resul
 }
 
 impl Round {
+    /// A session was resumed, or not; the first message that its client has to send again, if it is a sender's.
+    fn goes_on(&mut self, index: usize, news: &News, ledger: &mut Ledger) -> Option<u32> {
+        match news {
+            News::Said(Said::Resumed(h)) => {
+                self.resumed[index] = true;
+                if index >= SENDERS {
+                    return None;
+                }
+                let (sent, acked) = (self.sent[index], self.acked[index]);
+                if *h < acked || *h > sent {
+                    ledger.fault(format!(
+                        "round {}: resumed with h={h}, {acked} of {sent} were acknowledged",
+                        self.number
+                    ));
+                }
+                self.acked[index] = (*h).clamp(acked, sent);
+                Some(self.acked[index])
+            }
+            News::Said(Said::NotResumed) => {
+                ledger.fault(format!("round {}: the session of {index} was not resumed", self.number));
+                None
+            }
+            _ => None,
+        }
+    }
+
     /// Notes what a client read. Clients before [`SENDERS`] are senders.
     fn note(&mut self, index: usize, after_crash: bool, news: News, ledger: &mut Ledger) {
         match news {
@@ -569,6 +653,14 @@ fn judge(round: &Round, tally: &mut Tally, ledger: &mut Ledger) {
                 }
                 *highest = arrival.name.2;
             }
+        }
+    }
+    tally.resumptions += round.sessions.iter().filter(|session| session.is_some()).count() as u64;
+    tally.resumed += round.resumed.iter().filter(|resumed| **resumed).count() as u64;
+    for (name, (before, after, _)) in &seen {
+        let receiver = receiver_of(name.1, name.2);
+        if receiver < MANAGED && round.resumed[SENDERS + receiver] && before + after > 1 {
+            ledger.fault(format!("{name:?} came {before} and {after} times to a session that was resumed"));
         }
     }
     for (name, (before, after, acknowledged)) in &seen {

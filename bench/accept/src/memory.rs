@@ -288,7 +288,13 @@ impl World<'_> {
         let (tls, managed) = (self.options.tls == TlsUse::Direct, self.options.managed || fill);
         let to = if tls { server.tls } else { server.plain };
         let resource = "phone".to_owned();
-        let logins = numbers.map(|n| Login { name: name(n), resource: resource.clone(), managed, available: true });
+        let logins = numbers.map(|n| Login {
+            name: name(n),
+            resource: resource.clone(),
+            managed,
+            available: true,
+            ..Login::default()
+        });
         let indices = swarm.log_in_by(to, tls, logins.collect(), 100)?;
         if self.options.contacts == 0 {
             return Ok(());

@@ -210,6 +210,11 @@ impl Swarm {
         }
     }
 
+    /// Drops a connection without a word.
+    pub(crate) fn cut(&mut self, index: usize) {
+        self.conns[index].stream = None;
+    }
+
     /// Takes the sockets out, in the order of the clients.
     pub(crate) fn into_streams(self) -> Vec<TcpStream> {
         self.conns.into_iter().filter_map(|conn| conn.stream).collect()

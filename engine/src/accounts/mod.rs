@@ -24,8 +24,10 @@ use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Table};
+use crate::streams::ended::Ended;
+use crate::streams::half::Down;
 use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
-use crate::wire::error::StanzaCondition;
+use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::Limit;
 
 /// The accounts of this home, and what is counted of logins.
@@ -214,12 +216,25 @@ impl Accounts {
         self.plain_cache.forget(account);
         if there.is_some() {
             self.end_tokens(account);
+            self.end_waiting(account);
         }
         let user = self.users.find(account);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
             // Of an account that was there, what extensions have on record may not have been read.
             if there.is_none() || state.known != Known::Unknown {
                 state.known = Known::Exists(incarnation);
+            }
+        }
+    }
+
+    /// With the password of an account, its sessions go that wait to be resumed, those of an earlier process included: whoever has
+    /// them may not know the new one. Others are stored again.
+    fn end_waiting(&mut self, account: &str) {
+        self.writes.delete_actor(Table::Sessions, account.as_bytes());
+        for id in self.sessions_of(account) {
+            match self.is_detached(id) {
+                true => self.tell(id, Down::End(Ended::Server, StreamCondition::NotAuthorized, "")),
+                false => self.unstored(id),
             }
         }
     }

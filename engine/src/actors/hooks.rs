@@ -61,14 +61,15 @@ impl Actors {
     }
 
     /// Sets or clears an extension's mark on a session.
-    pub(crate) fn mark(&mut self, session: SessionId, place: usize, on: bool) {
-        let Some(session) = self.sessions.get_mut(session) else { return };
+    pub(crate) fn mark(&mut self, id: SessionId, place: usize, on: bool) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
         let user = session.user;
         match on {
             true => session.marks |= 1 << place,
             false => session.marks &= !(1 << place),
         }
         self.users.get_mut(user).marked |= on;
+        self.changed(id);
     }
 
     /// Lets a hook change the note that its extension has of a session.

@@ -3,8 +3,10 @@
 use crate::actors::Actors;
 use crate::extension::GATES;
 use crate::id::SessionId;
+use crate::id::mark::COPY;
 use crate::letters::{Kind, MessageClass};
 use crate::router::users::Incoming;
+use crate::store::sessions;
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
 use crate::streams::work::work;
@@ -152,7 +154,7 @@ impl Actors {
     /// Gives a session a message. `mark` is what the user's log knows it by, or 0.
     pub(crate) fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
         let Some(state) = self.sessions.get(session) else { return };
-        if state.marks & GATES != 0 && !self.passes_gates(session, xml, mark != 0) {
+        if state.marks & GATES != 0 && !self.passes_gates(session, xml, mark != 0 && mark & COPY == 0) {
             return;
         }
         if self.observers.is_some() {
@@ -179,6 +181,17 @@ impl Actors {
         }
     }
 
+    /// A push is kept as long as it may have to come again.
+    fn keep_push(&mut self, session: SessionId, push: &[u8]) {
+        if let Some(number) = self.pushed(session)
+            && let Some((key, ..)) = self.stored_as(session)
+            && let Some(state) = self.sessions.get(session)
+        {
+            let bare = self.bare_of_user(state.user);
+            sessions::put_push(&mut self.writes, &bare, key, number, push);
+        }
+    }
+
     /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6). None is left out, so a
     /// session that takes none of them ends, as one that takes no answers does.
     pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
@@ -194,6 +207,7 @@ impl Actors {
         out.extend_from_slice(payload);
         out.extend_from_slice(b"</iq>");
         self.reply(session, &out);
+        self.keep_push(session, &out);
         if self.unread_bytes(session) > 2 * self.settings.outbound_bytes_max {
             self.end_unread(session, "nothing is read");
         }

@@ -4,6 +4,7 @@ use crate::actors::Actors;
 use crate::extension::{WAKER, push};
 use crate::id::{ConnId, SessionId};
 use crate::observers::trace::News;
+use crate::session::sm::Managed;
 use crate::session::table::Session;
 use crate::streams::ended::Ended;
 use crate::streams::ending::Due;
@@ -15,6 +16,14 @@ impl Actors {
     pub(crate) fn insert_session(&mut self, session: Session, conn: ConnId) -> SessionId {
         let id = self.sessions.insert(session);
         self.attach(id, conn);
+        self.users.link(&mut self.sessions, id);
+        id
+    }
+
+    /// A session of an earlier process is there, and waits for its client.
+    pub(crate) fn insert_dormant(&mut self, session: Session, managed: Managed) -> SessionId {
+        let id = self.sessions.insert(session);
+        self.attach_dormant(id, managed);
         self.users.link(&mut self.sessions, id);
         id
     }

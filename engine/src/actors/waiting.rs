@@ -3,12 +3,12 @@
 use crate::actors::Actors;
 use crate::extension;
 use crate::id::ConnId;
-use crate::letters::{Kind, Letter, MessageClass, Origin};
+use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::Incarnation;
-use crate::store::{Found, Query, Table, archive};
+use crate::store::{Found, Query, Table, archive, sessions};
 use crate::turn::pending::{Pending, get};
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::bare_of;
@@ -37,7 +37,8 @@ impl Actors {
         self.counters.parked_came.one();
         if !asked {
             let queries = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
-            let queries = queries.into_iter().chain(extension::records(account)).collect();
+            let queries = queries.into_iter().chain(extension::records(account)).chain([sessions::query(account)]);
+            let queries = queries.collect();
             self.read(Pending::Receiver(account.into()), queries);
         }
         true
@@ -60,7 +61,8 @@ impl Actors {
 
     /// What a refused stanza's sender's log says of it is void.
     pub(crate) fn void_elsewhere(&mut self, stanza: Incoming<'_>) {
-        if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry != 0) {
+        if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry & !AGAIN != 0) {
+            let entry = entry & !AGAIN;
             let letters = self.letters_to(shard);
             let from = letters.name(stanza.from);
             letters.push(Letter::Refused { from, entry });

@@ -48,6 +48,7 @@ impl Contacts {
                 if let Some(state) = self.sessions.get_mut(session) {
                     state.interested = true;
                 }
+                self.changed(session);
                 let Some(answer) = self.with_roster(user, |_, roster| roster.get(ver.as_deref())) else { return };
                 self.iq_result(session, id, &answer.payload);
                 for push in answer.pushes {

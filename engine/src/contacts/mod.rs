@@ -9,8 +9,11 @@ pub(crate) mod lasts;
 pub(crate) mod presence;
 pub(crate) mod roster;
 pub(crate) mod show;
+pub(crate) mod stored;
 mod subscribe;
 mod walk;
+
+use hashbrown::HashSet;
 
 use crate::contacts::announce::Announcements;
 use crate::contacts::interests::Interests;
@@ -21,6 +24,8 @@ use crate::floor::stands_on;
 use crate::id::SessionId;
 use crate::logs::Logs;
 use crate::router::users::{Look, Parked, Seen};
+use crate::store::sessions::KEY_BYTES;
+use crate::turn::Fixed;
 
 /// What a roster has decided, for a higher floor to carry out.
 #[derive(Debug)]
@@ -43,6 +48,10 @@ pub struct Contacts {
     pub(crate) interests: Interests,
     lasts: Lasts,
     announcements: Announcements,
+    /// When rows of sessions that had changed were written last, milliseconds of the monotonic clock.
+    stored_ms: u64,
+    /// Keys of sessions of an earlier process that have ended: what was read before tells of them still. No more than came back.
+    pub(crate) ended_restored: HashSet<[u8; KEY_BYTES], Fixed>,
     /// Taken out when the input is handled.
     pub(crate) decided: Vec<Decided>,
 }
@@ -59,6 +68,8 @@ impl Contacts {
             presence_table: PresenceTable::new([seed, 0]),
             interests: Interests::default(),
             lasts: Lasts::default(),
+            stored_ms: 0,
+            ended_restored: HashSet::default(),
             decided: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use crate::extension::{Way, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::letters::{Kind, PresenceNews};
-use crate::router::users::{RosterStep, Waiting};
+use crate::router::users::{Known, RosterStep, Waiting};
 use crate::session::conn::NONE;
 use crate::session::table::Session;
 use crate::turn::Turn;
@@ -101,6 +101,7 @@ impl Contacts {
             return self.refuse(session, seq, element, Limit::Presence);
         };
         self.note_capabilities(id, element);
+        self.changed(session);
         let before = self.sessions.set_presence(session, Some(id));
         let interests = before.and_then(|before| self.interests_by(before));
         let state = self.sessions.heard(session);
@@ -120,6 +121,7 @@ impl Contacts {
     }
 
     pub(crate) fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
+        self.changed(session);
         let before = self.sessions.set_presence(session, None);
         let state = self.sessions.heard(session);
         let user = state.user;
@@ -169,6 +171,7 @@ impl Contacts {
             }
             state.trim();
         }
+        self.changed(session);
         self.pass_on(session, seq, full, to, unavailable, element);
     }
 
@@ -238,10 +241,20 @@ impl Contacts {
     /// A contact probes a user of this home. The roster of a user who has no session is not read for it: there is nothing to
     /// show, and who has ended a subscription tells it again until it is noted.
     fn probe_letter(&mut self, from: &str, to: &str, number: u64) {
-        let user = self.users.find(to).filter(|&user| self.users.get(user).first != NONE);
-        if let Some(user) = user {
-            self.roster_step(user, RosterStep::Probe { from: from.into(), to: to.into(), number });
+        let user = self.users.find(to);
+        let step = RosterStep::Probe { from: from.into(), to: to.into(), number };
+        match user.filter(|&user| self.users.get(user).first != NONE) {
+            Some(user) => self.roster_step(user, step),
+            // One of an earlier process may wait there to be resumed, which counts as available.
+            None if self.may_come_back(user) => self.with_account(to, step),
+            None => self.tell_gone(from, to, number),
         }
+    }
+
+    /// Whether a user without a session may have one in the store.
+    fn may_come_back(&self, user: Option<u32>) -> bool {
+        let state = || user.and_then(|user| self.users.get(user).state.as_ref());
+        self.settings.restores && !self.restored && state().is_none_or(|state| state.known == Known::Unknown)
     }
 
     /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).

@@ -10,7 +10,7 @@ use crate::extension::roster::{Again, ProbeAnswer, Roster};
 use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::letters::PresenceNews;
+use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::{Known, Parked, RosterStep, Seen, User, Waiting};
 use crate::session::conn::NONE;
 use crate::store::Found;
@@ -135,7 +135,10 @@ impl Contacts {
             // Nothing is answered to those who are blocked (XEP-0191 3.3).
             RosterStep::ReceiveSubscription { contact, .. } | RosterStep::Noted { contact, .. }
                 if self.guards(user, Way::In, &contact).is_some() => {}
-            RosterStep::Probe { from, .. } if self.guards(user, Way::In, &from).is_some() => {}
+            // Who is blocked sees nobody there, and is told so like all others (3.2).
+            RosterStep::Probe { from, to, number } if self.guards(user, Way::In, &from).is_some() => {
+                self.tell_gone(&from, &to, number);
+            }
             RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } => {
                 self.receive_subscription(user, kind, number, &contact, &xml);
                 let owner = self.bare_of_user(user);
@@ -145,7 +148,13 @@ impl Contacts {
                 let owner = self.bare_of_user(user);
                 self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));
             }
-            RosterStep::Probe { from, to, number } => self.probed(user, &from, &to, number),
+            RosterStep::Probe { from, to, number } => {
+                if self.presences(user).is_empty() {
+                    self.tell_gone(&from, &to, number);
+                }
+                self.probed(user, &from, &to, number & !TELLS_GONE);
+            }
+            RosterStep::Renew { session } => self.renew(user, session),
             RosterStep::Catch { session } => self.catch_up(user, session),
             RosterStep::Reveal { jid, visible } => self.reveal(user, &jid, visible),
             RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
@@ -201,6 +210,11 @@ impl Contacts {
                 self.subscription_to(&owner, &contact, kind, number, confirm);
             }
         }
+        self.show_requests(user, session, requests);
+    }
+
+    fn show_requests(&mut self, user: u32, session: SessionId, requests: Vec<(Box<str>, Option<Vec<u8>>)>) {
+        let owner = self.bare_of_user(user);
         for (contact, whole) in requests {
             if self.guards(user, Way::In, &contact).is_some() {
                 continue;
@@ -209,6 +223,23 @@ impl Contacts {
             let plain = b"<presence type='subscribe'/>".to_vec();
             address(&mut out, &whole.unwrap_or(plain), &contact, &owner);
             self.send_stanza(session, &out);
+        }
+    }
+
+    /// A session of an earlier process goes on: what it was not told of is not known, and is told again.
+    fn renew(&mut self, user: u32, session: SessionId) {
+        let Some(full) = self.sessions.get(session).map(|_| self.full_jid(session)) else { return };
+        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<(Box<str>, Option<Vec<u8>>)> {
+            roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect()
+        };
+        let Some(requests) = self.with_roster(user, see) else { return };
+        self.show_requests(user, session, requests);
+        for (other, presence) in self.presences(user) {
+            if other != full {
+                let mut out = Vec::new();
+                address(&mut out, &presence, &other, &full);
+                self.send_stanza(session, &out);
+            }
         }
     }
 
@@ -239,7 +270,7 @@ impl Contacts {
             let all = roster.contacts().filter(|(contact, state)| state.to() && **contact >= *first);
             let mut page: Vec<(&str, PresenceNews)> = all
                 .take(most + 1)
-                .map(|(contact, _)| (contact, PresenceNews::Probe { number: roster.asked(contact) }))
+                .map(|(contact, _)| (contact, PresenceNews::Probe { number: roster.asked(contact) | TELLS_GONE }))
                 .collect();
             let next = page.get(most).map(|(contact, _)| (*contact).into());
             page.truncate(most);

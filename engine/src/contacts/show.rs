@@ -3,9 +3,10 @@
 use crate::contacts::Contacts;
 use crate::extension::Way;
 use crate::id::SessionId;
-use crate::letters::PresenceNews;
+use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::RosterStep;
 use crate::session::table::Session;
+use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
 
 /// Unavailable presence without payload, unaddressed.
@@ -62,6 +63,13 @@ impl Contacts {
         }));
         for full in gone {
             self.presence_reply(PresenceNews::Unavailable, &full, to, PRESENCE_GONE);
+        }
+    }
+
+    /// Who has missed presence hears of a contact who is not there (RFC 6121 4.3.2). It is so for a name that nobody has, too.
+    pub(crate) fn tell_gone(&mut self, from: &str, to: &str, number: u64) {
+        if number & TELLS_GONE != 0 && number != TELLS_GONE {
+            self.presence_reply(PresenceNews::Unavailable, bare_of(to), from, PRESENCE_GONE);
         }
     }
 

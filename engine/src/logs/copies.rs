@@ -13,6 +13,7 @@ use crate::id::SessionId;
 use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
 use crate::store::archive::Entry;
+use crate::store::sessions::Trail;
 use crate::wire::Element;
 use crate::wire::written::{insert_at_end, read_back};
 
@@ -37,14 +38,23 @@ impl Logs {
         way: Way,
         number: u64,
         xml: &[u8],
+        trail: &mut Trail,
         got: impl Fn(&Logs, SessionId) -> bool,
     ) {
         if self.users.get(user).marked {
-            self.copy_to_marked(user, way, number, xml, got);
+            self.copy_to_marked(user, way, number, xml, trail, got);
         }
     }
 
-    fn copy_to_marked(&mut self, user: u32, way: Way, number: u64, xml: &[u8], got: impl Fn(&Logs, SessionId) -> bool) {
+    fn copy_to_marked(
+        &mut self,
+        user: u32,
+        way: Way,
+        number: u64,
+        xml: &[u8],
+        trail: &mut Trail,
+        got: impl Fn(&Logs, SessionId) -> bool,
+    ) {
         let wanting: Takers = self.copied(user).into_iter().filter(|&id| !got(self, id)).collect();
         if wanting.is_empty() {
             return;
@@ -60,6 +70,12 @@ impl Logs {
                 }
                 if !self.is_busy(id) {
                     self.hand_copies(id, &places, way, Stamp { id: number, came_ms: None }, element);
+                    let mark = self.copy_mark(id, number);
+                    if mark != 0
+                        && let Some(step) = self.handed(id, mark)
+                    {
+                        trail.add(step);
+                    }
                 } else if number != 0 && follows && self.know_log(user) {
                     self.log(user).fall_behind(id, number - 1, number - 1);
                     fell = true;
@@ -116,7 +132,8 @@ impl Logs {
             let Some(copies) = &TABLE[*place].copies else { continue };
             let mut out = Vec::with_capacity(xml.len() + 256);
             (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full, delay: &late });
-            self.hand_bytes(id, 0, &out);
+            let mark = self.copy_mark(id, stamp.id);
+            self.hand_bytes(id, mark, &out);
         }
     }
 }

@@ -50,6 +50,7 @@ impl Logs {
             return self.ask_for_log(user);
         }
         let received = self.received_by_heads(user);
+        begins.iter().for_each(|&id| self.changed(id));
         let (last, now_s) = (self.last_number, self.now.mono_s());
         let Actors { users, sessions, .. } = &mut self.actors;
         let state = users.state(user, now_s);
@@ -85,6 +86,7 @@ impl Logs {
         if let Some(session) = self.sessions.get_mut(id) {
             session.follows = false;
         }
+        self.changed(id);
         let forsaken = self.heads(user).is_empty();
         let log = self.log(user);
         match log.follower(id).map(|follower| *follower) {
@@ -174,7 +176,8 @@ impl Logs {
         // If its bytes were in a send under way, they are gone.
         let Some(from) = from_of_stanza(xml) else { return };
         self.counters.messages_returned.one();
-        let entry = Entry { incoming: true, waits: true, time_ms: self.now.wall_us / 1_000, peer: &from, xml };
+        let entry =
+            Entry { incoming: true, waits: true, time_ms: self.now.wall_us / 1_000, peer: &from, xml, trail: b"" };
         let passed = self.log(user).cursor() >= number
             || self.users.sessions(&self.sessions, user).any(|(_, session)| session.follows);
         if passed {

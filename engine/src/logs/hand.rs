@@ -7,8 +7,10 @@ use crate::extension::offline::delay;
 use crate::id::SessionId;
 use crate::logs::Logs;
 use crate::ns;
+use crate::session::sm::Rows;
 use crate::store::archive::Entry;
-use crate::store::waiting::Transient;
+use crate::store::sessions::Trail;
+use crate::store::waiting::{Holder, Transient};
 use crate::wire::text::{escape_value_into, write_attribute};
 use crate::wire::written::insert_at_end;
 
@@ -30,7 +32,7 @@ impl Logs {
         }
         let number = self.next_number();
         let bare = self.bare_of_user(user);
-        Transient { of, entry: Entry { waits: true, ..entry } }.put(&mut self.writes, &bare, number);
+        Transient { of, entry: Entry { waits: true, trail: b"", ..entry } }.put(&mut self.writes, &bare, number);
         self.log(user).appended(number, true);
         let heads = self.heads(user);
         let stamp = Stamp { id: of.unwrap_or(number), came_ms: Some(entry.time_ms) };
@@ -39,6 +41,7 @@ impl Logs {
                 self.log(user).fall_behind(session, number - 1, number - 1);
             } else {
                 self.hand(session, number, stamp, entry.xml);
+                self.rows_due(session, Rows::Counts);
             }
         }
         self.heads_changed(user);
@@ -46,6 +49,24 @@ impl Logs {
             self.log(user).stored(entry.xml.len());
         }
         self.touch_log(user);
+    }
+
+    /// The same, and adds to the entry's trail that the session was handed it.
+    pub(crate) fn hand_noted(&mut self, session: SessionId, mark: u64, stamp: Stamp, xml: &[u8], trail: &mut Trail) {
+        self.hand(session, mark, stamp, xml);
+        if let Some(step) = self.handed(session, mark) {
+            trail.add(step);
+        }
+    }
+
+    /// What rows say of a session for which a message stands apart.
+    pub(crate) fn holder(&self, session: SessionId) -> Holder {
+        self.tag(session).map_or(Holder { life: self.life, session }, Holder::of_tag)
+    }
+
+    /// Whether a message stands apart for this session. It may have been written before the session was one that is stored.
+    pub(crate) fn holds(&self, holder: Holder, session: SessionId) -> bool {
+        holder == Holder { life: self.life, session } || holder == self.holder(session)
     }
 
     /// Gives a session a message of the log, stamped.

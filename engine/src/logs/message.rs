@@ -13,7 +13,8 @@ use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
 use crate::router::users::Incoming;
 use crate::store::archive::Entry;
-use crate::store::waiting::{Apart, Holder, Transient};
+use crate::store::sessions::Trail;
+use crate::store::waiting::{Apart, Transient};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
@@ -31,7 +32,7 @@ impl Logs {
             // It answers what the session has sent.
             Some(session) if class == MessageClass::Error => {
                 self.answer_to_session(session, stanza);
-                self.copy(user, Way::In, 0, stanza.xml, |_, id| id == session);
+                self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
                 return self.confirm(stanza.origin);
             }
             Some(session) => return self.to_session(user, session, keep, stanza),
@@ -58,7 +59,7 @@ impl Logs {
     fn to_session(&mut self, user: u32, session: SessionId, keep: Keep, stanza: Incoming<'_>) {
         if keep == Keep::Nothing {
             self.hand_ephemeral(session, stanza.xml);
-            self.copy(user, Way::In, 0, stanza.xml, |_, id| id == session);
+            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
             return self.confirm(stanza.origin);
         }
         let state = self.sessions.slot(session.slot);
@@ -76,12 +77,7 @@ impl Logs {
         }
         let at_head = self.position(user, session);
         let number = self.next_number();
-        let entry = self.entry(stanza, false);
-        if self.is_kept(keep) {
-            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
-        }
-        let holder = Holder { life: self.life, session };
-        Apart { holder, entry }.put(&mut self.writes, bare_of(stanza.to), number);
+        let mut trail = Trail::default();
         if behind {
             let log = self.log(user);
             log.fall_behind(session, at_head, number - 1);
@@ -91,10 +87,19 @@ impl Logs {
             self.bring_up(user);
         } else {
             let stamp = Stamp { id: number, came_ms: None };
-            self.hand(session, number | mark::APART, stamp, stanza.xml);
+            self.hand_noted(session, number | mark::APART, stamp, stanza.xml, &mut trail);
         }
-        let logged = if self.is_kept(keep) { number } else { 0 };
-        self.copy(user, Way::In, logged, stanza.xml, |_, id| id == session);
+        let holder = self.holder(session);
+        let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, false) };
+        Apart { holder, entry }.put(&mut self.writes, bare_of(stanza.to), number);
+        // The archive's entry tells of copies alone: the message itself has its own row until it is received.
+        let (kept, mut trail) = (self.is_kept(keep), Trail::default());
+        let logged = if kept { number } else { 0 };
+        self.copy(user, Way::In, logged, stanza.xml, &mut trail, |_, id| id == session);
+        if kept {
+            let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, false) };
+            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
+        }
         self.wake(user, stanza);
         self.confirm(stanza.origin);
     }
@@ -106,7 +111,7 @@ impl Logs {
             for &session in &takers {
                 self.hand_ephemeral(session, stanza.xml);
             }
-            self.copy(user, Way::In, 0, stanza.xml, |_, id| takers.contains(&id));
+            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| takers.contains(&id));
             return self.confirm(stanza.origin);
         }
         self.to_followers(user, keep, stanza);
@@ -132,30 +137,32 @@ impl Logs {
         let all_here = fallen.is_empty() && !self.has_followers_behind(user);
         if !waits && !self.settings.archive && all_here {
             self.hand_unlogged(user, number, &ready, stanza.xml);
-            self.copy(user, Way::In, 0, stanza.xml, Logs::follows);
+            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), Logs::follows);
             self.wake(user, stanza);
             return self.confirm(stanza.origin);
         }
         let kept = self.is_kept(keep);
-        let entry = self.entry(stanza, true);
-        if kept {
-            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
-        } else {
-            Transient { of: None, entry }.put(&mut self.writes, bare_of(stanza.to), number);
-        }
         if waits || !kept || !all_here {
             self.log(user).appended(number, !kept);
         }
         if waits {
             self.stored(user, stanza);
         }
+        let mut trail = Trail::default();
         for session in ready {
-            self.hand(session, number, Stamp { id: number, came_ms: None }, stanza.xml);
+            self.hand_noted(session, number, Stamp { id: number, came_ms: None }, stanza.xml, &mut trail);
         }
         if !fallen.is_empty() {
             self.heads_changed(user);
         }
-        self.copy(user, Way::In, if kept { number } else { 0 }, stanza.xml, Logs::follows);
+        self.copy(user, Way::In, if kept { number } else { 0 }, stanza.xml, &mut trail, Logs::follows);
+        // Written last, because it tells who was handed it.
+        let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, true) };
+        if kept {
+            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
+        } else {
+            Transient { of: None, entry }.put(&mut self.writes, bare_of(stanza.to), number);
+        }
         self.wake(user, stanza);
         self.confirm(stanza.origin);
     }
@@ -179,7 +186,14 @@ impl Logs {
     }
 
     pub(crate) fn entry<'a>(&self, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {
-        Entry { incoming: true, waits, time_ms: self.now.wall_us / 1_000, peer: stanza.from, xml: stanza.xml }
+        Entry {
+            incoming: true,
+            waits,
+            time_ms: self.now.wall_us / 1_000,
+            peer: stanza.from,
+            xml: stanza.xml,
+            trail: b"",
+        }
     }
 
     /// Why no message of so many bytes may wait for the user now.

@@ -5,9 +5,10 @@ use crate::extension::Way;
 use crate::id::{SessionId, mark};
 use crate::logs::Logs;
 use crate::logs::hand::Stamp;
+use crate::session::sm::Rows;
 use crate::store::archive::Entry;
 use crate::store::log::{Follower, Gathering};
-use crate::store::waiting::{Apart, Transient};
+use crate::store::waiting::{Apart, Holder, Transient};
 use crate::store::{Found, Query, Row, Table, archive, waiting};
 use crate::streams::half::Down;
 use crate::turn::pending::{Pending, get};
@@ -27,7 +28,7 @@ pub(crate) struct Item<'a> {
     /// The number that it is known by, if it is another one.
     pub(crate) of: Option<u64>,
     /// It is for one session alone.
-    pub(crate) apart: Option<SessionId>,
+    pub(crate) apart: Option<Holder>,
 }
 
 impl Logs {
@@ -93,6 +94,10 @@ impl Logs {
         follower.reading = false;
         let (items, end) = page(&found);
         let before = (follower.seen, follower.apart);
+        if !items.is_empty() {
+            // Their entries were written before it was handed them.
+            self.rows_due(id, Rows::Counts);
+        }
         for item in &items {
             if self.is_busy(id) {
                 // The rest is read again, when there is room.
@@ -129,7 +134,7 @@ impl Logs {
         let (seen, passed) = before;
         let follows = self.sessions.get(id).is_some_and(|session| session.follows);
         let goes = match apart {
-            Some(holder) => *holder == id && *number > passed,
+            Some(holder) => self.holds(*holder, id) && *number > passed,
             None => follows && entry.incoming && entry.waits && *number > seen,
         };
         // Who sent it may have been blocked since (XEP-0191 3.3).
@@ -233,7 +238,8 @@ impl Logs {
         for Row { sort, value } in &rows {
             let (Some(number), Some(apart)) = (waiting::number_of(sort), Apart::decode(value)) else { continue };
             let holder = apart.holder;
-            if holder.life == self.life && self.sessions.get(holder.session).is_some() {
+            let mut there = self.users.sessions(&self.sessions, user);
+            if there.any(|(id, _)| self.holds(holder, id)) {
                 continue;
             }
             Apart::delete(&mut self.writes, &bare, number);
@@ -284,7 +290,7 @@ pub(crate) fn page(found: &[Found]) -> (Vec<Item<'_>>, Option<u64>) {
                         number,
                         entry,
                         of: None,
-                        apart: Some(holder.session),
+                        apart: Some(holder),
                     }));
                 }
             }

@@ -114,7 +114,8 @@ mod tests {
     fn rows(all: &[(u64, u64, bool)], more: bool) -> Found {
         let mut batch = Batch::new();
         for &(number, time_ms, waits) in all {
-            Entry { incoming: waits, waits, time_ms, peer: "b@x", xml: b"<message/>" }.put(&mut batch, "a@x", number);
+            Entry { incoming: waits, waits, time_ms, peer: "b@x", xml: b"<message/>", trail: b"" }
+                .put(&mut batch, "a@x", number);
             // So that each has a row of its own.
             put_void(&mut batch, "a@x", number);
         }

@@ -71,6 +71,8 @@ pub enum Waiting {
     Claim(ConnId),
     /// A roster step that must not make a roster for an account that is not there.
     Step(RosterStep),
+    /// Nothing but that sessions of an earlier process are to be there.
+    Stored,
     /// Something has happened at a node of a contact.
     Event {
         /// The node.
@@ -187,6 +189,11 @@ pub enum RosterStep {
         /// The session.
         session: SessionId,
     },
+    /// A session was resumed after a restart: it is shown who else is there of the user, and requests that wait for an answer.
+    Renew {
+        /// The session.
+        session: SessionId,
+    },
     /// Contacts that a JID matches see the user's presence, or see it go (RFC 6121 4; XEP-0191 3.3, 3.4).
     Reveal {
         /// The JID.
@@ -221,6 +228,7 @@ impl RosterStep {
             RosterStep::Request { session, .. }
             | RosterStep::Announce { session, .. }
             | RosterStep::SendSubscription { session, .. }
+            | RosterStep::Renew { session }
             | RosterStep::Catch { session } => Some(*session),
             RosterStep::Withdraw { session, .. } => *session,
             _ => None,

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 
 use crate::id::mark;
+use crate::store::sessions::{Key, Step};
 
-/// Longest `previd` in bytes.
-pub const TOKEN_BYTES: usize = 16;
+pub use crate::store::sessions::TOKEN_BYTES;
 
 /// A stanza sent and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,20 @@ pub struct Unacked {
     pub xml: Box<[u8]>,
     /// What the user's log knows it by ([`mark`]); 0 if it is not a message that may wait.
     pub id: u64,
+}
+
+impl Unacked {
+    /// A copy waits nowhere, and neither does a push: what they are was of use for their count only.
+    fn forget_copy(&mut self) {
+        if self.id & (mark::COPY | mark::PUSH) != 0 {
+            self.id = 0;
+        }
+    }
+
+    /// Whether it is a message that may wait.
+    pub fn may_wait(&self) -> bool {
+        self.id != 0 && self.id & (mark::COPY | mark::PUSH) == 0
+    }
 }
 
 /// The peer acknowledged more than was sent (XEP-0198 4: `<handled-count-too-high/>`).
@@ -37,10 +51,32 @@ pub struct Managed {
     pub resume_s: u32,
     /// The connection that resumes the session once nothing is under way any more.
     pub waiting: Option<crate::id::ConnId>,
+    /// What its user's log names it by; 0 if nothing is to be stored of it.
+    pub tag: u32,
+    /// Counts of it that have been written; 0 as long as it stands in no store.
+    pub serial: u32,
+    /// Which account of its name it is of.
+    pub incarnation: u64,
+    /// Seconds that it had waited to be resumed before this process began.
+    pub late_s: u32,
+    /// The counts that were written last.
+    written: (u32, u32),
+    /// What waits for the next writing of rows.
+    pub due: Rows,
+    /// It was begun before this process.
+    pub restored: bool,
+    /// It has waited since before this process began: nobody knows yet what its client has received.
+    dormant: bool,
     received: u32,
     handled: u32,
-    /// One flag a stanza after `handled`: safe or not yet. Bounded: beyond `in_flight_max` the peer is not read from.
-    window: VecDeque<bool>,
+    /// The `h` that could be told after a crash, by what has been written.
+    proved: u32,
+    /// Entries of stanzas behind `proved` have higher numbers.
+    from: u64,
+    /// Stanzas whose entries stand in the log since before a crash, though they are not counted: what is sent again is not new.
+    had: Option<Box<Had>>,
+    /// Flags of each stanza after `handled`. Bounded: beyond `in_flight_max` the peer is not read from.
+    window: VecDeque<u8>,
     /// The peer asked when `received` stood here; it is answered when `handled` gets there.
     answer_at: Option<u32>,
     sent: u32,
@@ -51,15 +87,170 @@ pub struct Managed {
     asked: bool,
 }
 
+/// Stanzas that are looked for in the log after a crash, instead of written before it; one way or the other.
+const FAR: u32 = 1_000;
+
+/// The stanza is in safe hands.
+const DONE: u8 = 1;
+/// An entry of the log says that it was sent.
+const LOGGED: u8 = 2;
+
+/// What is to be written of a session, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// Nothing.
+    #[default]
+    None,
+    /// All of it, with the next round.
+    Soon,
+    /// Its counts, with this turn.
+    Counts,
+    /// All of it, with this turn.
+    All,
+}
+
+/// Numbers of stanzas, and of the entries that they have already; in order.
+pub type Had = VecDeque<(u32, u64)>;
+
 impl Managed {
+    /// A session that has waited since before this process began. Its tag is told by its key, which stands in the place of the token.
+    pub fn dormant(key: Key, resume_s: u32, serial: u32, late_s: u32) -> Managed {
+        let mut managed = Managed::new(key.0, resume_s);
+        (managed.tag, managed.serial, managed.late_s) = (key.tag(), serial, late_s);
+        (managed.restored, managed.dormant) = (true, true);
+        managed
+    }
+
+    /// Whether it has waited since before this process began.
+    pub fn is_dormant(&self) -> bool {
+        self.dormant
+    }
+
+    /// What it is known by in the store.
+    pub fn key(&self) -> Key {
+        if self.dormant { Key(self.token) } else { Key::of(&self.token) }
+    }
+
+    /// The client of a session that has waited since before this process began is there again: it has received `h` stanzas, and of
+    /// its own so many were handled. What the session was sent meanwhile comes behind.
+    pub fn awake(
+        &mut self,
+        token: [u8; TOKEN_BYTES],
+        h: u32,
+        handled: u32,
+        last_number: u64,
+        had: Had,
+        pushes: Vec<Box<[u8]>>,
+    ) {
+        // They had been sent before all that came since.
+        for xml in pushes.into_iter().rev() {
+            self.unacked_bytes += xml.len();
+            self.unacked.push_front(Unacked { xml, id: mark::PUSH });
+        }
+        (self.token, self.dormant, self.late_s) = (token, false, 0);
+        self.sent = h.wrapping_add(self.unacked.len() as u32);
+        // What is logged and not counted is found again after the next crash, too.
+        let from = had.front().map_or(last_number, |(_, entry)| entry - 1);
+        (self.received, self.handled, self.proved, self.from) = (handled, handled, handled, from);
+        self.had = (!had.is_empty()).then(|| Box::new(had));
+    }
+
+    /// The entry that a stanza of this number has already.
+    pub fn had(&mut self, seq: u32) -> Option<u64> {
+        let had = self.had.as_mut()?;
+        while had.front().is_some_and(|(first, _)| (seq.wrapping_sub(*first) as i32) > 0) {
+            had.pop_front();
+        }
+        let entry = had.front().filter(|(first, _)| *first == seq).map(|(_, entry)| *entry);
+        if had.is_empty() {
+            self.had = None;
+        }
+        entry
+    }
+
+    /// What the entry of a stanza that has just come says of it. It says so, too, that the stanza is logged.
+    pub fn logged(&mut self, seq: u32) -> Option<Step> {
+        if self.tag == 0 {
+            return None;
+        }
+        let index = seq.wrapping_sub(self.handled).wrapping_sub(1) as usize;
+        *self.window.get_mut(index)? |= LOGGED;
+        Some(Step::Sent { tag: self.tag, seq, open: u16::try_from(self.window.len()).unwrap_or(u16::MAX) })
+    }
+
+    /// Whether more is handled than could be told after a crash.
+    pub fn is_unproved(&self) -> bool {
+        self.serial > 0 && self.proved != self.handled
+    }
+
+    /// Its counts are written: they can be told after a crash. Returns the bound of entries behind them.
+    pub fn prove(&mut self, last_number: u64) -> u64 {
+        self.serial = self.serial.saturating_add(1);
+        self.proved = self.handled;
+        if self.window.is_empty() && self.had.is_none() {
+            self.from = last_number;
+        }
+        self.written = (self.handled, self.sent);
+        self.from
+    }
+
+    /// Roster pushes of which the same is so.
+    pub fn pushes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let first = self.sent.wrapping_sub(self.unacked.len() as u32);
+        let all = self.unacked.iter().zip(1u32..).map(move |(unacked, n)| (first.wrapping_add(n), unacked));
+        all.filter(|(_, unacked)| unacked.id == mark::PUSH).map(|(count, unacked)| (count, &*unacked.xml))
+    }
+
+    /// What was sent last is a roster push. Returns how many there are.
+    pub fn pushed(&mut self) -> usize {
+        if let Some(last) = self.unacked.back_mut() {
+            last.id = mark::PUSH;
+        }
+        self.unacked.iter().filter(|unacked| unacked.id == mark::PUSH).count()
+    }
+
+    /// Whether the counts have moved since they were written.
+    pub fn moved(&self) -> bool {
+        self.serial > 0 && !self.dormant && self.written != (self.handled, self.sent)
+    }
+
+    /// Whether they have moved so far that looking through the log for the rest would take long.
+    pub fn moved_far(&self) -> bool {
+        let (handled, sent) = self.written;
+        self.moved() && self.handled.wrapping_sub(handled).max(self.sent.wrapping_sub(sent)) > FAR
+    }
+
+    /// The mark of what was sent last; 0 if nothing is unacknowledged.
+    pub fn last_sent(&self) -> u64 {
+        self.unacked.back().map_or(0, |unacked| unacked.id)
+    }
+
+    /// Messages that it was sent and has not acknowledged, with their place in the count and their marks.
+    pub fn held(&self) -> impl Iterator<Item = (u32, u64)> {
+        let first = self.sent.wrapping_sub(self.unacked.len() as u32);
+        let all = self.unacked.iter().zip(1u32..).map(move |(unacked, n)| (first.wrapping_add(n), unacked.id));
+        all.filter(|(_, id)| id & !mark::PUSH != 0)
+    }
+
     /// Stream management has just been enabled (XEP-0198 3).
     pub fn new(token: [u8; TOKEN_BYTES], resume_s: u32) -> Managed {
         Managed {
             token,
             resume_s,
             waiting: None,
+            tag: 0,
+            serial: 0,
+            incarnation: 0,
+            written: (0, 0),
+            late_s: 0,
+            due: Rows::None,
+            restored: false,
+            dormant: false,
             received: 0,
             handled: 0,
+            proved: 0,
+            from: 0,
+            had: None,
             window: VecDeque::new(),
             answer_at: None,
             sent: 0,
@@ -69,10 +260,13 @@ impl Managed {
         }
     }
 
-    /// A stanza came; returns its number.
-    pub fn receive(&mut self) -> u32 {
+    /// A stanza came; returns its number. Entries have numbers up to `last_number`.
+    pub fn receive(&mut self, last_number: u64) -> u32 {
         self.received = self.received.wrapping_add(1);
-        self.window.push_back(false);
+        if self.window.is_empty() && self.proved == self.handled && self.had.is_none() {
+            self.from = last_number;
+        }
+        self.window.push_back(0);
         self.received
     }
 
@@ -80,9 +274,12 @@ impl Managed {
     pub fn done(&mut self, seq: u32) {
         let index = seq.wrapping_sub(self.handled).wrapping_sub(1) as usize;
         if let Some(flag) = self.window.get_mut(index) {
-            *flag = true;
+            *flag |= DONE;
         }
-        while self.window.front() == Some(&true) {
+        while let Some(flags) = self.window.front().filter(|flags| **flags & DONE != 0) {
+            if flags & LOGGED != 0 && self.proved == self.handled {
+                self.proved = self.proved.wrapping_add(1);
+            }
             self.window.pop_front();
             self.handled = self.handled.wrapping_add(1);
         }
@@ -162,7 +359,8 @@ impl Managed {
             return Err(HandledTooHigh { h, sent: self.sent });
         }
         self.asked = false;
-        let taken: Vec<Unacked> = self.unacked.drain(..n as usize).collect();
+        let mut taken: Vec<Unacked> = self.unacked.drain(..n as usize).collect();
+        taken.iter_mut().for_each(Unacked::forget_copy);
         self.unacked_bytes -= taken.iter().map(|u| u.xml.len()).sum::<usize>();
         if self.unacked.is_empty() {
             self.unacked = VecDeque::new();
@@ -190,6 +388,7 @@ impl Managed {
     /// Takes all that is unacknowledged: the session ends.
     pub fn take_unacked(&mut self) -> VecDeque<Unacked> {
         self.unacked_bytes = 0;
+        self.unacked.iter_mut().for_each(Unacked::forget_copy);
         std::mem::take(&mut self.unacked)
     }
 
@@ -215,7 +414,7 @@ mod tests {
     #[test]
     fn handled_advances_in_order_xep0198_4() {
         let mut sm = managed();
-        let (a, b, c) = (sm.receive(), sm.receive(), sm.receive());
+        let (a, b, c) = (sm.receive(0), sm.receive(0), sm.receive(0));
         sm.done(b);
         assert_eq!(sm.handled(), 0, "the first is still under way");
         sm.done(a);
@@ -228,10 +427,10 @@ mod tests {
     #[test]
     fn an_answer_waits_for_what_came_before_the_question() {
         let mut sm = managed();
-        let a = sm.receive();
+        let a = sm.receive(0);
         sm.peer_asks();
         assert_eq!(sm.poll_answer(), None);
-        let b = sm.receive();
+        let b = sm.receive(0);
         sm.done(a);
         assert_eq!(sm.poll_answer(), Some(1));
         assert_eq!(sm.poll_answer(), None, "one answer a question");
@@ -260,7 +459,7 @@ mod tests {
         sm.sent = u32::MAX;
         sm.received = u32::MAX;
         sm.handled = u32::MAX;
-        let seq = sm.receive();
+        let seq = sm.receive(0);
         assert_eq!(seq, 0);
         sm.done(seq);
         assert_eq!(sm.handled(), 0);

@@ -104,6 +104,8 @@ impl Shard {
     ) -> Result<SessionId, Limit> {
         // The end of a session before may have been the end of the user's entry, too.
         let user = self.users.find_or_insert(account);
+        self.make_room(user);
+        let user = self.users.find_or_insert(account);
         if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
             self.limited(Limit::Sessions.into(), || account.to_owned());
             return Err(Limit::Sessions);
@@ -121,6 +123,19 @@ impl Shard {
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
         self.read_roster_ahead(user);
         Ok(id)
+    }
+
+    /// A user with the most sessions that there may be gets room for another one: that which has waited longest for its client
+    /// ends.
+    fn make_room(&mut self, user: u32) {
+        let sessions = self.users.sessions(&self.sessions, user);
+        if sessions.count() < usize::from(self.settings.sessions_per_user_max) {
+            return;
+        }
+        let waiting = self.users.sessions(&self.sessions, user).map(|(id, _)| id).filter(|&id| self.is_detached(id));
+        if let Some(oldest) = waiting.max_by_key(|&id| self.waited_s(id)) {
+            self.end_session(oldest, Vec::new(), None);
+        }
     }
 
     /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
@@ -155,11 +170,11 @@ impl Shard {
     /// A connection takes over the session that a client calls by this `previd`, as soon as nothing that it has sent is under
     /// way. Whether there is one that it may have.
     pub(super) fn take_over(&mut self, conn: ConnId, account: &str, h: Option<u32>, previd: &str) -> bool {
-        let found = parse_previd(previd).and_then(|(id, token)| {
-            let own = self.users.is(self.sessions.get(id)?.user, account);
-            (own && self.may_resume(id, &token)).then_some(id)
-        });
-        let (Some(id), Some(h)) = (found, h) else { return false };
+        let (Some(token), Some(user)) = (parse_previd(previd), self.users.find(account)) else { return false };
+        let mut sessions = self.users.sessions(&self.sessions, user).map(|(id, _)| id);
+        let found = sessions.find(|&id| self.may_resume(id, &token));
+        let Some(h) = h else { return false };
+        let Some(id) = found else { return self.take_over_stored(conn, account, h, token) };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
         if let Some(old) = self.take_conn(id) {
             let unsent = self.abandon(old);
@@ -197,7 +212,10 @@ impl Shard {
     pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
         let user = self.sessions.heard(id).user;
         match element.name() {
-            "enable" => self.enable_management(conn, id, element),
+            "enable" => {
+                self.enable_management(conn, id, element);
+                self.begin_storing(id);
+            }
             "r" if self.peer_asks(id) => {}
             "a" if self.is_managed(id) => {
                 let Some(h) = element.attribute("h").and_then(|h| h.parse().ok()) else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::ConnId;
+use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
@@ -44,6 +44,7 @@ impl Shard {
             Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
             Command::FlushWaiting { account } => return self.flush_waiting(token, account),
             Command::Retain { users } => return self.retain(token, users),
+            Command::Restore { users, last } => self.restore_users(users, last),
             Command::Limits => self.list_limits(),
             Command::Release { whom } => self.release_limits(&whom),
             Command::Turn(settings) => self.turn(settings),
@@ -100,7 +101,10 @@ impl Shard {
             rows.push(SessionRow {
                 jid,
                 conn: stream.conn,
-                since_s: now_s.saturating_sub(stream.since_s),
+                since_s: match stream.conn {
+                    Some(_) => now_s.saturating_sub(stream.since_s),
+                    None => self.waited_s(id),
+                },
                 priority: session.is_available().then_some(session.priority),
                 idle_s: now_s.saturating_sub(stream.last_s),
                 managed: stream.sent.is_some(),
@@ -195,7 +199,9 @@ impl Shard {
             }
         }
         for slot in 0..self.sessions.slots() {
-            if let Some(id) = self.sessions.id(slot).filter(|&id| self.is_detached(id)) {
+            // Those that are stored wait on, and are resumed after the restart.
+            let ends = |id: &SessionId| self.is_detached(*id) && self.stored_as(*id).is_none();
+            if let Some(id) = self.sessions.id(slot).filter(ends) {
                 self.end_session(id, Vec::new(), None);
             }
         }

@@ -3,7 +3,7 @@
 use crate::contacts::Decided;
 use crate::extension::Way;
 use crate::io::JobDone;
-use crate::letters::{Kind, Letter, Letters};
+use crate::letters::{AGAIN, Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
@@ -65,6 +65,7 @@ impl Shard {
                 self.service_answered(batch.str(*id), batch.str(*from), *outcome);
             }
             Letter::Confirm { session, .. } if is_component(*session) => self.component_confirmed(*session),
+            Letter::Confirm { session, seq } if self.tail_confirmed(*session, *seq) => {}
             Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
             Letter::Took { session } if is_component(*session) => self.component_confirmed(*session),
             Letter::Took { session } => self.tell(*session, Down::Arrived),
@@ -109,6 +110,12 @@ impl Shard {
         if let Some(domain) = self.settings.domains.component_of(stanza.to) {
             return self.for_component(domain, stanza);
         }
+        if let Some(origin) = stanza.origin {
+            if origin.entry & AGAIN != 0 {
+                return self.came_again(stanza);
+            }
+            self.number_after(origin.entry);
+        }
         let account = bare_of(stanza.to);
         let slot = self.users.find(account);
         // What waits already goes first (RFC 6120 10.1).
@@ -146,13 +153,15 @@ impl Shard {
 
     /// Account and cursor of a receiver have come: what was parked goes on.
     fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
+        let stored = found.pop();
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
         let (record, cursor) = (values.next().flatten(), values.next().flatten());
         drop(values);
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
-        if self.account_is(user, record.as_deref(), &mut found).is_none() {
+        let there = self.account_is(user, record.as_deref(), &mut found);
+        if there.is_none() {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
             self.carry_out_endings();
@@ -164,10 +173,15 @@ impl Shard {
         if state.known != Known::Missing && state.log.is_none() && !live {
             state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
         }
+        if let Some(incarnation) = there {
+            self.restore_sessions(user, account, incarnation, stored);
+        }
+        let state = self.users.state(user, now_s);
         let parked = std::mem::take(&mut state.parked);
         self.parked -= parked.len();
         for waiting in parked {
             match waiting {
+                Waiting::Stored => {}
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.with_account(account, step),
@@ -185,6 +199,8 @@ impl Shard {
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
+        // Sessions of an earlier process that cannot be read are not resumed.
+        found.pop();
         // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
         if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
             let record = found.remove(0).value();
@@ -203,7 +219,7 @@ impl Shard {
                 Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
                 Waiting::Claim(conn) => self.claimed(conn),
                 Waiting::Step(step) => self.refuse_roster_step(user, step),
-                Waiting::Presence { .. } | Waiting::Event { .. } => {}
+                Waiting::Presence { .. } | Waiting::Event { .. } | Waiting::Stored => {}
             }
         }
     }
@@ -218,6 +234,8 @@ impl Shard {
             Pending::Page { account, session, .. } => self.page_unreadable(&account, session),
             Pending::Aparts(account) => self.aparts_unreadable(&account),
             Pending::Account(read) => self.account_unreadable(read),
+            Pending::Tail(read) => self.tail_unreadable(read),
+            Pending::Again(again) => self.again_unreadable(&again),
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Last(read) => self.last_found(read, &found),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
@@ -246,6 +264,12 @@ impl Shard {
             }
             Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
+            Some(Pending::Tail(read)) => self.tail_found(read, found),
+            Some(Pending::Again(again)) => {
+                if let Some(stanza) = self.again_found(*again, found) {
+                    self.incoming((&stanza).into());
+                }
+            }
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Last(read)) => self.last_found(read, &found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),

@@ -4,6 +4,7 @@ use crate::id::{ConnId, SessionId, mark};
 use crate::io::Effect;
 use crate::outbound::Unsent;
 use crate::session::conn::{ConnState, NONE, Pause, Stage};
+use crate::session::sm::Rows;
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::ending::{ConnEnding, Due, Ending};
@@ -90,7 +91,10 @@ impl Shard {
             self.component_gone(id);
         }
         if let ConnState::Bound(session) = was {
-            self.connection_lost(session, unsent, under_way, matches!(ending, Ending::Unheard | Ending::Cut));
+            // Its session may be resumed after the restart, if it is stored.
+            let stops = why == Ended::Shutdown && self.stored_as(session).is_some();
+            let resumable = matches!(ending, Ending::Unheard | Ending::Cut) || stops;
+            self.connection_lost(session, unsent, under_way, resumable);
         }
     }
 
@@ -126,9 +130,12 @@ impl Shard {
         let waits = self.may_wait(id);
         // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
         let whole = unsent.iter().all(|unsent| unsent.id == 0);
-        if !(waits && whole && resumable && !self.shutting_down) {
+        let stays = !self.shutting_down || self.stored_as(id).is_some();
+        if !(waits && whole && resumable && stays) {
             return self.end_session(id, unsent, under_way);
         }
+        let rows = if self.is_stored(id) { Rows::Counts } else { Rows::All };
+        self.rows_due(id, rows);
         if self.observers.is_some() {
             self.tap_news(id, crate::observers::trace::News::Disconnected);
         }
@@ -138,6 +145,7 @@ impl Shard {
     /// Ends a session, if it is there: it leaves its user's list, its presence goes, and what it did not receive finds another way.
     /// `under_way` is the number of the first message that may still reach the client.
     pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
+        self.forget_stored(id);
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
@@ -149,7 +157,7 @@ impl Shard {
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);
-        if let Some(conn) = waiting {
+        if let Some(conn) = waiting.or_else(|| Some(self.tails.remove(&id)?.conn)) {
             self.not_resumed(conn);
         }
     }

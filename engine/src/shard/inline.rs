@@ -85,6 +85,7 @@ impl Shard {
             }
         };
         let enabled = bind.enable.and_then(|enable| self.manage(id, enable));
+        self.begin_storing(id);
         let mut out = Vec::with_capacity(1024);
         inline.open_success(&mut out, &self.full_jid(id));
         if inline.not_resumed {

@@ -7,9 +7,10 @@ use crate::extension::Way;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
-use crate::letters::{Kind, Letter, MessageClass, Origin};
+use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
 use crate::shard::Shard;
 use crate::store::archive::Entry;
+use crate::store::sessions::Trail;
 use crate::streams::half::Down;
 use crate::turn::Turn;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -113,8 +114,16 @@ impl Shard {
         }
         let home = self.home(to.bare().as_str());
         let logged = kept == Keep::Archive && self.settings.archive && self.archives(user, to.as_str());
-        let entry = if logged { self.next_number() } else { 0 };
-        let origin = self.sent_off(session, seq, element.bytes().len()).map(|origin| Origin { entry, ..origin });
+        // One that has its entry since before a crash is sent again: its receiver may have it.
+        let had = self.had(session, seq);
+        let entry = match had {
+            Some(entry) => entry,
+            None if logged => self.next_number(),
+            None => 0,
+        };
+        let again = if had.is_some() { AGAIN } else { 0 };
+        let origin = self.sent_off(session, seq, element.bytes().len());
+        let origin = origin.map(|origin| Origin { entry: entry | again, ..origin });
         // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
         let forged = forged_stanza_ids(element, to.bare().as_str());
         let lang = self.lang(session);
@@ -126,16 +135,24 @@ impl Shard {
         });
         let (from, to_span) = (letters.name(full), letters.name(to.as_str()));
         letters.push(Letter::Stanza { kind: Kind::Message { class, keep: kept }, origin, from, to: to_span, xml });
-        if logged {
-            let turn: &mut Turn = self;
-            let (xml, time_ms) = (turn.letters[home.index()].bytes(xml), turn.now.wall_us / 1_000);
-            let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml };
-            extension::archive(&mut turn.writes, own_bare, entry, &sent);
+        if had.is_some() {
+            return;
+        }
+        let mut trail = Trail::default();
+        if logged && let Some(step) = self.logged(session, seq) {
+            trail.add(step);
         }
         // What goes to the own account comes to its sessions as it is.
         if self.users.get(user).marked && to.bare().as_str() != own_bare && !self.copied(user).is_empty() {
             let xml = self.letters[home.index()].bytes(xml).to_vec();
-            self.copy(user, Way::Out, entry, &xml, |_, id| id == session);
+            self.copy(user, Way::Out, entry, &xml, &mut trail, |_, id| id == session);
+        }
+        if logged {
+            let turn: &mut Turn = self;
+            let (xml, time_ms, trail) =
+                (turn.letters[home.index()].bytes(xml), turn.now.wall_us / 1_000, trail.bytes());
+            let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml, trail };
+            extension::archive(&mut turn.writes, own_bare, entry, &sent);
         }
     }
 }

@@ -82,6 +82,7 @@ impl Shard {
         self.sweep_pushes();
         self.sweep_components();
         self.write_moved_rows();
+        self.write_restless_sessions();
         self.tell_memory();
         if self.observers.is_some() {
             self.sweep_observers();
@@ -174,6 +175,8 @@ impl Shard {
             self.counters.expired.one();
             return self.end_session(id, Vec::new(), None);
         }
+        self.rest(id);
+        let Some(session) = self.accounts.sessions.get(id) else { return };
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
         if missed && !self.is_busy(id) {
             self.roster_step(user, RosterStep::Catch { session: id });

@@ -13,6 +13,8 @@ use super::{Batch, OpView, Query, Row, Table};
 const VERSION: u8 = 2;
 const INCOMING: u8 = 1;
 const WAITS: u8 = 2;
+/// A trail stands behind the stanza.
+const TRAILED: u8 = 4;
 
 /// Version byte of a row that says that an entry is void: it was refused after it had been written.
 const VOID: u8 = 0x80;
@@ -40,6 +42,8 @@ pub struct Entry<'a> {
     pub peer: &'a str,
     /// The stanza with `from` and `to`, without stanza-id.
     pub xml: &'a [u8],
+    /// What it says of sessions that may be resumed ([`Trail`](super::sessions::Trail)), at most 255 bytes.
+    pub trail: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
@@ -48,10 +52,14 @@ impl<'a> Entry<'a> {
     pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
         match Self::shared_row(batch, user, number) {
             Some(distance) => {
-                batch.extend_last(&row_key(number), &[&self.head(distance), self.peer.as_bytes(), self.xml]);
+                let head = self.head(distance);
+                let value: [&[u8]; 5] = [&head, self.peer.as_bytes(), self.xml, self.trail_len(), self.trail];
+                batch.extend_last(&row_key(number), &value);
             }
             None => {
-                let value: [&[u8]; 4] = [&[VERSION], &self.head(0), self.peer.as_bytes(), self.xml];
+                let head = self.head(0);
+                let value: [&[u8]; 6] =
+                    [&[VERSION], &head, self.peer.as_bytes(), self.xml, self.trail_len(), self.trail];
                 batch.put(Table::Archive, user.as_bytes(), &row_key(number), &value);
             }
         }
@@ -69,10 +77,19 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// The length of the trail, before it; nothing if there is none.
+    pub(super) fn trail_len(&self) -> &'static [u8] {
+        match self.trail.len() {
+            0 => &[],
+            len => std::slice::from_ref(&LENGTHS[len]),
+        }
+    }
+
     /// The bytes of the entry before peer and stanza.
     pub(super) fn head(&self, distance: u32) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
         head[0] = if self.incoming { INCOMING } else { 0 } | if self.waits { WAITS } else { 0 };
+        head[0] |= if self.trail.is_empty() { 0 } else { TRAILED };
         head[1..5].copy_from_slice(&distance.to_le_bytes());
         head[5..11].copy_from_slice(&self.time_ms.to_le_bytes()[..6]);
         // A JID has at most 3,071 bytes (RFC 7622 3.1), a stanza at most what the limits allow.
@@ -88,14 +105,29 @@ impl<'a> Entry<'a> {
         let xml_len = u32::from_le_bytes(head[13..].try_into().ok()?);
         let (peer, rest) = rest.split_at_checked(usize::from(peer_len))?;
         let (xml, rest) = rest.split_at_checked(xml_len as usize)?;
+        let (trail, rest) = match head[0] & TRAILED {
+            0 => rest.split_at(0),
+            _ => rest.split_first().and_then(|(len, rest)| rest.split_at_checked(usize::from(*len)))?,
+        };
         let (incoming, waits) = (head[0] & INCOMING != 0, head[0] & WAITS != 0);
         let mut time = [0; 8];
         time[..6].copy_from_slice(&head[5..11]);
         let time_ms = u64::from_le_bytes(time);
-        let entry = Entry { incoming, waits, time_ms, peer: std::str::from_utf8(peer).ok()?, xml };
+        let entry = Entry { incoming, waits, time_ms, peer: std::str::from_utf8(peer).ok()?, xml, trail };
         Some((entry, u32::from_le_bytes(head[1..5].try_into().ok()?), rest))
     }
 }
+
+/// All lengths of a trail.
+static LENGTHS: [u8; 256] = {
+    let mut all = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        all[at] = at as u8;
+        at += 1;
+    }
+    all
+};
 
 /// The sort key of a row whose last entry has this number.
 fn row_key(number: u64) -> [u8; 9] {
@@ -193,6 +225,7 @@ mod tests {
         time_ms: 1_767_225_600_123,
         peer: "romeo@x/o",
         xml: b"<message></message>",
+        trail: b"trail",
     };
 
     #[test]
@@ -210,8 +243,14 @@ mod tests {
     #[test]
     fn what_a_user_gets_at_once_shares_a_row() {
         let mut batch = Batch::new();
-        let sent =
-            Entry { incoming: false, waits: false, time_ms: 5, peer: "nurse@x", xml: b"<message><body/></message>" };
+        let sent = Entry {
+            incoming: false,
+            waits: false,
+            time_ms: 5,
+            peer: "nurse@x",
+            xml: b"<message><body/></message>",
+            trail: b"",
+        };
         ENTRY.put(&mut batch, "juliet@x", 77);
         sent.put(&mut batch, "juliet@x", 78);
         ENTRY.put(&mut batch, "juliet@x", 4_000_000_000);

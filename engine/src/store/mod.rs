@@ -17,6 +17,7 @@ pub mod peers;
 pub mod private;
 pub mod retractions;
 pub mod roster;
+pub mod sessions;
 pub mod token;
 pub mod waiting;
 
@@ -40,12 +41,22 @@ pub enum Table {
     Private = 5,
     /// What actors publish (XEP-0060); see [`nodes`].
     Nodes = 6,
+    /// Sessions that may be resumed after a restart; see [`sessions`].
+    Sessions = 7,
 }
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Table; 7] =
-        [Table::Meta, Table::Accounts, Table::Roster, Table::Archive, Table::Waiting, Table::Private, Table::Nodes];
+    pub const ALL: [Table; 8] = [
+        Table::Meta,
+        Table::Accounts,
+        Table::Roster,
+        Table::Archive,
+        Table::Waiting,
+        Table::Private,
+        Table::Nodes,
+        Table::Sessions,
+    ];
 
     /// The table of a stored number.
     pub fn from_number(number: u8) -> Option<Table> {

@@ -66,7 +66,9 @@ impl<'a> Transient<'a> {
     pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
         let Transient { of, entry } = self;
         let of = of.unwrap_or(0).to_le_bytes();
-        let value: [&[u8]; 5] = [&[VERSION], &of, &entry.head(0), entry.peer.as_bytes(), entry.xml];
+        let head = entry.head(0);
+        let value: [&[u8]; 7] =
+            [&[VERSION], &of, &head, entry.peer.as_bytes(), entry.xml, entry.trail_len(), entry.trail];
         batch.put(Table::Waiting, user.as_bytes(), &key(TRANSIENT, number), &value);
     }
 
@@ -105,6 +107,16 @@ pub struct Holder {
     pub session: SessionId,
 }
 
+/// Stands in the upper half of the life of a session that is stored, and outlives its process.
+const STORED: u64 = 0xffff_ffff << 32;
+
+impl Holder {
+    /// A session that is stored, by what logs name it by.
+    pub fn of_tag(tag: u32) -> Holder {
+        Holder { life: STORED | u64::from(tag), session: SessionId { slot: 0, generation: 0 } }
+    }
+}
+
 /// Bytes of a holder in a row.
 const HOLDER_BYTES: usize = 16;
 
@@ -116,7 +128,9 @@ impl<'a> Apart<'a> {
         holder[..8].copy_from_slice(&life.to_le_bytes());
         holder[8..12].copy_from_slice(&session.slot.to_le_bytes());
         holder[12..].copy_from_slice(&session.generation.to_le_bytes());
-        let value: [&[u8]; 5] = [&[VERSION], &holder, &entry.head(0), entry.peer.as_bytes(), entry.xml];
+        let head = entry.head(0);
+        let value: [&[u8]; 7] =
+            [&[VERSION], &holder, &head, entry.peer.as_bytes(), entry.xml, entry.trail_len(), entry.trail];
         batch.put(Table::Waiting, user.as_bytes(), &key(APART, number), &value);
     }
 
@@ -188,7 +202,7 @@ mod tests {
     use crate::store::OpView;
 
     const ENTRY: Entry<'_> =
-        Entry { incoming: true, waits: true, time_ms: 99, peer: "romeo@x/o", xml: b"<message></message>" };
+        Entry { incoming: true, waits: true, time_ms: 99, peer: "romeo@x/o", xml: b"<message></message>", trail: b"" };
 
     fn puts(batch: &Batch) -> Vec<(Vec<u8>, Vec<u8>)> {
         let put = |op| match op {

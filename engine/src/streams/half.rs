@@ -7,7 +7,7 @@
 
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{NONE, Opening};
-use crate::session::sm::{HandledTooHigh, Managed, Unacked};
+use crate::session::sm::{HandledTooHigh, Managed, Rows, Unacked};
 use crate::session::table::Privacy;
 use crate::slots::Slots;
 use crate::streams::Streams;
@@ -78,6 +78,7 @@ pub(crate) struct Halves {
     slots: Slots<Half>,
     held: usize,
     attached: usize,
+    dormant: usize,
 }
 
 impl Halves {
@@ -100,6 +101,26 @@ impl Halves {
             }
         }
         (self.held, self.attached) = (self.held + 1, self.attached + 1);
+    }
+
+    /// A session begins that has waited since before this process began.
+    pub(crate) fn open_dormant(&mut self, id: SessionId, managed: Managed, now_s: u32) {
+        self.open(id, NOWHERE, now_s);
+        self.attached -= 1;
+        self.dormant += 1;
+        if let Some(half) = self.get_mut(id) {
+            half.managed = Some(Box::new(managed));
+        }
+    }
+
+    /// One of these is dormant no more.
+    pub(crate) fn woke(&mut self) {
+        self.dormant -= 1;
+    }
+
+    /// Sessions that have waited since before this process began.
+    pub(crate) fn dormant(&self) -> usize {
+        self.dormant
     }
 
     /// The half of a session that is there in this generation.
@@ -147,6 +168,7 @@ impl Halves {
         let managed = half.managed.take();
         half.conn = FREE;
         self.held -= 1;
+        self.dormant -= usize::from(managed.as_ref().is_some_and(|managed| managed.is_dormant()));
         managed
     }
 
@@ -284,8 +306,9 @@ impl Streams {
 
     /// A stanza has come from a session that is heard: its number in the client's count, 0 without one, and how many are under way.
     pub(crate) fn came(&mut self, id: SessionId) -> (u32, u16) {
+        let last_number = self.last_number;
         let half = self.halves.get_mut(id).expect("a session that is heard is there");
-        (half.managed.as_mut().map_or(0, |managed| managed.receive()), half.in_flight)
+        (half.managed.as_mut().map_or(0, |managed| managed.receive(last_number)), half.in_flight)
     }
 
     /// Sends a stanza ahead of what waits for the session's connection; how many counted ones it has overtaken. `None` without a
@@ -296,6 +319,8 @@ impl Streams {
         if let Some(managed) = self.halves.managed_mut(id) {
             managed.send_ahead(xml, 0, overtaken);
             self.unacked_bytes += xml.len();
+            // What it has overtaken has another place in the count than entries say.
+            self.rows_due(id, Rows::Counts);
         }
         Some(overtaken)
     }

@@ -11,7 +11,8 @@ use crate::io::Effect;
 use crate::ns;
 use crate::session::conn::ConnState;
 use crate::session::inline::Enable;
-use crate::session::sm::{Managed, TOKEN_BYTES};
+use crate::session::sm::{Managed, Rows, TOKEN_BYTES};
+use crate::store::sessions::Key;
 use crate::streams::Streams;
 use crate::streams::half::{Takes, Up};
 use crate::streams::opening::SM_UNEXPECTED;
@@ -22,25 +23,25 @@ use crate::wire::text::Writer;
 pub(crate) const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
-/// A `previd` (XEP-0198 5): the session's slot and generation, and its secret.
-fn write_previd(id: SessionId, token: &[u8; TOKEN_BYTES]) -> String {
-    let mut text = format!("{:x}-{:x}-", id.slot, id.generation);
+/// A `previd` (XEP-0198 5): the secret of a session, which is its account's for as long as the session may be resumed, over restarts.
+fn write_previd(token: &[u8; TOKEN_BYTES]) -> String {
+    let mut text = String::with_capacity(2 * TOKEN_BYTES);
     for byte in token {
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-pub(crate) fn parse_previd(text: &str) -> Option<(SessionId, [u8; TOKEN_BYTES])> {
-    let mut parts = text.split('-');
-    let slot = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let generation = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let hex = parts.next().filter(|h| h.len() == 2 * TOKEN_BYTES && h.is_ascii())?;
+pub(crate) fn parse_previd(text: &str) -> Option<[u8; TOKEN_BYTES]> {
+    let hex = text.as_bytes();
+    if hex.len() != 2 * TOKEN_BYTES || !hex.iter().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
     let mut token = [0u8; TOKEN_BYTES];
-    for (byte, pair) in token.iter_mut().zip(hex.as_bytes().chunks(2)) {
+    for (byte, pair) in token.iter_mut().zip(hex.chunks(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
-    parts.next().is_none().then_some((SessionId { slot, generation }, token))
+    Some(token)
 }
 
 impl Streams {
@@ -58,13 +59,19 @@ impl Streams {
             if enable.resume { enable.max.filter(|&max| max > 0).unwrap_or(longest).min(longest) } else { 0 };
         let mut token = [0u8; TOKEN_BYTES];
         self.entropy.fill_bytes(&mut token);
+        let stored = resume_s > 0 && self.settings.archive;
         let half = self.halves.get_mut(id).filter(|half| half.managed.is_none())?;
-        half.managed = Some(Box::new(Managed::new(token, resume_s)));
+        let mut managed = Managed::new(token, resume_s);
+        if stored {
+            managed.tag = Key::of(&token).tag();
+        }
+        half.managed = Some(Box::new(managed));
+        self.rows_due(id, Rows::Soon);
         let mut out = Vec::with_capacity(128);
         let mut w = Writer::new(&mut out);
         w.open("enabled").attribute("xmlns", ns::SM);
         if resume_s > 0 {
-            let previd = write_previd(id, &token);
+            let previd = write_previd(&token);
             w.attribute("resume", "true").attribute("id", &previd).attribute("max", &resume_s.to_string());
         }
         w.close();
@@ -96,11 +103,12 @@ impl Streams {
         managed.resumed();
         half.since_s = now_s;
         let handled = managed.handled();
-        let previd = write_previd(id, &managed.token);
+        let previd = write_previd(&managed.token);
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
         let again = managed.unacked_len() as u32;
         self.halves.set_conn(id, Some(conn));
         self.counters.resumed.one();
+        self.rows_due(id, Rows::Counts);
         self.send_with(conn, |out| {
             out.extend_from_slice(&before);
             let mut w = Writer::new(out);
@@ -140,6 +148,10 @@ impl Streams {
         let Some(half) = self.halves.get_mut(id) else { return };
         let Some(conn) = half.conn() else { return };
         if let Some(h) = half.managed.as_mut().and_then(|m| m.poll_answer()) {
+            // What is told is told again after a crash.
+            if half.managed.as_ref().is_some_and(|m| m.is_unproved()) {
+                self.rows_due(id, Rows::Counts);
+            }
             self.send_bytes(conn, format!("<a xmlns='{}' h='{h}'/>", ns::SM).as_bytes());
         }
     }
@@ -199,10 +211,9 @@ mod tests {
 
     #[test]
     fn previd_reads_back_xep0198_3() {
-        let id = SessionId { slot: 77, generation: 3 };
         let token = [0xab; TOKEN_BYTES];
-        assert_eq!(parse_previd(&write_previd(id, &token)), Some((id, token)));
-        for bad in ["", "1", "1-2", "1-2-abc", "x-y-z", &format!("{}-1", write_previd(id, &token))] {
+        assert_eq!(parse_previd(&write_previd(&token)), Some(token));
+        for bad in ["", "1", "1-2-abc", "0-0-00000000000000000000000000000000", "+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f+f"] {
             assert_eq!(parse_previd(bad), None, "{bad}");
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod management;
 pub(crate) mod opening;
 pub(crate) mod output;
 pub(crate) mod standing;
+pub(crate) mod stored;
 pub(crate) mod work;
 
 use std::collections::VecDeque;
@@ -51,6 +52,10 @@ pub struct Streams {
     pub(crate) paying: Vec<SessionId>,
     /// Sessions that wait for room in what they leave unread and unacknowledged; each once.
     pub(in crate::streams) awaiting_room: HashSet<SessionId, Fixed>,
+    /// Sessions of which something has changed that is stored, and those of the round before; each once.
+    pub(crate) restless: [Vec<SessionId>; 2],
+    /// Sessions of which rows are to be written with this turn; each once.
+    pub(crate) owed: Vec<SessionId>,
     /// What sessions have not acknowledged (XEP-0198), bytes.
     pub(crate) unacked_bytes: usize,
     /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX): those of connections that have gone are dropped
@@ -79,6 +84,8 @@ impl Streams {
             up: VecDeque::new(),
             paying: Vec::new(),
             awaiting_room: HashSet::default(),
+            restless: Default::default(),
+            owed: Vec::new(),
             unacked_bytes: 0,
             jobs_waiting: Vec::new(),
             jobs_under_way: 0,
@@ -104,6 +111,7 @@ impl Streams {
             phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
         }
         c.sessions_detached.set(self.halves.detached() as u64);
+        c.sessions_dormant.set(self.halves.dormant() as u64);
         c.paused.set(self.conns.paused() as u64);
         c.outbound_bytes.set(self.outbound_bytes as u64);
         c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);

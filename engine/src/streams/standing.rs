@@ -57,7 +57,15 @@ impl Streams {
     pub(crate) fn is_expired(&self, id: SessionId) -> bool {
         let Some(half) = self.halves.get(id).filter(|half| half.conn().is_none()) else { return false };
         let resume_s = half.managed.as_ref().map_or(0, |managed| managed.resume_s);
-        self.now.mono_s().saturating_sub(half.since_s) > resume_s
+        let late_s = half.managed.as_ref().map_or(0, |managed| managed.late_s);
+        self.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s) > resume_s
+    }
+
+    /// Seconds for which a session has had no connection, those before this process included.
+    pub(crate) fn waited_s(&self, id: SessionId) -> u32 {
+        let Some(half) = self.halves.get(id) else { return 0 };
+        let late_s = half.managed.as_ref().map_or(0, |managed| managed.late_s);
+        self.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s)
     }
 
     /// Whether a session is counted by stream management.
@@ -67,12 +75,14 @@ impl Streams {
 
     /// Whether a session may be resumed by who has this token.
     pub(crate) fn may_resume(&self, id: SessionId, token: &[u8; TOKEN_BYTES]) -> bool {
-        self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0 && managed.token == *token)
+        self.halves
+            .managed(id)
+            .is_some_and(|managed| managed.resume_s > 0 && !managed.is_dormant() && managed.token == *token)
     }
 
     /// Messages of its user's log that a session's client has been sent and has not acknowledged.
     pub(crate) fn unreceived(&self, id: SessionId) -> usize {
-        self.halves.managed(id).map_or(0, |managed| managed.unacked().filter(|unacked| unacked.id != 0).count())
+        self.halves.managed(id).map_or(0, |managed| managed.unacked().filter(|unacked| unacked.may_wait()).count())
     }
 
     /// Memory of a session's stream management, bytes.
@@ -108,6 +118,10 @@ impl Streams {
     pub(crate) fn is_busy(&self, id: SessionId) -> bool {
         let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
         let Some(half) = self.halves.get(id) else { return true };
+        // What waits for it in the log comes first, and nobody knows yet from where on.
+        if half.managed.as_ref().is_some_and(|managed| managed.is_dormant()) {
+            return true;
+        }
         // Where all together leave too much, nobody leaves much.
         let all = self.settings.unacked_bytes_max / u64::from(self.settings.shards().max(1));
         let crowded = all > 0 && self.unacked_bytes as u64 > all;

@@ -52,6 +52,8 @@ pub struct Turn {
     pub(crate) shutting_down: bool,
     /// Drawn at the start: sessions of other lives have gone.
     pub(crate) life: u64,
+    /// All sessions of earlier processes are there that may be resumed.
+    pub(crate) restored: bool,
     /// Numbers of entries are given out above this.
     pub(crate) last_number: u64,
     /// Up to here they are reserved in the store, so that none is given twice after a restart.
@@ -86,6 +88,7 @@ impl Turn {
             life: u64::from_le_bytes(
                 *SecretKey::new(&seed).tag(&[b"life"]).as_bytes().first_chunk().expect("32 bytes"),
             ),
+            restored: false,
             last_number: settings.number_floor,
             numbers_reserved: 0,
             refusals: Refusals::default(),
@@ -179,6 +182,12 @@ impl Turn {
             self.writes.put(Table::Meta, b"", &sort, &[&value]);
         }
         self.last_number
+    }
+
+    /// Numbers from here on are above this one: an entry of a receiver has a higher one than the sender's.
+    #[inline]
+    pub(crate) fn number_after(&mut self, number: u64) {
+        self.last_number = self.last_number.max(number);
     }
 
     /// 20 digits that cannot be guessed.

@@ -5,7 +5,7 @@ use crate::extension::pubsub::node::Node;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
 use crate::letters::{ConnRef, Origin, Shows};
-use crate::router::users::{Look, Seen};
+use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Query, Table};
 
@@ -37,6 +37,10 @@ pub(crate) enum Pending {
     Keys(ConnId),
     /// Keys derived for a session's change of password.
     SessionKeys(PasswordChange),
+    /// The tail of a log, for a session of an earlier process that is being resumed.
+    Tail(TailRead),
+    /// What a receiver has of a message that is sent again.
+    Again(Box<AgainRead>),
     /// A feature's read.
     Feature(FeatureRead),
     /// Nodes of a user, for a session that has become available.
@@ -58,6 +62,28 @@ pub(crate) enum Pending {
     OrderKeys(OrderKeys),
     /// An order that the host carries out.
     Order(Ordering),
+}
+
+/// A session of an earlier process is being resumed: something is read of what it had written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TailRead {
+    /// The session.
+    pub(crate) session: SessionId,
+    /// Which attempt it is.
+    pub(crate) attempt: u64,
+    /// Its rows are read; otherwise a page of the log.
+    pub(crate) rows: bool,
+}
+
+/// A message is sent again after a crash: its receiver's log is looked through.
+#[derive(Debug)]
+pub(crate) struct AgainRead {
+    /// The message.
+    pub(crate) stanza: Parked,
+    /// Entries behind this number are looked at.
+    pub(crate) after: u64,
+    /// Pages that are looked at still.
+    pub(crate) pages: u8,
 }
 
 /// Who waits for the answer to a request, and where.

@@ -27,6 +27,7 @@ mod push;
 mod quiet_login;
 mod quotas;
 mod removed;
+mod restarts;
 mod retention;
 mod rosters_agree;
 mod sasl2;

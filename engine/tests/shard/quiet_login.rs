@@ -40,8 +40,14 @@ fn entries_left_before_the_cursor_go_at_a_login() {
     let text = format!("clients: romeo=romeo/orchard\n{LOGIN}time passes: 2000 ms\n");
     let script = Script::parse(&text).expect("a script");
     let mut stage = stage(&script);
-    let entry =
-        Entry { incoming: true, waits: true, time_ms: 9, peer: "juliet@localhost", xml: b"<message></message>" };
+    let entry = Entry {
+        incoming: true,
+        waits: true,
+        time_ms: 9,
+        peer: "juliet@localhost",
+        xml: b"<message></message>",
+        trail: b"",
+    };
     let mut batch = Batch::new();
     Cursor { number: 70, ..Cursor::default() }.put(&mut batch, "romeo@localhost");
     for number in [20, 70] {

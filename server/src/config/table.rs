@@ -516,12 +516,14 @@ options! {
     Streams Detail Reload in_flight_bytes_max: u64, Kind::Bytes { min: 16 * KIB, max: 4 * MIB - KIB }, "64KiB",
         "Bytes of one session's stanzas not yet delivered and durable before its socket is no longer read.",
         "Who sends faster than the disk takes it waits, and others do not wait behind more than this.";
-    Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: DAY }, "5m",
+    Streams Detail Reload sm_resume_seconds: Duration, Kind::Seconds { min: 0, max: 30 * DAY }, "5m",
         "Time in which a broken stream can be resumed (XEP-0198 5); 0 offers no resumption.",
-        "A stream keeps what it was promised when it enabled stream management.";
+        "A stream keeps what it was promised when it enabled stream management. The time counts over restarts of the server: sessions \
+         that may be resumed are stored, unless archive is off.";
     Streams Detail Reload sessions_per_user_max: u64, Kind::Count { min: 1, max: 1_000, unit: "sessions" }, "32",
         "Resources one user may have bound at once, resumable ones included.",
-        "One more is refused with <resource-constraint/> (RFC 6120 7.6.2.1).";
+        "For one more, the session goes that has waited longest to be resumed; if all are connected, it is refused with \
+         <resource-constraint/> (RFC 6120 7.6.2.1).";
     Streams Detail Reload resource_conflict: ResourceConflict, Kind::Choice(ResourceConflict::WORDS), "replace",
         "What happens when a client binds a resource in use: replace the older session or refuse the newer.",
         "";

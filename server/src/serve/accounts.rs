@@ -116,6 +116,8 @@ impl Accounts for AtRest {
                 let mut record = Vec::new();
                 credentials(&account.keys).of(incarnation).encode(&mut record);
                 writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
+                // Sessions that wait to be resumed go with the password that they were begun with.
+                writes.delete_actor(Table::Sessions, bare.as_bytes());
                 written.insert(bare, incarnation);
             }
             results.push(result);

@@ -15,6 +15,7 @@ mod known;
 mod limits;
 mod owners;
 mod partitions;
+mod restoring;
 mod retention;
 mod settings;
 mod shown;
@@ -414,6 +415,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let watch = watch(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
     #[cfg(debug_assertions)]
     running.clone().plant(planted).map_err(Failure::failed)?;
+    let restoring = restoring::start(engine.clone(), running.clone()).map_err(Failure::failed)?;
     let retention = retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
@@ -439,7 +441,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     };
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
-    drop((watch, retention));
+    drop((watch, retention, restoring));
     drop((http, uploads));
     drop(recording);
     drop(admin);

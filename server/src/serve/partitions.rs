@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use throng_engine::id::{PARTITIONS, partition};
 use throng_engine::store::waiting::{self, Cursor};
-use throng_engine::store::{Table, archive, key};
+use throng_engine::store::{Table, archive, key, sessions};
 
 use super::{Rows, disk_failure, settings};
 use crate::cli::{Exit, Failure, PartitionCount, Partitions, StoreReport};
@@ -131,6 +131,7 @@ fn number(table: Table, sort: &[u8], value: &[u8]) -> Option<u64> {
         Table::Archive => archive::number_of(sort),
         Table::Waiting if sort.is_empty() => Cursor::decode(value).map(|cursor| cursor.number),
         Table::Waiting => waiting::number_of(sort),
+        Table::Sessions => sessions::number_of(sort, value),
         _ => None,
     }
 }

@@ -234,6 +234,7 @@ pub(super) fn engine_settings(
     let mut contacts = config.contact_addresses.clone();
     contacts.sort();
     s.facts.contacts = contacts.into();
+    s.restores = super::restoring::any(engine)?;
     s.kept = super::announced::stored(engine)?.map(Arc::new);
     s.facts.without = throng_engine::extension::bits(&config.without);
     take_options(&mut s, config);
@@ -393,6 +394,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         }
         Table::Meta if sort == announcement::KEY => announcement::Kept::decode(value).is_some(),
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
+        Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }

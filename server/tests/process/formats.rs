@@ -130,7 +130,7 @@ fn fill(engine: &dyn Engine) {
             for number in numbers.clone() {
                 let xml = message(ROMEO, JULIET, words[number as usize - 1]);
                 let (waits, time_ms) = (waits && incoming, 1_600_000_000_000 + number);
-                Entry { incoming, waits, time_ms, peer, xml: xml.as_bytes() }.put(batch, user, number);
+                Entry { incoming, waits, time_ms, peer, xml: xml.as_bytes(), trail: b"" }.put(batch, user, number);
             }
         }
     };
@@ -190,6 +190,7 @@ fn fill(engine: &dyn Engine) {
             time_ms: 1_600_000_000_006,
             peer: "romeo@localhost/r",
             xml: xml.as_bytes(),
+            trail: b"",
         };
         Transient { of: Some(1), entry }.put(batch, JULIET, 6);
         let session = SessionId { slot: 3, generation: 1 };

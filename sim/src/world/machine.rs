@@ -11,8 +11,9 @@ use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
-use throng_engine::store::archive::is_void;
-use throng_engine::store::{Found, Query, Table};
+use throng_engine::store::archive::{Entry, entries, is_void};
+use throng_engine::store::sessions::{Step, Trail, steps};
+use throng_engine::store::{Batch, Found, OpView, Query, Table};
 
 use super::{Event, Occurrence, Plant, World};
 use crate::net::{ClientEnd, Then};
@@ -126,6 +127,12 @@ impl World {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
                     if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
                         skip_row(queries, &mut found);
+                    }
+                    if self.plant == Some(Plant::OldCounts) {
+                        found.iter_mut().zip(queries).for_each(hide_counts);
+                    }
+                    if self.plant == Some(Plant::LostTrail) {
+                        found.iter_mut().zip(queries).for_each(hide_handed);
                     }
                     if self.plant == Some(Plant::RefusedShown) {
                         found.iter_mut().for_each(hide_void);
@@ -313,6 +320,31 @@ impl World {
             self.release(shard);
         }
         self.kick_commit();
+    }
+}
+
+/// Rows with the later counts of sessions are not found.
+fn hide_counts((found, query): (&mut Found, &Query)) {
+    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Sessions, .. }) = (found, query) {
+        rows.retain(|row| row.sort.last() != Some(&b'C'));
+    }
+}
+
+/// Entries of an archive say only who has sent them.
+fn hide_handed((found, query): (&mut Found, &Query)) {
+    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Archive, .. }) = (found, query) {
+        for row in rows.iter_mut() {
+            let Some(entries) = entries(&row.sort, &row.value) else { continue };
+            let mut batch = Batch::new();
+            for (number, entry) in entries {
+                let mut trail = Trail::default();
+                steps(entry.trail).filter(|step| matches!(step, Step::Sent { .. })).for_each(|step| trail.add(step));
+                Entry { trail: trail.bytes(), ..entry }.put(&mut batch, "somebody@localhost", number);
+            }
+            if let Some(OpView::Put { value, .. }) = batch.last() {
+                row.value = value.into();
+            }
+        }
     }
 }
 

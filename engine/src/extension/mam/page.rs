@@ -128,7 +128,14 @@ impl Page {
         let taken = &mut self.results[at];
         if let Some(tombstone) = taken.tombstone.take() {
             let xml = tombstone.write(retraction);
-            let entry = Entry { incoming: taken.incoming, waits: false, time_ms: taken.time_ms, peer: "", xml: &xml };
+            let entry = Entry {
+                incoming: taken.incoming,
+                waits: false,
+                time_ms: taken.time_ms,
+                peer: "",
+                xml: &xml,
+                trail: b"",
+            };
             taken.result = result(asked, taken.number, &entry);
         }
     }

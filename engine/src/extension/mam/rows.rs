@@ -122,7 +122,8 @@ mod tests {
     fn stored() -> Vec<Row> {
         let mut batch = Batch::new();
         for number in 1..=60u64 {
-            let entry = Entry { incoming: true, waits: true, time_ms: number, peer: "b@x", xml: b"<message/>" };
+            let entry =
+                Entry { incoming: true, waits: true, time_ms: number, peer: "b@x", xml: b"<message/>", trail: b"" };
             entry.put(&mut batch, "a@x", number);
             if number.is_multiple_of(7) {
                 batch.delete(Table::Waiting, b"a@x", b"so that the next one begins a row");

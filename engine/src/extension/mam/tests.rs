@@ -149,7 +149,7 @@ fn archive(count: u64, peers: u64) -> (Rows, Plain) {
         let mix = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
         let (peer, incoming) = (format!("peer{}@x/r{}", mix % peers, mix % 2), !mix.is_multiple_of(3));
         let xml = format!("<message from='a@x/b' to='c@x'><body>{n}</body></message>");
-        let entry = Entry { incoming, waits: incoming, time_ms, peer: &peer, xml: xml.as_bytes() };
+        let entry = Entry { incoming, waits: incoming, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" };
         entry.put(&mut batch, USER, number);
         if mix.is_multiple_of(5) {
             put_void(&mut batch, USER, number);
@@ -262,7 +262,7 @@ fn the_index_by_peer_follows_the_archive() {
         for n in 0..=round * 17 % 90 {
             last += 2;
             let peer = format!("peer{}@x/r0", 10 + n % 10);
-            Entry { incoming: true, waits: true, time_ms: 9_000_000, peer: &peer, xml: b"<message/>" }
+            Entry { incoming: true, waits: true, time_ms: 9_000_000, peer: &peer, xml: b"<message/>", trail: b"" }
                 .put(&mut batch, USER, last);
             plain.push((last, 9_000_000, peer, true));
         }
@@ -303,7 +303,7 @@ fn a_page_is_bounded_in_bytes_and_the_client_goes_on() {
     let (mut rows, mut batch) = (Rows::default(), Batch::new());
     let xml = format!("<message><body>{}</body></message>", "x".repeat(20_000));
     for number in 1..=10 {
-        Entry { incoming: true, waits: true, time_ms: number, peer: "b@x", xml: xml.as_bytes() }
+        Entry { incoming: true, waits: true, time_ms: number, peer: "b@x", xml: xml.as_bytes(), trail: b"" }
             .put(&mut batch, USER, number);
     }
     rows.apply(&batch);
@@ -418,7 +418,8 @@ fn who_writes_to_the_own_account_finds_it_once() {
     for (number, incoming, peer) in
         [(1, false, "juliet@x"), (2, true, "juliet@x/balcony"), (3, false, "romeo@x"), (4, true, "romeo@x/a")]
     {
-        Entry { incoming, waits: false, time_ms: number, peer, xml: b"<message/>" }.put(&mut batch, USER, number);
+        Entry { incoming, waits: false, time_ms: number, peer, xml: b"<message/>", trail: b"" }
+            .put(&mut batch, USER, number);
     }
     rows.apply(&batch);
     assert_eq!(rows.ask("").map(|(ids, _)| ids), Ok(vec![2, 3, 4]), "XEP-0313 6.1.1");
@@ -431,7 +432,7 @@ fn when_the_clock_has_been_set_back_no_result_is_outside_of_the_time() {
     let (mut rows, mut batch) = (Rows::default(), Batch::new());
     for n in 1..=600u64 {
         let time_ms = if (200..400).contains(&n) { n - 150 } else { n };
-        Entry { incoming: true, waits: true, time_ms: 1_000 + time_ms, peer: "b@x", xml: b"<message/>" }
+        Entry { incoming: true, waits: true, time_ms: 1_000 + time_ms, peer: "b@x", xml: b"<message/>", trail: b"" }
             .put(&mut batch, USER, n);
         put_void(&mut batch, "other@x", n);
     }
@@ -448,7 +449,8 @@ fn when_the_clock_has_been_set_back_no_result_is_outside_of_the_time() {
 fn written(messages: &[(bool, &str, &str)]) -> Rows {
     let mut batch = Batch::new();
     for (number, (incoming, peer, xml)) in (1..).zip(messages) {
-        let entry = Entry { incoming: *incoming, waits: false, time_ms: 1_000 * number, peer, xml: xml.as_bytes() };
+        let entry =
+            Entry { incoming: *incoming, waits: false, time_ms: 1_000 * number, peer, xml: xml.as_bytes(), trail: b"" };
         crate::extension::archive(&mut batch, USER, number, &entry);
     }
     let mut rows = Rows::default();
@@ -575,7 +577,7 @@ fn thousands_of_retractions_cost_a_page_no_more_than_a_look_for_each_message() {
     // With the archive go its rows (retention).
     let mut batch = Batch::new();
     messages.iter().for_each(|(incoming, peer, xml)| {
-        let entry = Entry { incoming: *incoming, waits: false, time_ms: 0, peer, xml: xml.as_bytes() };
+        let entry = Entry { incoming: *incoming, waits: false, time_ms: 0, peer, xml: xml.as_bytes(), trail: b"" };
         crate::extension::expired(&mut batch, USER, &entry);
     });
     assert_eq!(batch.iter().filter(|op| matches!(op, OpView::Delete { .. })).count(), 3_001);

@@ -1,0 +1,117 @@
+//! Sessions of an earlier process (XEP-0198 5): they come back with their account, whoever asks for it first, and wait to be
+//! resumed. Until then they are what they were, but for what their clients had not acknowledged: that is known when a client says
+//! how much it has ([`tail`](super::tail)).
+
+use crate::contacts::stored::received;
+use crate::extension::{TABLE, places};
+use crate::id::SessionId;
+use crate::io::Reply;
+use crate::router::users::{Known, Waiting};
+use crate::session::conn::NONE;
+use crate::session::sm::Managed;
+use crate::session::table::{Privacy, Session};
+use crate::shard::Shard;
+use crate::store::Found;
+use crate::store::account::Incarnation;
+use crate::store::sessions::{self, Counts, Kept, Key, Stored};
+
+impl Shard {
+    /// An account is known that was not: the sessions that its user had in an earlier process wait again. `None` if their rows cannot be read.
+    pub(super) fn restore_sessions(&mut self, user: u32, account: &str, which: Incarnation, found: Option<Found>) {
+        let incarnation = u64::from_be_bytes(which.to_bytes());
+        let Some(Found::Rows { rows, .. }) = found else { return };
+        // Rows of a user with sessions are those of this process.
+        if rows.is_empty() || self.users.get(user).first != NONE || self.shutting_down {
+            return;
+        }
+        let (stored, damaged) = sessions::read(&rows);
+        for key in damaged {
+            sessions::delete(&mut self.writes, account, key);
+        }
+        for Stored { key, kept, counts, pushes } in stored {
+            // It has ended since this was read.
+            if kept.life == self.life || self.ended_restored.contains(&key.0) {
+                continue;
+            }
+            let late_s = self.late_s(&counts);
+            if kept.incarnation != incarnation || late_s >= kept.resume_s || !self.settings.archive {
+                self.counters.expired.one();
+                sessions::delete(&mut self.writes, account, key);
+                continue;
+            }
+            let id = self.restore(user, key, &kept, &counts, late_s);
+            for push in pushes {
+                self.send_past_gates(id, &push);
+                self.pushed(id);
+            }
+        }
+    }
+
+    /// A session is counted from now on: if it is to be stored, its account is noted.
+    pub(super) fn begin_storing(&mut self, id: SessionId) {
+        let Some(user) = self.sessions.get(id).map(|session| session.user) else { return };
+        if let Some(Known::Exists(which)) = self.users.get(user).state.as_ref().map(|state| state.known) {
+            self.note_incarnation(id, u64::from_be_bytes(which.to_bytes()));
+        }
+    }
+
+    /// Sessions of these users are to be there; with `last` all are that there may be.
+    pub(super) fn restore_users(&mut self, users: Vec<Box<str>>, last: bool) -> Reply {
+        let named = users.len() as u32;
+        for account in users {
+            let user = self.users.find(&account);
+            let online = user.is_some_and(|user| self.users.get(user).first != NONE);
+            if !online {
+                // If too much waits for it, it is looked up all the same.
+                self.wait_for_account(&account, Waiting::Stored);
+            }
+        }
+        self.restored |= last;
+        Reply::Done(named)
+    }
+
+    /// Seconds that a session had waited before now; one that had its connection when its process ended waits since this one began.
+    fn late_s(&self, counts: &Counts) -> u32 {
+        let now_s = self.now.wall_us / 1_000_000;
+        let since_s = match counts.detached_s {
+            0 => now_s.saturating_sub(self.now.mono_ms / 1_000),
+            detached_s => detached_s,
+        };
+        u32::try_from(now_s.saturating_sub(since_s)).unwrap_or(u32::MAX)
+    }
+
+    fn restore(&mut self, user: u32, key: Key, kept: &Kept, counts: &Counts, late_s: u32) -> SessionId {
+        let mut session = Session::new(user, kept.resource.clone(), Privacy::Encrypted);
+        session.priority = kept.priority;
+        session.interested = kept.interested;
+        session.follows = kept.follows;
+        if !kept.directed.is_empty() || kept.lang.is_some() {
+            let extra = session.extra.get_or_insert_default();
+            extra.directed = kept.directed.clone();
+            extra.lang = kept.lang.clone();
+        }
+        let mut managed = Managed::dormant(key, kept.resume_s, counts.serial, late_s);
+        managed.incarnation = kept.incarnation;
+        let id = self.insert_dormant(session, managed);
+        if let Some(presence) = &kept.presence {
+            self.show_restored(id, presence);
+        }
+        let names = |place: &usize| kept.marks.iter().any(|name| **name == *TABLE[*place].name);
+        for place in places(u32::MAX).filter(names) {
+            self.mark(id, place, true);
+        }
+        self.mark_woken(id);
+        // What waits for it in the log comes from where it was on, whoever else has received it.
+        if kept.follows {
+            self.log(user).fall_behind(id, received(counts), 0);
+        } else if let Some(session) = self.sessions.get_mut(id).filter(|session| session.takes_messages()) {
+            // It was about to when its rows were written.
+            session.follows = true;
+            let log = self.log(user);
+            log.fall_behind(id, log.cursor(), 0);
+        }
+        self.heads_changed(user);
+        self.counters.sessions_restored.one();
+        id
+    }
+}

@@ -1,0 +1,342 @@
+//! Resumption of a session of an earlier process (XEP-0198 5). What its rows do not say the tail of its user's log does: which of
+//! the client's stanzas are logged, and which messages it was sent as which in its count.
+//!
+//! The tail is read from where the rows stand up to the end of the earlier process. Then what the session had sent and what may not
+//! have come to its receiver is sent again, one by one ([`again`](super::again)), so that all that is counted to the client is in safe hands.
+//! Only then the connection takes over.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use crate::contacts::stored::received;
+use crate::extension::offline::{Keep, keep};
+use crate::id::{ConnId, SessionId, mark};
+use crate::letters::{AGAIN, Kind, MessageClass, Origin};
+use crate::logs::read::{Item, PAGE_BYTES_MAX, page};
+use crate::router::users::Parked;
+use crate::session::sm::{Had, TOKEN_BYTES};
+use crate::shard::Shard;
+use crate::store::archive::{is_void, number_of};
+use crate::store::sessions::{self, Counts, Key, Step, Stored, steps};
+use crate::store::waiting::{self, Apart};
+use crate::store::{Found, Query, Table};
+use crate::turn::Fixed;
+use crate::turn::pending::{Pending, TailRead};
+use crate::wire::error::StreamCondition;
+use crate::wire::jid::bare_of;
+use crate::wire::written::read_back;
+
+/// Entries of a log that are read at once.
+const PAGE_ROWS_MAX: u32 = 64;
+
+/// Sessions of an earlier process that are being resumed; no more than there are.
+pub(super) type Tails = HashMap<SessionId, Box<Tail>, Fixed>;
+
+/// How far a resumption is.
+#[derive(Debug)]
+pub(super) struct Tail {
+    attempt: u64,
+    /// The connection that waits to resume the session.
+    pub(super) conn: ConnId,
+    token: [u8; TOKEN_BYTES],
+    /// What the client says that it has received.
+    h: u32,
+    /// The session's counts as they were stored.
+    counts: Counts,
+    /// Entries up to here have been looked at.
+    after: u64,
+    /// Stanzas of the client that are in safe hands, or will be when `open` is sent again.
+    handled: u32,
+    /// Up to here it is certain that they are.
+    certain: u32,
+    /// Messages of the session that may not have come to their receivers; no more than may be under way at once.
+    open: VecDeque<(u32, Parked)>,
+    /// The stanza that was sent again, and is not confirmed yet.
+    asked: Option<u32>,
+    /// Stanzas behind `handled` that are logged.
+    had: Had,
+    /// The first entry that the client has not received, of those that it was sent.
+    unreceived: Option<u64>,
+    /// The last one that it has.
+    received: u64,
+    /// Messages for the session alone that it has received.
+    aparts: Vec<u64>,
+    /// Entries that are void.
+    void: Vec<u64>,
+}
+
+/// Whether a count is beyond another one; counts wrap (XEP-0198 4).
+fn beyond(count: u32, other: u32) -> bool {
+    (count.wrapping_sub(other) as i32) > 0
+}
+
+impl Tail {
+    /// The session was handed this entry, as this stanza in its count.
+    fn was_handed(&mut self, number: u64, count: u32, apart: bool) {
+        match (beyond(count, self.h), apart) {
+            (true, false) => self.unreceived = Some(self.unreceived.map_or(number, |first| first.min(number))),
+            (false, false) => self.received = self.received.max(number),
+            (false, true) => self.aparts.push(number),
+            (true, true) => {}
+        }
+    }
+
+    /// The counts are known now.
+    fn take_counts(&mut self, counts: Counts) {
+        self.after = counts.from.min(received(&counts)).min(counts.number);
+        (self.handled, self.certain) = (counts.handled, counts.handled);
+        for (count, id) in &counts.held {
+            self.was_handed(mark::number(*id), *count, id & mark::APART != 0);
+        }
+        self.counts = counts;
+    }
+
+    /// An entry of the log, which says this of the session.
+    fn take_entry(&mut self, tag: u32, item: &Item<'_>, from: &str) {
+        for step in steps(item.entry.trail) {
+            match step {
+                // What is older is told by the rows.
+                Step::Handed { tag: of, count } if of == tag && item.number > self.counts.number => {
+                    self.was_handed(item.number, count, item.apart.is_some());
+                }
+                Step::Sent { tag: of, seq, open } if of == tag && beyond(seq, self.counts.handled) => {
+                    self.was_sent(item, seq, open, from);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn was_sent(&mut self, item: &Item<'_>, seq: u32, open: u16, from: &str) {
+        let before = seq.wrapping_sub(u32::from(open));
+        if beyond(before, self.certain) {
+            self.certain = before;
+        }
+        if beyond(self.certain, self.handled) {
+            // What is not logged of it was handled before this was.
+            self.handled = self.certain;
+        }
+        let certain = self.certain;
+        self.open.retain(|(open, _)| beyond(*open, certain));
+        self.had.push_back((seq, item.number));
+        while let Some((first, _)) = self.had.front().filter(|(first, _)| !beyond(*first, self.handled.wrapping_add(1)))
+        {
+            if *first == self.handled.wrapping_add(1) {
+                self.handled = *first;
+            }
+            self.had.pop_front();
+        }
+        if self.void.contains(&item.number) {
+            return;
+        }
+        let seen = read_back(item.entry.xml, |element| {
+            let kind = element.kind().unwrap_or_default();
+            let class = if kind == "chat" { MessageClass::Chat } else { MessageClass::Normal };
+            (class, keep(&kind, element.children().map(|c| (c.namespace(), c.name()))))
+        });
+        let Some((class, keep)) = seen.filter(|(_, keep)| *keep != Keep::Nothing) else { return };
+        let kind = Kind::Message { class, keep };
+        let (to, xml) = (item.entry.peer.into(), item.entry.xml.into());
+        let origin = Some(Origin { entry: item.number | AGAIN, ..NOBODY });
+        self.open.push_back((seq, Parked { kind, origin, from: from.into(), to, xml }));
+    }
+
+    /// Up to where the client has received what waits for all.
+    fn reached(&self) -> u64 {
+        match self.unreceived {
+            Some(first) => first.saturating_sub(1),
+            None => self.counts.seen.max(self.received),
+        }
+    }
+}
+
+/// Stands for the session until the message leaves.
+const NOBODY: Origin =
+    Origin { shard: crate::id::ShardId(0), session: SessionId { slot: u32::MAX, generation: 0 }, seq: 0, entry: 0 };
+
+impl Shard {
+    /// A connection wants the session of an earlier process that has this token. Whether there is one.
+    pub(super) fn take_over_stored(&mut self, conn: ConnId, account: &str, h: u32, token: [u8; TOKEN_BYTES]) -> bool {
+        let (Some(user), key) = (self.users.find(account), Key::of(&token)) else { return false };
+        let mut sessions = self.users.sessions(&self.sessions, user);
+        let is_it = |id: SessionId| self.is_dormant(id) && self.stored_as(id).is_some_and(|(own, ..)| own == key);
+        let Some((id, _)) = sessions.find(|(id, _)| is_it(*id)) else { return false };
+        if self.is_expired(id) {
+            self.counters.expired.one();
+            self.end_session(id, Vec::new(), None);
+            return false;
+        }
+        if let Some(earlier) = self.tails.remove(&id) {
+            self.fail_stream(earlier.conn, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+        }
+        let full = self.full_jid(id);
+        if let Some(inline) = self.heard(conn).inline.as_mut() {
+            inline.surround(&full);
+        }
+        let tail = Tail {
+            attempt: self.next_attempt(),
+            conn,
+            token,
+            h,
+            counts: Counts::default(),
+            after: 0,
+            handled: 0,
+            certain: 0,
+            open: VecDeque::new(),
+            asked: None,
+            had: Had::new(),
+            unreceived: None,
+            received: 0,
+            aparts: Vec::new(),
+            void: Vec::new(),
+        };
+        let read = TailRead { session: id, attempt: tail.attempt, rows: true };
+        self.tails.insert(id, Box::new(tail));
+        self.block(conn);
+        let queries = vec![sessions::query(account)];
+        self.read(Pending::Tail(read), queries);
+        true
+    }
+
+    fn next_attempt(&mut self) -> u64 {
+        self.tail_attempts += 1;
+        self.tail_attempts
+    }
+
+    /// Rows of the session, or a page of its user's log.
+    pub(super) fn tail_found(&mut self, read: TailRead, found: Vec<Found>) {
+        let TailRead { session: id, attempt, rows } = read;
+        let Some(mut tail) = self.tails.remove(&id) else { return };
+        if tail.attempt != attempt {
+            self.tails.insert(id, tail);
+            return;
+        }
+        let Some((key, ..)) = self.stored_as(id) else { return self.not_resumed(tail.conn) };
+        if rows {
+            let rows = match found.into_iter().next() {
+                Some(Found::Rows { rows, .. }) => rows,
+                _ => Vec::new(),
+            };
+            let Some(Stored { counts, .. }) = sessions::read(&rows).0.into_iter().find(|stored| stored.key == key)
+            else {
+                // Nobody knows how far it was.
+                self.tails.insert(id, tail);
+                return self.end_session(id, Vec::new(), None);
+            };
+            tail.take_counts(counts);
+            self.tails.insert(id, tail);
+            return self.read_tail(read);
+        }
+        let full = self.full_jid(id);
+        if let Some(Found::Rows { rows, .. }) = found.first() {
+            let void = rows.iter().filter(|row| is_void(&row.value)).filter_map(|row| number_of(&row.sort));
+            tail.void.extend(void);
+        }
+        let (items, end) = page(&found);
+        for item in &items {
+            tail.take_entry(key.tag(), item, &full);
+        }
+        let floor = self.settings.number_floor;
+        let last = end.filter(|&end| end > tail.after && end < floor);
+        tail.after = last.unwrap_or(floor);
+        self.tails.insert(id, tail);
+        match last {
+            Some(_) => self.read_tail(read),
+            None => self.send_tail(id),
+        }
+    }
+
+    /// What it rests on cannot be read: nobody could say what the client has received.
+    pub(super) fn tail_unreadable(&mut self, read: TailRead) {
+        if self.tails.get(&read.session).is_some_and(|tail| tail.attempt == read.attempt) {
+            self.end_session(read.session, Vec::new(), None);
+        }
+    }
+
+    fn read_tail(&mut self, read: TailRead) {
+        let Some(after) = self.tails.get(&read.session).map(|tail| tail.after) else { return };
+        let bare = bare_of(&self.full_jid(read.session)).to_owned();
+        let queries = tail_queries(&bare, after, Some(self.settings.number_floor));
+        self.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
+    }
+
+    /// Sends the next message again that may not have come to its receiver, or goes on when all have.
+    fn send_tail(&mut self, id: SessionId) {
+        let shard = self.id;
+        let Some(tail) = self.tails.get_mut(&id) else { return };
+        // Those behind what can be counted the client sends again.
+        let next = tail.open.pop_front().filter(|(seq, _)| !beyond(*seq, tail.handled));
+        let Some((seq, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
+        tail.asked = Some(seq);
+        let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
+        let home = self.home(bare_of(&to));
+        self.post(home, kind, origin, &from, &to, |out| out.extend_from_slice(&xml));
+    }
+
+    /// A message that was sent again has come, now or before. Whether it is one of these.
+    pub(super) fn tail_confirmed(&mut self, id: SessionId, seq: u32) -> bool {
+        let asked = self.tails.get_mut(&id).filter(|tail| tail.asked == Some(seq)).and_then(|tail| tail.asked.take());
+        if asked.is_some() {
+            self.send_tail(id);
+        }
+        asked.is_some()
+    }
+
+    /// All is known: the connection takes over, and what the client has not received follows.
+    fn finish_tail(&mut self, id: SessionId) {
+        let Some(tail) = self.tails.remove(&id) else { return };
+        let waits = self.opening(tail.conn).is_some_and(|opening| opening.blocked);
+        let Some(session) = self.sessions.get(id).filter(|_| waits) else { return };
+        let (user, follows) = (session.user, session.follows);
+        let bare = self.bare_of_user(user);
+        for number in &tail.aparts {
+            Apart::delete(&mut self.writes, &bare, *number);
+        }
+        let seen = tail.reached();
+        let last = self.last_number;
+        if self.know_log(user) {
+            let log = self.log(user);
+            // One that began to follow after its rows were written does so at the cursor.
+            let place = log.leave(id).map_or(0, |place| place.seen);
+            let seen = if tail.unreceived.is_some() { seen } else { seen.max(place) };
+            if follows {
+                log.received(seen);
+                log.touch();
+                log.fall_behind(id, seen, 0);
+            } else {
+                // Nobody knows whether messages for it alone wait: it looks.
+                log.fall_behind(id, last, 0);
+                log.set_apart(last);
+            }
+            self.touch_log(user);
+        }
+        self.counters.resumed_restored.one();
+        if let Some((key, ..)) = self.stored_as(id) {
+            sessions::delete_pushes(&mut self.writes, &bare, key);
+        }
+        let pushes = tail.counts.pushes.into_iter().filter(|(count, _)| beyond(*count, tail.h));
+        let pushes = pushes.map(|(_, push)| push).collect();
+        self.awake(id, tail.token, (tail.h, tail.handled), tail.had, pushes);
+        if !self.wait_to_resume(id, tail.conn) {
+            self.resume_goes_on(id);
+        }
+        self.refresh(id);
+        self.bring_up(user);
+    }
+}
+
+/// The questions for a page of all that is in a user's log behind a number, up to another one.
+pub(super) fn tail_queries(bare: &str, after: u64, until: Option<u64>) -> Vec<Query> {
+    let entries = Query::Range {
+        table: Table::Archive,
+        actor: bare.as_bytes().into(),
+        from: after.saturating_add(1).to_be_bytes().as_slice().into(),
+        until: until.map(|until| until.saturating_add(1).to_be_bytes().as_slice().into()),
+        reverse: false,
+        rows_max: PAGE_ROWS_MAX,
+        bytes_max: PAGE_BYTES_MAX,
+    };
+    let transients = waiting::transients(bare, after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+    vec![entries, transients, waiting::aparts(bare, after, PAGE_ROWS_MAX, PAGE_BYTES_MAX)]
+}

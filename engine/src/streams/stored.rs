@@ -1,0 +1,191 @@
+//! What is stored of the stream half of a session that may be resumed after a restart (XEP-0198 5), and when.
+//!
+//! Rows are written when something has changed that they say, a second or two later; with the turn, when a client is told a count
+//! that could not be told again from rows and logs; and when the session loses its connection. A message alone writes none: its
+//! entry in the log says of which session it is, and which in its count ([`Trail`](crate::store::sessions::Trail)).
+
+use crate::id::{SessionId, mark};
+use crate::session::sm::{Had, Managed, Rows, TOKEN_BYTES};
+use crate::store::sessions::{Counts, Key, Step};
+use crate::streams::Streams;
+
+/// A session whose counts moved is stored again when it has been quiet for so long, seconds.
+const REST_S: u32 = 30;
+
+/// Roster pushes that are stored of a session.
+const PUSHES_MAX: usize = 64;
+
+impl Streams {
+    /// Rows of a session are to be written, if it is one that is stored.
+    pub(crate) fn rows_due(&mut self, id: SessionId, due: Rows) {
+        let Some(managed) = self.halves.managed_mut(id) else { return };
+        if managed.tag == 0 || managed.is_dormant() || (due == Rows::Counts && managed.serial == 0) {
+            return;
+        }
+        let before = managed.due;
+        managed.due = match (before, due) {
+            (Rows::None, due) => due,
+            (before, Rows::None) => before,
+            (Rows::Soon, Rows::Soon) => Rows::Soon,
+            (Rows::Counts, Rows::Counts) => Rows::Counts,
+            _ => Rows::All,
+        };
+        let now = managed.due;
+        if now == Rows::Soon && before == Rows::None {
+            self.restless[0].push(id);
+        } else if matches!(now, Rows::Counts | Rows::All) && !matches!(before, Rows::Counts | Rows::All) {
+            self.owed.push(id);
+        }
+    }
+
+    /// Something has changed of a session that is stored.
+    pub(crate) fn changed(&mut self, id: SessionId) {
+        self.rows_due(id, Rows::Soon);
+    }
+
+    /// Sessions whose rows are to be written now that a round is over.
+    pub(crate) fn take_restless(&mut self) -> Vec<SessionId> {
+        let ripe = std::mem::take(&mut self.restless[1]);
+        self.restless.swap(0, 1);
+        ripe.into_iter()
+            .filter(|&id| self.halves.managed(id).is_some_and(|managed| managed.due == Rows::Soon))
+            .collect()
+    }
+
+    /// What is to be written of a session now; nothing is from now on.
+    pub(crate) fn take_due(&mut self, id: SessionId) -> Rows {
+        self.halves.managed_mut(id).map_or(Rows::None, |managed| std::mem::take(&mut managed.due))
+    }
+
+    /// What a session is stored under, and which account it was that it began with; `None` if it is not stored.
+    pub(crate) fn stored_as(&self, id: SessionId) -> Option<(Key, u64, u32)> {
+        let managed = self.halves.managed(id).filter(|managed| managed.tag != 0)?;
+        Some((managed.key(), managed.incarnation, managed.resume_s))
+    }
+
+    /// Whether rows of a session stand in the store.
+    pub(crate) fn is_stored(&self, id: SessionId) -> bool {
+        self.halves.managed(id).is_some_and(|managed| managed.serial > 0)
+    }
+
+    /// Whether a session was begun before this process.
+    pub(crate) fn is_restored(&self, id: SessionId) -> bool {
+        self.halves.managed(id).is_some_and(|managed| managed.restored)
+    }
+
+    /// Whether a session has waited since before this process began.
+    pub(crate) fn is_dormant(&self, id: SessionId) -> bool {
+        self.halves.managed(id).is_some_and(Managed::is_dormant)
+    }
+
+    /// What logs name a session by, if it is stored.
+    pub(crate) fn tag(&self, id: SessionId) -> Option<u32> {
+        self.halves.managed(id).map(|managed| managed.tag).filter(|&tag| tag != 0)
+    }
+
+    /// What an entry says of a session that was just handed it: `None` if nothing has to be said.
+    #[inline]
+    pub(crate) fn handed(&self, id: SessionId, mark: u64) -> Option<Step> {
+        let managed = self.halves.managed(id).filter(|managed| managed.tag != 0 && !managed.is_dormant())?;
+        // It may have kept it back.
+        (managed.last_sent() == mark).then(|| Step::Handed { tag: managed.tag, count: managed.sent() })
+    }
+
+    /// What the entry of a stanza says that has just come from a session.
+    #[inline]
+    pub(crate) fn logged(&mut self, id: SessionId, seq: u32) -> Option<Step> {
+        self.halves.managed_mut(id)?.logged(seq)
+    }
+
+    /// The entry that a stanza of a session has already since before a crash.
+    #[inline]
+    pub(crate) fn had(&mut self, id: SessionId, seq: u32) -> Option<u64> {
+        self.halves.managed_mut(id)?.had(seq)
+    }
+
+    /// A session was sent a roster push, which is to come again after a restart: it has no other way to learn of a change. The number
+    /// of the push, if the session has waited since before this process began.
+    pub(crate) fn pushed(&mut self, id: SessionId) -> Option<u32> {
+        let managed = self.halves.managed_mut(id).filter(|managed| managed.tag != 0)?;
+        let number = managed.pushed();
+        if managed.is_dormant() {
+            return u32::try_from(number).ok();
+        }
+        self.rows_due(id, Rows::Counts);
+        None
+    }
+
+    /// The mark of a copy for a session.
+    pub(crate) fn copy_mark(&self, id: SessionId, number: u64) -> u64 {
+        match self.tag(id) {
+            Some(_) if number != 0 => number | mark::COPY,
+            _ => 0,
+        }
+    }
+
+    /// A session that is stored is of this account.
+    pub(crate) fn note_incarnation(&mut self, id: SessionId, incarnation: u64) {
+        if let Some(managed) = self.halves.managed_mut(id) {
+            managed.incarnation = incarnation;
+        }
+    }
+
+    /// The counts of a session for its rows; its place in the log is for who calls to add.
+    pub(crate) fn counts(&mut self, id: SessionId) -> Option<Counts> {
+        let (last_number, now) = (self.last_number, self.now);
+        let half = self.halves.get_mut(id)?;
+        let (since_s, detached) = (half.since_s, half.conn().is_none());
+        let managed = half.managed.as_mut()?;
+        let from = managed.prove(last_number);
+        let waited_s = u64::from(now.mono_s().saturating_sub(since_s));
+        let detached_s = if detached { (now.wall_us / 1_000_000).saturating_sub(waited_s).max(1) } else { 0 };
+        let held = managed.held().collect();
+        let pushes = managed.pushes().take(PUSHES_MAX).map(|(count, push)| (count, push.into())).collect();
+        let (serial, handled, sent) = (managed.serial, managed.handled(), managed.sent());
+        Some(Counts { serial, handled, from, sent, number: last_number, seen: 0, detached_s, held, pushes })
+    }
+
+    /// A session whose counts have moved since they were written, and that is at rest, has them written.
+    pub(crate) fn rest(&mut self, id: SessionId) {
+        let now_s = self.now.mono_s();
+        let Some(half) = self.halves.get(id) else { return };
+        let quiet_s = half.conn().map_or(0, |conn| now_s.saturating_sub(self.conns.last_s(conn)));
+        let Some(managed) = &half.managed else { return };
+        if managed.moved_far() || (managed.moved() && quiet_s >= REST_S) {
+            self.rows_due(id, Rows::Counts);
+        }
+    }
+
+    /// A session from before this process began waits for its client.
+    pub(crate) fn attach_dormant(&mut self, id: SessionId, managed: Managed) {
+        let now_s = self.now.mono_s();
+        self.halves.open_dormant(id, managed, now_s);
+    }
+
+    /// Its client is there again, on a connection that waits to resume it.
+    pub(crate) fn awake(
+        &mut self,
+        id: SessionId,
+        token: [u8; TOKEN_BYTES],
+        (h, handled): (u32, u32),
+        had: Had,
+        pushes: Vec<Box<[u8]>>,
+    ) {
+        let last_number = self.last_number;
+        if let Some(managed) = self.halves.managed_mut(id) {
+            let before = managed.unacked_bytes();
+            managed.awake(token, h, handled, last_number, had, pushes);
+            let more = managed.unacked_bytes() - before;
+            self.unacked_bytes += more;
+            self.halves.woke();
+        }
+    }
+
+    /// A session loses its rows with a change of the account's password: others may be written.
+    pub(crate) fn unstored(&mut self, id: SessionId) {
+        if let Some(managed) = self.halves.managed_mut(id) {
+            managed.serial = 0;
+        }
+        self.rows_due(id, Rows::All);
+    }
+}

@@ -1,0 +1,135 @@
+//! Sessions of the process before this one come back: their users are named to their homes, some at a time, in the order of the
+//! store. Whoever is asked for before has its sessions by then.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use throng_engine::id::PartitionMap;
+use throng_engine::io::Command;
+use throng_engine::store::Table;
+
+use super::Rows;
+use super::control::Running;
+use crate::cli::Failure;
+use crate::disk::DiskError;
+use crate::waits;
+
+/// Time between two steps.
+const STEP: Duration = Duration::from_millis(100);
+/// Users of a step: so many come back in a second that a million take a few minutes beside all else.
+const USERS_A_STEP: usize = 500;
+/// Users named to a shard at a time: a turn stays short.
+const USERS_A_COMMAND: usize = 32;
+
+/// Whether the store has sessions.
+pub(super) fn any(engine: &Rows) -> Result<bool, Failure> {
+    let mut any = false;
+    let mut visit = |_: &[u8]| {
+        any = true;
+        ControlFlow::Break(())
+    };
+    match engine.for_each_actor(Table::Sessions, None, &mut visit) {
+        // Of those that are lost none can be resumed.
+        Ok(_) | Err(DiskError::Unreadable(_)) => Ok(any),
+        Err(error) => Err(super::disk_failure(error)),
+    }
+}
+
+/// Starts the thread that names them.
+///
+/// # Errors
+/// There can be no thread.
+pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
+    let (mut after, mut over): (Option<Box<[u8]>>, bool) = (None, false);
+    waits::repeat("restoring", STEP, move || {
+        if over {
+            return;
+        }
+        let mut ask = |shard, command| running.ask(shard, command).is_ok();
+        match step(&engine, running.partitions(), &mut after, USERS_A_STEP, &mut ask) {
+            Ok(more) => over = !more,
+            // The store waits for space, or is damaged: reads of the shards say so, too.
+            Err(error) => {
+                tracing::debug!(%error, "stored sessions are not looked at");
+                over = true;
+            }
+        }
+    })
+}
+
+/// Names the next `most` users behind `after` to their homes, and moves it on; false at the end.
+fn step(
+    engine: &Rows,
+    partitions: &PartitionMap,
+    after: &mut Option<Box<[u8]>>,
+    most: usize,
+    ask: &mut dyn FnMut(usize, Command) -> bool,
+) -> Result<bool, DiskError> {
+    let mut found: Vec<Box<[u8]>> = Vec::new();
+    let visited = engine.for_each_actor(Table::Sessions, after.as_deref(), &mut |actor| {
+        found.push(actor.into());
+        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    if !matches!(visited, Err(DiskError::Unreadable(_))) {
+        visited?;
+    }
+    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
+    for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
+        homes[partitions.home(user).index()].push(user.into());
+    }
+    let more = found.len() >= most;
+    if more {
+        *after = found.pop();
+    }
+    for (shard, users) in homes.iter().enumerate() {
+        for users in users.chunks(USERS_A_COMMAND) {
+            ask(shard, Command::Restore { users: users.to_vec(), last: false });
+        }
+        if !more {
+            ask(shard, Command::Restore { users: Vec::new(), last: true });
+        }
+    }
+    Ok(more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Engine, MemoryEngine};
+    use std::collections::BTreeMap;
+    use throng_engine::store::Batch;
+
+    #[test]
+    fn every_user_with_sessions_is_named_once_to_its_home_and_then_it_is_over() {
+        let partitions = PartitionMap::spread(3);
+        let engine = MemoryEngine::default();
+        assert!(!any(&engine).expect("read"));
+        let mut writes = Batch::new();
+        for n in 0..100u64 {
+            for session in [b"a", b"b"] {
+                writes.put(Table::Sessions, format!("user{n}@localhost").as_bytes(), session, &[b"x"]);
+            }
+        }
+        writes.put(Table::Accounts, b"nobody@localhost", b"", &[b"x"]);
+        engine.commit(&[writes]).expect("written");
+        assert!(any(&engine).expect("read"));
+        let (mut after, mut seen, mut ended) = (None, BTreeMap::<String, usize>::new(), Vec::new());
+        loop {
+            let mut ask = |shard: usize, command: Command| {
+                let Command::Restore { users, last } = command else { panic!("another command") };
+                for user in users {
+                    assert_eq!(partitions.home(&user).index(), shard);
+                    *seen.entry(user.into()).or_default() += 1;
+                }
+                ended.extend(last.then_some(shard));
+                true
+            };
+            if !step(&engine, &partitions, &mut after, 30, &mut ask).expect("read") {
+                break;
+            }
+        }
+        assert_eq!((seen.len(), ended), (100, vec![0, 1, 2]));
+        assert!(seen.values().all(|times| *times == 1));
+    }
+}
