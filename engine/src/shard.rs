@@ -12,6 +12,7 @@
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
+//! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`paced`]: requests that wait for room for their answer
@@ -21,6 +22,7 @@
 //! - [`inspect`]: a look inside for tests
 
 pub mod adhoc;
+pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
 pub mod command;
@@ -33,6 +35,7 @@ pub mod inspect;
 pub mod intake;
 pub mod iq;
 pub mod login;
+pub mod nodes;
 pub mod outgoing;
 pub mod paced;
 pub mod push;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
-use crate::extension::Way;
+use crate::extension::{Target, Way};
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
@@ -97,6 +97,8 @@ impl Shard {
         let own_bare = bare_of(full);
         let (to, mut scratch) = (element.to(), Cow::Borrowed(""));
         let to = match self.address(full, to.as_deref(), &mut scratch) {
+            Address::Own if self.form_came(session, seq, full, Target::Own, element) => return,
+            Address::Service(service) if self.form_came(session, seq, full, Target::Service(service), element) => return,
             Address::Own => JidRef::from_normalised(own_bare),
             Address::User(to) => to,
             Address::Server | Address::Service(_) | Address::Nobody => {

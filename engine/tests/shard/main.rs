@@ -19,6 +19,7 @@ mod knobs;
 mod left_early;
 mod letters;
 mod limits;
+mod nodes;
 mod observers;
 mod promises;
 mod push;

@@ -181,6 +181,12 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash("upload", format!("{service} is the domain of the upload service, and cannot have accounts"));
         }
     }
+    if config.has_nodes() {
+        let service = config.pubsub_domain();
+        if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
+            clash("pubsub", format!("{service} is the domain of the publish-subscribe service, and cannot have accounts"));
+        }
+    }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
         clash(
             "admin_http",

@@ -136,7 +136,7 @@ fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
         None => Some(Condition::RemoteServerNotFound),
         // This server is none.
         Some(ActorKind::Users) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
-        Some(ActorKind::Service(Service::Upload)) => Some(Condition::ServiceUnavailable),
+        Some(ActorKind::Service(Service::Upload | Service::PubSub)) => Some(Condition::ServiceUnavailable),
     }
 }
 
