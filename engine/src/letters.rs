@@ -220,6 +220,31 @@ pub enum Letter {
         /// The message, unaddressed.
         xml: Span,
     },
+    /// A node of a service, of the sender's home, says what it has to do with a user, or with the service itself.
+    Belongs {
+        /// The user's bare JID, or the service.
+        to: Name,
+        /// The node: its actor for a user, its name for the service.
+        node: Name,
+        /// The user has asked for it.
+        own: bool,
+        /// What the user is there, or how the node is shown; empty for nothing.
+        row: Span,
+    },
+    /// The account of a user is gone, whom a node of a service may know.
+    Forget {
+        /// The node's actor.
+        node: Name,
+        /// The user's bare JID.
+        user: Name,
+    },
+    /// What a session has asked for has cost this elsewhere.
+    Charge {
+        /// The session.
+        session: SessionId,
+        /// As [`WORK_EACH`](crate::limits::WORK_EACH) counts it.
+        work: u64,
+    },
     /// A session of the sender's is to be sent last items (XEP-0163 4.3.4); a page is answered by
     /// [`Letter::Looked`].
     AskLast {

@@ -299,6 +299,31 @@ pub const NODE_NOTIFIED_BYTES_MAX: usize = 64 << 10;
 /// What one notification of many is charged at the most: as much as a session may owe.
 pub const NODE_NOTIFY_WORK_MAX: u64 = WORK_BYTES_PER_S * WORK_AHEAD_MS as u64 / 1_000;
 
+/// Nodes of a publish-subscribe service that a user may have subscribed to, together with those that it has made.
+pub const NODE_MEMBERSHIPS_MAX: u32 = 1_000;
+
+/// Bytes of the rows that say so.
+pub const NODE_MEMBERSHIPS_BYTES_MAX: u32 = 256 << 10;
+
+/// Bytes that a row of who is subscribed to a node, or affiliated with it, has at most: two addresses, or an address and a node.
+pub const MEMBERSHIP_BYTES: u32 = 4_096;
+
+/// Subscribers that a node of a service may have, with those who want to be.
+pub const NODE_SUBSCRIBERS_MAX: u32 = 1_000_000;
+
+/// Owners that a node of a service may have.
+pub const NODE_OWNERS_MAX: usize = 16;
+
+/// Subscribers of a node that are read, and told, at once. As many are told of in one answer to an owner.
+pub const NODE_TOLD_AT_ONCE: u32 = 1_024;
+
+/// Requests of one user that wait for their turn at a node of a service.
+pub const NODE_WAITING_PER_USER_MAX: usize = 100;
+
+const _: () = assert!(NODE_OWNERS_MAX <= u8::MAX as usize);
+const _: () =
+    assert!(NODE_AFFILIATES_MAX + NODE_OWNERS_MAX <= NODE_TOLD_AT_ONCE as usize, "one answer lists those affiliated");
+const _: () = assert!(NODE_WAITING_PER_USER_MAX * 8 <= PARKED_STANZAS_MAX);
 const _: () = assert!(1 + NODE_NAME_BYTES_MAX + 1 + NODE_ID_BYTES_MAX <= crate::store::key::SORT_KEY_BYTES_MAX);
 const _: () = assert!(NODE_ITEM_BYTES_MAX < wire::MAX_STANZA_BYTES_DEFAULT && NODE_ID_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(NODE_GROUPS_MAX <= u8::MAX as usize && NODE_AFFILIATES_MAX <= u16::MAX as usize);

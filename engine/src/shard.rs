@@ -12,6 +12,7 @@
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
+//! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`component`]: streams of external components, [`to_component`] and [`from_component`]: their stanzas, by [`seats`]
@@ -24,6 +25,7 @@
 
 pub mod adhoc;
 pub mod again;
+pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
 pub mod command;
@@ -38,6 +40,7 @@ pub mod inspect;
 pub mod intake;
 pub mod iq;
 pub mod login;
+pub mod nodes;
 pub mod outgoing;
 pub mod paced;
 pub mod push;

@@ -105,6 +105,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         roster: scenario.contacts > 0,
         resource: String::new(),
         pipelined: scenario.pipelined,
+        resume: None,
     };
     let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
     let sources = sources(scenario);

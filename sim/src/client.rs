@@ -109,7 +109,7 @@ pub struct Client {
     pub management: Option<Management>,
     /// Contacts with their subscription as told.
     pub roster: Option<BTreeMap<String, String>>,
-    /// How often a publication came, by its publisher's bare JID and its id; last items that are shown again do not count.
+    /// How often a publication came, by the bare JID of its publisher or service and its id; last items that are shown again do not count.
     pub events: BTreeMap<(String, String), u32>,
     /// Numbers of the messages that it was shown, in the order in which they came: its own, and copies (XEP-0280).
     pub view: Vec<u64>,
@@ -304,6 +304,14 @@ impl Client {
              <item id='{item}'><x xmlns='y'/></item></publish></pubsub></iq>"
         );
         self.stanza(publish, None);
+    }
+
+    /// Asks the publish-subscribe service for something with its node.
+    pub fn at_service(&mut self, inside: &str) {
+        let id = self.next_id();
+        let ns = "http://jabber.org/protocol/pubsub";
+        let request = format!("<iq type='set' id='node{id}' to='{PUBSUB}'><pubsub xmlns='{ns}'>{inside}</pubsub></iq>");
+        self.stanza(request, None);
     }
 
     /// Asks for copies of what the user's other devices send and get.
@@ -595,6 +603,9 @@ impl Client {
 
 /// The namespace of copies.
 const CARBONS: &str = "urn:xmpp:carbons:2";
+
+/// The publish-subscribe service.
+pub const PUBSUB: &str = "pubsub.localhost";
 
 /// The hash of what a client answers that is asked for it (XEP-0115 5.1).
 const CAPABILITIES: &str = "5CS0Z4wSNnYrQG42hIJoR1TYJBQ=";

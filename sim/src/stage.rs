@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use throng_engine::id::Service;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
@@ -106,6 +107,7 @@ pub fn play(text: &str, seed: u64, shards: u16, pace: Pace, settle: impl FnOnce(
     let script = Script::parse(text)?;
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
     settings.serve(OTHER_DOMAIN);
+    settings.serve_service("pubsub.localhost", Service::PubSub);
     settle(&mut settings);
     let mut stage = Stage::new(seed, settings, pace, &script);
     script.play(&mut stage, "localhost", PASSWORD)

@@ -401,9 +401,35 @@ impl Run {
     /// One client of each user publishes a few items, with time between them: a notification is dropped for who has not taken what came
     /// before it.
     fn publish(&mut self) -> Result<(), String> {
+        self.publish_at_service()?;
         for (user, item) in (0..self.users.len()).flat_map(|user| ITEMS.map(|item| (user, item))) {
             if let Some(index) = self.clients.iter().position(|client| client.user == user) {
                 self.clients[index].publish(item);
+                self.flush(index);
+            }
+            self.until(self.world.now_us() + 300_000)?;
+        }
+        Ok(())
+    }
+
+    /// The first user makes a node of the service, all others subscribe to it, and the first one publishes the same items there.
+    fn publish_at_service(&mut self) -> Result<(), String> {
+        let first = |clients: &[Client], user| clients.iter().position(|client| client.user == user);
+        for user in 0..self.users.len() {
+            if let Some(index) = first(&self.clients, user) {
+                let inside = match user {
+                    0 => "<create node='sim'/>".to_owned(),
+                    _ => format!("<subscribe node='sim' jid='{}'/>", self.users[user]),
+                };
+                self.clients[index].at_service(&inside);
+                self.flush(index);
+            }
+            self.until(self.world.now_us() + 300_000)?;
+        }
+        for item in ITEMS {
+            if let Some(index) = first(&self.clients, 0) {
+                let item = format!("<publish node='sim'><item id='{item}'><x xmlns='y'/></item></publish>");
+                self.clients[index].at_service(&item);
                 self.flush(index);
             }
             self.until(self.world.now_us() + 300_000)?;

@@ -8,6 +8,7 @@
 mod account;
 mod client;
 mod cpu;
+mod eventing;
 mod fit;
 mod full_disk;
 mod kept;
@@ -45,6 +46,8 @@ enum Command {
     FullDisk(full_disk::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
+    /// Compare the cost of an item for interested contacts with bare sends.
+    Eventing(eventing::Options),
     /// Compare a message's cost with and without the activity recorder.
     Recorder(recorder::Options),
     /// Weigh idle sessions.
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Kill9(options) => kill9::run(&cli.throng, options),
         Command::FullDisk(options) => full_disk::run(&cli.throng, options),
         Command::Cpu(options) => cpu::run(&cli.throng, options),
+        Command::Eventing(options) => eventing::run(&cli.throng, options),
         Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),
         Command::Tails(options) => tails::run(&cli.throng, options),

@@ -278,9 +278,11 @@ impl Accounts {
     /// The last step of a removal, when the user's sessions have ended.
     pub(crate) fn erase_account(&mut self, user: u32) {
         let account = self.users.bare(user);
-        for table in Table::ALL.into_iter().filter(|&table| table != Table::Meta) {
+        for table in Table::ALL.into_iter().filter(|&table| !matches!(table, Table::Meta | Table::Nodes)) {
             self.writes.delete_actor(table, account.as_bytes());
         }
+        // Which nodes of services know it is read first: they are told.
+        crate::store::nodes::delete_published(&mut self.writes, &account);
         self.plain_cache.forget(&account);
         self.tokens_erased(&account);
         self.logins.removed(&account);

@@ -24,7 +24,7 @@ impl Actors {
     /// Sends the answer to whoever asked.
     pub(crate) fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
         if asker.is_nobody() {
-            return;
+            return self.confirm(asker.origin);
         }
         if let Err(refusal) = answer {
             self.limited(refusal, || bare_of(&asker.from).to_owned());

@@ -7,6 +7,7 @@ use crate::contacts::Contacts;
 use crate::extension::Way;
 use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::{Access, Viewer};
+use crate::extension::pubsub::service::tell::Notice;
 use crate::extension::roster::Roster;
 use crate::id::SessionId;
 use crate::letters::Letter;
@@ -67,6 +68,18 @@ impl Contacts {
                 let xml = letters.write(xml);
                 letters.push(Letter::Event { node, from, to, explicit, xml });
             }
+        }
+    }
+
+    /// Those who are told of something at a node of a service, whatever their clients are interested in.
+    pub(crate) fn notice(&mut self, notice: &Notice) {
+        let mut lists = Lists::of(self);
+        notice.to.iter().for_each(|to| lists.add(self, to));
+        for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+            let letters = self.letters_to(crate::id::ShardId(home as u16));
+            let (node, from, to) = (letters.name(""), letters.name(&notice.from), letters.name(list));
+            let xml = letters.write(&notice.message);
+            letters.push(Letter::Event { node, from, to, explicit: true, xml });
         }
     }
 

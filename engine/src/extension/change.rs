@@ -1,6 +1,7 @@
 //! What hooks answer: the closed values that say what should follow.
 
 use super::pubsub::event::Event;
+use super::pubsub::service::tell::Notice;
 use super::push::row::Registration;
 use crate::store::Batch;
 
@@ -76,6 +77,35 @@ pub enum Change {
     Write(Batch),
     /// Those who may see it, and want to, are told of this.
     Event(Box<Event>),
+    /// These are told of something at a node of a service.
+    Notice(Box<Notice>),
+    /// A message of type `normal`, unaddressed, goes to a user (bare JID), and may wait there.
+    Message {
+        /// Whom it is from.
+        from: Box<str>,
+        /// The user.
+        to: Box<str>,
+        /// The message.
+        xml: Vec<u8>,
+    },
+    /// The home of a user, or of a service, hears of a node of the service.
+    Belongs {
+        /// The user (bare JID), or the service.
+        to: Box<str>,
+        /// The node: its actor for a user, its name for the service.
+        node: Box<str>,
+        /// The user has asked for it.
+        own: bool,
+        /// What it is there; empty for nothing.
+        row: Vec<u8>,
+    },
+    /// Who asks is charged for so many letters with so many bytes in all.
+    Charge {
+        /// Receivers.
+        count: usize,
+        /// Bytes for all of them.
+        bytes: usize,
+    },
     /// The user's registrations, which the server has asked for.
     Registered(Vec<Registration>),
     /// One of them has ended.

@@ -5,6 +5,8 @@ use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
 use super::{Discovery, discovers, entity, identities, offered, serves, version, xml};
 use crate::id::Service;
+use crate::limits::NODE_NAME_BYTES_MAX;
+use crate::store::Batch;
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
@@ -13,7 +15,14 @@ const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 pub const INFO: Feature = Feature {
     namespace: INFO_NS,
     name: "query",
-    targets: &[Target::Server, Target::Own, Target::Other, Target::Service(Service::Upload)],
+    targets: &[
+        Target::Server,
+        Target::Own,
+        Target::Other,
+        Target::Service(Service::Upload),
+        Target::Service(Service::PubSub),
+        Target::Node,
+    ],
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
@@ -28,7 +37,14 @@ pub const INFO: Feature = Feature {
 pub const ITEMS: Feature = Feature {
     namespace: ITEMS_NS,
     name: "query",
-    targets: &[Target::Server, Target::Own, Target::Other, Target::Service(Service::Upload)],
+    targets: &[
+        Target::Server,
+        Target::Own,
+        Target::Other,
+        Target::Service(Service::Upload),
+        Target::Service(Service::PubSub),
+        Target::Node,
+    ],
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
@@ -163,6 +179,17 @@ fn entity_info(server: &ServerFacts, service: Service, node: Option<&str>) -> St
     Step::Result(out)
 }
 
+/// What is asked of a service whose nodes have homes of their own goes on there.
+fn at_node(context: &Context<'_>, request: &IqRequest<'_>, service: Service, node: Option<&str>) -> Option<Step> {
+    entity(context.server, service)?.nodes?;
+    if node.is_some_and(|node| node.len() > NODE_NAME_BYTES_MAX) {
+        return None;
+    }
+    let domain = (context.bare)(request.to)?;
+    let to = node.map_or(domain.clone(), |node| format!("{domain}/{node}").into());
+    Some(Step::Route { to, set: false, payload: request.payload.into(), batch: Batch::new() })
+}
+
 fn identity(out: &mut Vec<u8>, (category, kind, name): &Identity) {
     out.extend_from_slice(b"<identity");
     xml::attribute(out, "category", category);
@@ -187,7 +214,10 @@ fn info(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(condition) => return Step::Error(condition.into()),
     };
     if let Target::Service(service) = request.target {
-        return entity_info(context.server, service, node.as_deref());
+        return match (at_node(context, request, service, node.as_deref()), &node) {
+            (Some(step), Some(_)) => step,
+            _ => entity_info(context.server, service, node.as_deref()),
+        };
     }
     if let Some(node) = node.as_deref().filter(|_| account)
         && let Some(step) = discovers(context, request, Discovery::Info(node))
@@ -229,8 +259,8 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     };
     let told = match request.target {
         Target::Server => serves(context, request, Discovery::Items(node.as_deref())),
-        Target::Own | Target::Other => discovers(context, request, Discovery::Items(node.as_deref())),
-        Target::Service(_) => None,
+        Target::Own | Target::Other | Target::Node => discovers(context, request, Discovery::Items(node.as_deref())),
+        Target::Service(service) => at_node(context, request, service, node.as_deref()),
     };
     if let Some(step) = told {
         return step;

@@ -100,6 +100,9 @@ pub struct Archived {
 /// See [`Extension::unseen`].
 pub type Unseen = fn(&IqRequest<'_>) -> Option<Vec<u8>>;
 
+/// See [`Extension::discovers`].
+pub type Discovers = fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step;
+
 /// What service discovery (XEP-0030) wants to know of an account beyond its features.
 #[derive(Clone, Copy, Debug)]
 pub enum Discovery<'a> {
@@ -120,6 +123,9 @@ pub struct Entity {
     pub vars: &'static [&'static str],
     /// Appends its extended information, complete forms (XEP-0128).
     pub forms: fn(&ServerFacts, &mut Vec<u8>),
+    /// What it has are actors with homes of their own: what service discovery asks of its nodes, and of its items, goes on there, and is
+    /// answered by this.
+    pub nodes: Option<Discovers>,
 }
 
 /// Requests of the server's own to clients.
@@ -180,11 +186,13 @@ pub struct Extension {
     /// The service that it provides. Requests for it have the target [`Service`](super::Target::Service).
     pub entity: Option<Entity>,
     /// What service discovery tells of an account by it.
-    pub discovers: Option<fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step>,
+    pub discovers: Option<Discovers>,
     /// What service discovery tells by it of nodes of the server's domain; none for nodes of others.
     pub serves: Option<Serves>,
     /// The answer to a request for an account that is not there, where the usual error would tell it from one that is.
     pub unseen: Option<Unseen>,
+    /// A form (XEP-0004) comes in a message to the own account, to a service, or to an actor of it; none if it is not for the extension.
+    pub submits: Option<fn(&Context<'_>, &IqRequest<'_>) -> Option<Step>>,
     /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
     /// whether the extension is switched on or not.
     pub guards_sessions: Option<&'static str>,
@@ -215,6 +223,7 @@ impl Extension {
         discovers: None,
         serves: None,
         unseen: None,
+        submits: None,
         guards_sessions: None,
         logged_out: None,
     };

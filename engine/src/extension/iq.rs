@@ -23,6 +23,8 @@ pub enum Target {
     Other,
     /// A service with a domain of its own; the request is answered at the sender's home.
     Service(Service),
+    /// An actor of such a service; the request is answered at the actor's home.
+    Node,
 }
 
 /// An IQ request that the server has to answer itself (RFC 6120 8.2.3, RFC 6121 8.5.1, 8.5.2.1.3).
@@ -36,8 +38,8 @@ pub struct IqRequest<'a> {
     pub from: &'a str,
     /// The address asked: for [`Target::Server`] the domain.
     pub to: &'a str,
-    /// The addressed account's bare JID; the sender's own for [`Target::Server`] and
-    /// [`Target::Service`].
+    /// The addressed account's bare JID, or the actor; the sender's own bare JID for
+    /// [`Target::Server`] and [`Target::Service`].
     pub account: &'a str,
     /// Namespace of the payload.
     pub namespace: &'a str,
@@ -68,6 +70,8 @@ pub struct ServerFacts {
     pub entities: Arc<[(Box<str>, Service)]>,
     /// Domains of components that are connected (XEP-0114), sorted; the shard keeps them as they come and go.
     pub components: Vec<Box<str>>,
+    /// What the operator says of the publish-subscribe service.
+    pub pubsub: super::pubsub::service::Rules,
     /// Where files are uploaded to (XEP-0363), if anywhere.
     pub upload: Option<Arc<Upload>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.
@@ -101,6 +105,8 @@ pub struct Context<'a> {
     pub secure: bool,
     /// Whether the operator has named the sender an administrator.
     pub admin: bool,
+    /// A name that nobody can guess, for a request to [`Target::Service`]; otherwise empty.
+    pub fresh: &'a str,
     /// Open sessions of commands.
     pub adhoc: &'a Sessions,
     /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.
@@ -142,12 +148,40 @@ pub enum Step {
     Write(Batch, Vec<u8>),
     /// These follow in their order, and then the answer.
     Change(Vec<Change>, Vec<u8>),
+    /// The same, and it goes on without whoever has asked. Only in a turn ([`Step::InTurn`]), which it keeps.
+    Then(Box<Then>),
+    /// The answer is an error, and these follow all the same.
+    Refuse(Vec<Change>, Refusal),
+    /// It goes on at the home of an actor of the service that was asked, after these writes.
+    Route {
+        /// The service's domain, or an actor of it: `service/node`.
+        to: Box<str>,
+        /// `set`, or else `get`.
+        set: bool,
+        /// The payload of the request.
+        payload: Box<[u8]>,
+        /// What is written before.
+        batch: Batch,
+    },
     /// A request for the sender's roster.
     Roster(RosterRequest),
     /// Something to do with an account, whose outcome the shard answers.
     Account(AccountAction),
     /// What follows from a request for a command.
     Command(Box<Act>),
+}
+
+/// How a request goes on that is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Then {
+    /// These follow first, in their order.
+    pub changes: Vec<Change>,
+    /// The answer, if it is not given yet.
+    pub answer: Option<Vec<u8>>,
+    /// What it reads then.
+    pub queries: Vec<Query>,
+    /// With which it goes on.
+    pub resume: Resume,
 }
 
 type GoOn = dyn Fn(&[Found]) -> Step + Send + Sync;

@@ -71,6 +71,7 @@ const ROWS: &[Extension] = &[
     adhoc::EXTENSION,
     push::EXTENSION,
     upload::EXTENSION,
+    pubsub::service::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
@@ -168,10 +169,22 @@ pub fn find(server: &ServerFacts, namespace: &str, name: &str) -> Option<(usize,
         .filter(|(_, feature)| (feature.offered)(server))
 }
 
+/// The same, and of several that answer the payload the one that is addressed.
+fn find_for(server: &ServerFacts, request: &IqRequest<'_>) -> Option<(usize, &'static Feature)> {
+    let is_it = |feature: &&Feature| {
+        (feature.namespace, feature.name) == (request.namespace, request.name)
+            && feature.targets.contains(&request.target)
+            && (feature.offered)(server)
+    };
+    let mut all = switched_on(server);
+    let found = all.find_map(|(place, extension)| Some((place, extension.requests.iter().find(is_it)?)));
+    found.or_else(|| find(server, request.namespace, request.name))
+}
+
 /// Answers a request that no session is to get: by its extension, whose place is returned, or with the error for a payload that
 /// nobody knows (RFC 6120 8.3.3.19, 8.4). `notes` are those of the sender, if the request is for the sender's own account.
 pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<'_>) -> (usize, Step) {
-    let Some((place, feature)) = find(context.server, request.namespace, request.name) else {
+    let Some((place, feature)) = find_for(context.server, request) else {
         return (TABLE.len(), Step::Error(Condition::ServiceUnavailable.into()));
     };
     if !feature.targets.contains(&request.target) {
@@ -239,6 +252,20 @@ pub fn unseen(server: &ServerFacts, request: &IqRequest<'_>) -> Option<Vec<u8>> 
     TABLE[place].unseen?(request)
 }
 
+/// What follows from a form in a message, and the place of the extension that it is for; none if it is for none.
+pub fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<(usize, Step)> {
+    if xml::is_dense(request.payload) {
+        return None;
+    }
+    switched_on(context.server).find_map(|(place, extension)| Some((place, extension.submits?(context, request)?)))
+}
+
+/// An account is gone that an actor of a service knows: what follows there, and the place of the extension.
+pub fn forget(actor: &str, user: &str) -> (usize, Step) {
+    let is_it = |extension: &Extension| extension.name == pubsub::service::EXTENSION.name;
+    (TABLE.iter().position(is_it).unwrap_or(TABLE.len()), pubsub::service::forget(actor, user))
+}
+
 /// What accounts are beside registered ones.
 fn identities(server: &ServerFacts) -> impl Iterator<Item = caps::Identity> {
     switched_on(server).flat_map(|(_, extension)| extension.identities).copied()
@@ -256,7 +283,10 @@ fn entity(server: &ServerFacts, service: Service) -> Option<&'static hook::Entit
 
 /// What service discovery tells of an account beyond features, if anything does.
 fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Option<Step> {
-    let hook = switched_on(context.server).find_map(|(_, extension)| extension.discovers)?;
+    let hook = match request.target {
+        Target::Node => entity(context.server, Service::PubSub)?.nodes?,
+        _ => switched_on(context.server).find_map(|(_, extension)| extension.discovers)?,
+    };
     Some(hook(context, request, what))
 }
 

@@ -49,6 +49,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         online: to.online,
         secure,
         admin: false,
+        fresh: "",
         adhoc: &Default::default(),
         room: 32 << 10,
         note: None,

@@ -27,6 +27,8 @@ pub enum ActorKind {
 pub enum Service {
     /// HTTP File Upload (XEP-0363).
     Upload,
+    /// Publish-subscribe (XEP-0060).
+    PubSub,
 }
 
 /// The domains served.
@@ -96,6 +98,12 @@ impl Domains {
     /// What its actors are.
     pub fn kind(&self, id: DomainId) -> ActorKind {
         self.all[usize::from(id.0)].1
+    }
+
+    /// Whether an actor (`service/node`), or a domain, is of a service whose nodes have homes of their own.
+    pub fn has_nodes(&self, actor: &str) -> bool {
+        let domain = actor.split_once('/').map_or(actor, |(domain, _)| domain);
+        self.find(domain).is_some_and(|id| self.kind(id) == ActorKind::Service(Service::PubSub))
     }
 
     /// A domain that is served and has accounts.

@@ -91,6 +91,11 @@ impl Shard {
                 let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
                 self.last_asked(batch.from, page.then_some(*session), to, of, nodes);
             }
+            Letter::Belongs { to, node, own, row } => {
+                self.belongs_to(batch.str(*to), batch.str(*node), *own, batch.bytes(*row));
+            }
+            Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
+            Letter::Charge { session, work } => self.tell(*session, Down::Charge(*work)),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
@@ -130,6 +135,7 @@ impl Shard {
         match (known, slot) {
             (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
+            (_, None) if self.settings.domains.has_nodes(stanza.to) => self.for_node(stanza),
             // Of the domain itself.
             (_, None) if !account.contains('@') => self.for_server(stanza),
             _ => self.park(account, stanza),
@@ -230,6 +236,7 @@ impl Shard {
             Pending::Receiver(account) => self.receiver_unreadable(&account, found),
             // A roster that cannot be read is no empty one: requests get an error.
             Pending::Roster(account) => self.roster_found(&account, Vec::new()),
+            Pending::Memberships(account) => self.memberships_found(&account, &found),
             Pending::Log(account) => self.log_unreadable(&account),
             Pending::Page { account, session, .. } => self.page_unreadable(&account, session),
             Pending::Aparts(account) => self.aparts_unreadable(&account),
@@ -258,6 +265,7 @@ impl Shard {
             Some(pending) if damaged => self.unreadable(pending, found),
             Some(Pending::Receiver(account)) => self.receiver_found(&account, found),
             Some(Pending::Roster(account)) => self.roster_found(&account, found),
+            Some(Pending::Memberships(account)) => self.memberships_found(&account, &found),
             Some(Pending::Log(account)) => self.log_found(&account, found),
             Some(Pending::Page { account, session, last, all }) => {
                 self.page_found(&account, session, last, all, found);

@@ -18,7 +18,11 @@ impl Shard {
             match due {
                 Due::Conn(ending) => self.end_conn(ending),
                 Due::Session(id) => self.end_session(id, Vec::new(), None),
-                Due::Account(user) => self.erase_account(user),
+                Due::Account(user) => {
+                    self.erase_account(user);
+                    let account = self.users.bare(user).to_string();
+                    self.leave_nodes(&account);
+                }
             }
         }
     }

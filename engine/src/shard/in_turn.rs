@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::extension::Resume;
-use crate::limits::PARKED_STANZAS_MAX;
+use crate::limits::{NODE_WAITING_PER_USER_MAX, PARKED_STANZAS_MAX};
 use crate::router::users::Known;
 use crate::shard::Shard;
 use crate::store::Query;
@@ -12,6 +12,7 @@ use crate::store::account::Incarnation;
 use crate::streams::half::Down;
 use crate::streams::work::most_work;
 use crate::turn::pending::{Asker, FeatureRead, Held, InTurn, Pending};
+use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
 /// A request that waits.
@@ -28,6 +29,11 @@ struct Waits {
 #[derive(Debug, Default)]
 pub(crate) struct Turns(BTreeMap<Box<str>, VecDeque<Waits>>);
 
+/// Whether an actor is a node of a service, or the service, and no account.
+fn is_node(actor: &str) -> bool {
+    actor.contains('/') || !actor.contains('@')
+}
+
 impl Shard {
     /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
     pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
@@ -36,13 +42,23 @@ impl Shard {
             return self.begin_turn(account.into(), Waits { asker, place, queries, resume });
         };
         // The own ones stand before those of others, who cannot take their places.
-        let goes_first = |asker: &Asker| asker.session.is_some() || asker.is_nobody();
+        // At a node of a service all are others.
+        let node = is_node(account);
+        let goes_first = |asker: &Asker| !node && (asker.session.is_some() || asker.is_nobody());
         let own = waiting.iter().take_while(|waits| goes_first(&waits.asker)).count();
         let (at, before) = match goes_first(&asker) {
             true => (own, own),
             false => (waiting.len(), waiting.len() - own),
         };
-        if before >= PARKED_STANZAS_MAX {
+        // One user cannot take the places of all others there.
+        let user = bare_of(&asker.from);
+        let crowds =
+            || waiting.iter().filter(|waits| bare_of(&waits.asker.from) == user).count() >= NODE_WAITING_PER_USER_MAX;
+        let is_full = match node {
+            true => !asker.is_nobody() && (before >= PARKED_STANZAS_MAX || crowds()),
+            false => before >= PARKED_STANZAS_MAX,
+        };
+        if is_full {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
         waiting.insert(at, Waits { asker, place, queries, resume });
@@ -60,12 +76,13 @@ impl Shard {
 
     fn begin_turn(&mut self, account: Box<str>, next: Waits) {
         // A session ends with its account. For others, what is known of the account is kept until then.
-        let looks = next.asker.session.is_none();
+        let looks = next.asker.session.is_none() && !is_node(&account);
         if looks {
             let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
             self.users.state(user, now_s).looks += 1;
         }
-        let held = Held { which: self.which(&account), account, looks };
+        let which = if is_node(&account) { None } else { self.which(&account) };
+        let held = Held { which, account, looks };
         self.read_for(next.asker, next.place, next.queries, next.resume, Some(held));
     }
 
@@ -80,6 +97,9 @@ impl Shard {
     /// Whether the account whose turn it is was not removed meanwhile, nor made again.
     pub(super) fn is_still_there(&self, turn: &InTurn) -> bool {
         let Some(Held { account, which, .. }) = turn else { return true };
+        if is_node(account) {
+            return true;
+        }
         let state = self.users.find(account).and_then(|user| self.users.get(user).state.as_ref());
         match (state.map_or(Known::Unknown, |state| state.known), which) {
             (Known::Missing, _) => false,
@@ -102,6 +122,8 @@ impl Shard {
             }
         }
         self.turns.0.remove(&account);
-        self.forget_no_one(&account);
+        if !is_node(&account) {
+            self.forget_no_one(&account);
+        }
     }
 }

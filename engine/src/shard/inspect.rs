@@ -22,6 +22,8 @@ pub struct Inspection {
     pub roster_waits: usize,
     /// Sessions of one user that are not at the head of its log.
     pub behind: usize,
+    /// Users that something is known of.
+    pub users: usize,
     /// Answers that are waited for.
     pub pending: usize,
     /// Connections in each phase, one by one: opening, securing, authenticating, authenticated, bound, closing, departing.
@@ -32,7 +34,7 @@ impl Shard {
     /// Looks at all connections, sessions and users: for tests.
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
-        let mut seen = Inspection { pending: self.pending.len(), ..Inspection::default() };
+        let mut seen = Inspection { pending: self.pending.len(), users: self.users.len(), ..Inspection::default() };
         for conn in self.conns.all() {
             let phase = match conn.state() {
                 ConnState::Free => continue,

@@ -3,6 +3,7 @@
 
 use crate::actors::safe::Address;
 use crate::extension;
+use crate::extension::iq::Then;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::{Happened, StorageState};
@@ -14,7 +15,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::streams::half::Down;
 use crate::streams::work::work;
-use crate::turn::pending::{Asker, FeatureRead, Pending, Remover};
+use crate::turn::pending::{Asker, FeatureRead, InTurn, Pending, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
@@ -153,7 +154,8 @@ impl Shard {
         let Some(child) = element.children().next() else {
             return self.answer(asker, Err(StanzaCondition::BadRequest.into()));
         };
-        let (namespace, user) = (child.namespace(), self.users.find(account));
+        let key = if target == Target::Node { account } else { bare_of(account) };
+        let (namespace, user) = (child.namespace(), self.users.find(key).filter(|_| target != Target::Node));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
         let secure =
             asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.privacy != Privacy::Open);
@@ -167,21 +169,16 @@ impl Shard {
             name: child.name(),
             payload: child.bytes(),
         };
+        let fresh = match target {
+            Target::Service(_) => self.random_name(),
+            _ => String::new(),
+        };
         let context = Context {
-            now: self.now,
-            server: &self.facts,
-            domains: &self.settings.domains,
             authorized: may.is_some(),
             groups: may.unwrap_or_default(),
             online,
             secure,
-            admin: asker.session.is_some() && self.is_admin(bare_of(&asker.from)),
-            adhoc: &self.adhoc,
-            room: self.page_room(),
-            note: None,
-            jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
-            bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
-            local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
+            ..self.context(target, &asker.from, asker.session.is_some(), &fresh)
         };
         let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
@@ -190,7 +187,28 @@ impl Shard {
             let elements = extension::xml::elements(child.bytes()) as u64;
             self.tell(session, Down::Charge(work(1, element.bytes().len()) + elements * WORK_PER_ELEMENT));
         }
-        self.do_step(asker, bare_of(account), place, step);
+        self.do_step(asker, key, place, step);
+    }
+
+    /// What a feature may know beside a request, as far as it is the same for all. The sender is of an own session, or elsewhere.
+    pub(super) fn context<'a>(&'a self, target: Target, from: &str, own: bool, fresh: &'a str) -> Context<'a> {
+        Context {
+            now: self.now,
+            server: &self.facts,
+            domains: &self.settings.domains,
+            authorized: target == Target::Own,
+            groups: &[],
+            online: false,
+            secure: false,
+            admin: (own || target == Target::Node) && self.is_admin(bare_of(from)),
+            fresh,
+            adhoc: &self.adhoc,
+            room: self.page_room(),
+            note: None,
+            jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
+            bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
+            local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
+        }
     }
 
     /// Carries out what a feature wants done.
@@ -246,6 +264,24 @@ impl Shard {
                 }
                 self.answer(asker, Ok(&payload));
             }
+            Step::Refuse(changes, refusal) => {
+                changes.into_iter().for_each(|change| self.do_change(&asker, place, change));
+                self.answer(asker, Err(refusal));
+            }
+            Step::Then(_) => {
+                debug_assert!(false, "only what has a turn goes on without who has asked");
+                self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
+            }
+            Step::Route { batch, .. } if self.storage == StorageState::Full && !batch.is_empty() => {
+                self.answer(asker, Err(Limit::Disk.into()));
+            }
+            Step::Route { to, set, payload, batch } => {
+                if let Some((session, _)) = asker.session {
+                    self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
+                }
+                self.writes.append(&batch);
+                self.route(asker, Kind::Request, &to, set, &payload);
+            }
             Step::Roster(request) => match asker.session {
                 Some((session, seq)) => {
                     let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
@@ -273,6 +309,10 @@ impl Shard {
                 }
                 return;
             }
+            Change::Notice(notice) => return self.notice(&notice),
+            Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
+            Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
+            Change::Charge { count, bytes } => return self.charge_asker(asker, count, bytes),
             Change::Registered(all) => return self.services_found(asker.to.as_deref().unwrap_or_default(), all),
             Change::Dropped(dropped) => {
                 let account = asker.to.as_deref().unwrap_or_default();
@@ -287,7 +327,14 @@ impl Shard {
         let Some((session, _)) = asker.session else { return };
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         match change {
-            Change::Write(_) | Change::Event(_) | Change::Registered(_) | Change::Dropped(_) => {}
+            Change::Write(_)
+            | Change::Event(_)
+            | Change::Notice(_)
+            | Change::Message { .. }
+            | Change::Belongs { .. }
+            | Change::Charge { .. }
+            | Change::Registered(_)
+            | Change::Dropped(_) => {}
             Change::Record(_) | Change::MarkAll(_) => self.change_user(user, place, change),
             Change::Mark(on) => self.mark(session, place, on),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
@@ -346,11 +393,26 @@ impl Shard {
             (Step::Read(queries, resume) | Step::InTurn(queries, resume), turn @ Some(_)) => {
                 self.read_for(read.asker, read.place, queries, resume, turn);
             }
+            (Step::Then(then), turn) => self.goes_on(read.asker, read.place, *then, turn),
             (step, turn) => {
                 self.do_step(read.asker, &account, read.place, step);
                 self.turn_over(turn);
             }
         }
+    }
+
+    /// A request in its turn goes on when whoever asked is answered.
+    fn goes_on(&mut self, asker: Asker, place: usize, then: Then, turn: InTurn) {
+        if then.answer.is_some() && self.storage == StorageState::Full {
+            self.answer(asker, Err(Limit::Disk.into()));
+            return self.turn_over(turn);
+        }
+        let nobody = Asker::nobody(asker.to.as_deref().unwrap_or_default());
+        then.changes.into_iter().for_each(|change| self.do_change(&asker, place, change));
+        if let Some(answer) = then.answer {
+            self.answer(asker, Ok(&answer));
+        }
+        self.read_for(nobody, place, then.queries, then.resume, turn);
     }
 
     pub(super) fn feature_unreadable(&mut self, read: FeatureRead) {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
-use crate::extension::Way;
 use crate::extension::offline::{Keep, keep};
+use crate::extension::{Target, Way};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
@@ -92,6 +92,10 @@ impl Shard {
         let own_bare = bare_of(full);
         let (to, mut scratch) = (element.to(), Cow::Borrowed(""));
         let to = match self.address(full, to.as_deref(), &mut scratch) {
+            Address::Own if self.form_came(session, seq, full, Target::Own, element) => return,
+            Address::Service(service) if self.form_came(session, seq, full, Target::Service(service), element) => {
+                return;
+            }
             Address::Own => JidRef::from_normalised(own_bare),
             Address::User(to) => to,
             Address::Server | Address::Service(_) | Address::Nobody => {

@@ -9,6 +9,22 @@
 //! 2 | node | NUL | number          an item, by its number (u64 big endian): numbers of an actor grow with each publication
 //! 3 | node | NUL | id              the number and size of the item with this id
 //! ```
+//!
+//! A node of a service with a domain of its own is an actor: `service/node`. It has the rows above, of one node, but for the second
+//! kind; whoever is subscribed or affiliated there has a row alone, because there may be very many:
+//!
+//! ```text
+//! 4 | bare JID                     who is subscribed to the node, or affiliated with it, and how
+//! 5 | bare JID                     that somebody is affiliated, so that those can be listed alone
+//! ```
+//!
+//! Users have rows of the nodes that know them, and the service one of each node that is shown. They follow the node's own rows:
+//!
+//! ```text
+//! 6 | service/node                 a node that the user has made or subscribed to; also while that is under way
+//! 7 | service/node                 a node with which the user is affiliated by others' doing
+//! 8 | node                         at the service: a node that is shown to all, with its title
+//! ```
 
 use super::{Batch, Query, Table};
 use crate::limits::{NODE_DIRECTORY_BYTES_MAX, NODE_ITEM_ROW_BYTES_MAX};
@@ -19,6 +35,13 @@ const ITEM: u8 = 2;
 const ID: u8 = 3;
 const FORMAT: u8 = 1;
 const FORMAT_EXPIRES: u8 = 2;
+const FORMAT_OWNED: u8 = 3;
+const MEMBER: u8 = 4;
+const AFFILIATED: u8 = 5;
+const OWN: u8 = 6;
+const GIVEN: u8 = 7;
+const SHOWN: u8 = 8;
+const END: u8 = 9;
 
 fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[0], rest].concat().into()
@@ -76,6 +99,75 @@ pub fn put_affiliates(batch: &mut Batch, actor: &str, node: &str, row: &[u8]) {
         true => batch.delete(Table::Nodes, actor.as_bytes(), &sort),
         false => batch.put(Table::Nodes, actor.as_bytes(), &sort, &[row]),
     }
+}
+
+/// The question for what somebody is to a node of a service.
+pub fn member(actor: &str, bare: &str) -> Query {
+    get(actor, key(MEMBER, bare))
+}
+
+fn key(kind: u8, name: &str) -> Box<[u8]> {
+    [&[kind], name.as_bytes()].concat().into()
+}
+
+/// The name that stands in a key of the rows with one: a bare JID, or a node.
+pub fn named(sort: &[u8]) -> Option<&str> {
+    std::str::from_utf8(sort.get(1..)?).ok()
+}
+
+/// Rows with a name, in the order of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Those who are subscribed to a node or affiliated with it.
+    Members,
+    /// Those who are affiliated.
+    Affiliated,
+    /// Nodes that a user has made or subscribed to.
+    Own,
+    /// Nodes with which a user is affiliated otherwise.
+    Given,
+    /// Nodes that a service shows.
+    Shown,
+}
+
+impl Named {
+    fn kind(self) -> u8 {
+        match self {
+            Named::Members => MEMBER,
+            Named::Affiliated => AFFILIATED,
+            Named::Own => OWN,
+            Named::Given => GIVEN,
+            Named::Shown => SHOWN,
+        }
+    }
+
+    /// The question for those of an actor behind a name; all if it is empty.
+    pub fn after(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
+        let behind: &[u8] = if name.is_empty() { b"" } else { b"\0" };
+        let from: Box<[u8]> = [&[self.kind()], name.as_bytes(), behind].concat().into();
+        let actor = actor.as_bytes().into();
+        let until = Some(Box::from([self.kind() + 1]));
+        Query::Range { table: Table::Nodes, actor, from, until, reverse: false, rows_max, bytes_max }
+    }
+
+    /// Writes one, or removes it if it is empty.
+    pub fn put(self, batch: &mut Batch, actor: &str, name: &str, row: &[u8]) {
+        match row.is_empty() {
+            true => batch.delete(Table::Nodes, actor.as_bytes(), &key(self.kind(), name)),
+            false => batch.put(Table::Nodes, actor.as_bytes(), &key(self.kind(), name), &[row]),
+        }
+    }
+
+    /// Removes all of an actor's.
+    pub fn delete_all(self, batch: &mut Batch, actor: &str) {
+        batch.delete_range(Table::Nodes, actor.as_bytes(), &[self.kind()], &[self.kind() + 1]);
+    }
+}
+
+/// Removes what an account has published, and not yet which nodes of services know it.
+pub fn delete_published(batch: &mut Batch, actor: &str) {
+    batch.delete_range(Table::Nodes, actor.as_bytes(), &[DIRECTORY], &[OWN]);
+    batch.delete_range(Table::Nodes, actor.as_bytes(), &[SHOWN], &[END]);
 }
 
 /// The question for an item by its number.
@@ -204,8 +296,8 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&ITEM) => Item::decode(value).is_some(),
         Some(&ID) => Place::decode(value).is_some(),
         // A directory in which a node has a time after which its items are gone is of the second format.
-        Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES))),
-        Some(&AFFILIATES) => value.first() == Some(&FORMAT),
+        Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED))),
+        Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN)) => value.first() == Some(&FORMAT),
         _ => false,
     }
 }

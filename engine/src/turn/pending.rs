@@ -16,6 +16,8 @@ pub(crate) enum Pending {
     Receiver(Box<str>),
     /// The roster of a user.
     Roster(Box<str>),
+    /// Nodes of services that know a user whose account is gone.
+    Memberships(Box<str>),
     /// How far the log of a user who comes online is delivered.
     Log(Box<str>),
     /// A page of the user's log.

@@ -113,6 +113,9 @@ limits! {
     /// Nodes of a user, and the bytes of their items and configuration.
     Nodes = "nodes", PolicyViolation,
         "the nodes of this account are as many or as large as they may be", "remove a node or an item before adding another";
+    /// Nodes of services that a user has subscribed to or made.
+    Memberships = "memberships", PolicyViolation,
+        "this account has subscribed to as many nodes as it may", "unsubscribe from one before adding another";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";

@@ -76,6 +76,7 @@ impl Crowd {
         let mut settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
         settings.serve_service("upload.localhost", Service::Upload);
         settings.serve_component("away.localhost", SharedSecret("nobody shows it here".into()));
+        settings.serve_service("pubsub.localhost", Service::PubSub);
         settings.facts.upload = Some(Arc::new(Upload {
             key: [7; 32],
             url: "https://upload.localhost/".into(),

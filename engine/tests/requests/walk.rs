@@ -160,6 +160,17 @@ requests! {
     "pep: nodes of a friend", [], "<iq type='get' id='1' to='friend001@localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", "one request at a time for an account";
     "adhoc: a command that is not for users", [], "<iq type='set' id='1' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='http://jabber.org/protocol/admin#announce'/></iq>", ANSWER;
     "adhoc: the list of commands", [], "<iq type='get' id='1' to='localhost'><query xmlns='http://jabber.org/protocol/disco#items' node='http://jabber.org/protocol/commands'/></iq>", ANSWER;
+    "pubsub: create", [], CREATE, "pubsub_nodes_max a user";
+    "pubsub: publish", [CREATE], at_service("publish node='n'><item id='1'><x xmlns='y'/></item></publish"), "one at a time a node; each subscriber is paid for";
+    "pubsub: subscribe", [CREATE], SUBSCRIBE, "1,000 nodes a user";
+    "pubsub: subscribe to nothing", [], SUBSCRIBE, "1,000 nodes a user; the row goes again";
+    "pubsub: unsubscribe", [CREATE, SUBSCRIBE], at_service("unsubscribe node='n' jid='mallory@localhost'/"), ANSWER;
+    "pubsub: items", [CREATE], at_service("items node='n'/").replace("'set'", "'get'"), "256 KiB an answer, which the asker pays for";
+    "pubsub: own subscriptions", [CREATE, SUBSCRIBE], at_service("subscriptions/").replace("'set'", "'get'"), ANSWER;
+    "pubsub: the nodes", [CREATE], "<iq type='get' id='1' to='pubsub.localhost'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>", "256 nodes a page";
+    "pubsub: affiliate", [CREATE], at_service("affiliations node='n'><affiliation jid='bob@localhost' affiliation='member'/></affiliations").replace("pubsub'>", "pubsub#owner'>"), "500 a node, 32 a request";
+    "pubsub: delete", [CREATE, SUBSCRIBE], at_service("delete node='n'/").replace("pubsub'>", "pubsub#owner'>"), "one at a time a node; each subscriber is paid for";
+    "pubsub: approve", [CREATE], "<message to='pubsub.localhost'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#subscribe_authorization</value></field><field var='pubsub#node'><value>n</value></field><field var='pubsub#subscriber_jid'><value>bob@localhost</value></field><field var='pubsub#allow'><value>1</value></field></x></message>", "in_flight_max; one at a time a node";
     "upload: a slot", [], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "upload: another slot", [SLOT], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "disco: the upload service", [], "<iq type='get' id='1' to='upload.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
@@ -188,6 +199,16 @@ fn vcard(bytes: usize) -> String {
 }
 
 const NODES: &str = "256 nodes, 8 MiB a user; 1 MiB of work per second, each contact counted";
+
+const CREATE: &str = "<iq type='set' id='0' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='n'/></pubsub></iq>";
+const SUBSCRIBE: &str = "<iq type='set' id='1' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><subscribe node='n' jid='mallory@localhost'/></pubsub></iq>";
+
+/// A request to the publish-subscribe service.
+fn at_service(inside: &str) -> String {
+    format!(
+        "<iq type='set' id='1' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'><{inside}></pubsub></iq>"
+    )
+}
 
 const PUBLISH: &str = "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'><item id='1'><x xmlns='y'/></item></publish></pubsub></iq>";
 

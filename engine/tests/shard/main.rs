@@ -21,6 +21,7 @@ mod knobs;
 mod left_early;
 mod letters;
 mod limits;
+mod nodes;
 mod observers;
 mod promises;
 mod push;

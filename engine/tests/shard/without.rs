@@ -13,6 +13,7 @@ fn host(without: &[&str]) -> Host {
     settings.facts.without = bits(without);
     settings.admins = std::sync::Arc::new(["romeo@localhost".into()]);
     settings.serve_service("upload.localhost", Service::Upload);
+    settings.serve_service("pubsub.localhost", Service::PubSub);
     settings.facts.upload = Some(Arc::new(Upload {
         key: [0; 32],
         url: "https://localhost/".into(),
@@ -62,6 +63,12 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ),
     ("push", "<enable xmlns='urn:xmpp:push:0' jid='juliet@localhost'/>", "urn:xmpp:push:0", "type='result'"),
     ("upload", "<request xmlns='urn:xmpp:http:upload:0' filename='a' size='1'/>", "upload.localhost", "<slot "),
+    (
+        "pubsub",
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><affiliations/></pubsub>",
+        "pubsub.localhost",
+        "<affiliations>",
+    ),
 ];
 
 /// What Romeo's stream offers with what service discovery says of the server, and the answer to a request.
@@ -78,7 +85,9 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
         return (offers, said(&host.ask(conn, request)));
     }
     let verb = if ["enable", "vCard", "command "].iter().any(|set| request.contains(set)) { "set" } else { "get" };
-    let to = if ["private", "block", "mam", "pubsub", "vcard", "push"].iter().any(|own| request.contains(own)) {
+    let to = if request.contains("<affiliations/>") {
+        " to='pubsub.localhost'"
+    } else if ["private", "block", "mam", "pubsub", "vcard", "push"].iter().any(|own| request.contains(own)) {
         ""
     } else if request.contains("http:upload") {
         " to='upload.localhost'"

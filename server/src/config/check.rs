@@ -184,9 +184,14 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     for component in &config.components {
         let domain = &component.domain;
         let users = config.domain == *domain || config.virtual_hosts.iter().any(|host| *host.0 == **domain);
-        let service = config.takes_uploads() && config.upload_domain() == *domain;
-        if users || service {
-            let whose = if users { "has accounts" } else { "is the upload service's" };
+        let uploads = config.takes_uploads() && config.upload_domain() == *domain;
+        let nodes = config.has_nodes() && config.pubsub_domain() == *domain;
+        if users || uploads || nodes {
+            let whose = match (users, uploads) {
+                (true, _) => "has accounts",
+                (_, true) => "is the upload service's",
+                _ => "is the publish-subscribe service's",
+            };
             clash("components", format!("{domain} {whose}: a component needs a domain of its own"));
         }
     }
@@ -202,6 +207,15 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             "component",
             "off, so that none of components could connect: give an address, or name no components".into(),
         );
+    }
+    if config.has_nodes() {
+        let service = config.pubsub_domain();
+        if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
+            clash(
+                "pubsub",
+                format!("{service} is the domain of the publish-subscribe service, and cannot have accounts"),
+            );
+        }
     }
     if let (None, Some(address)) = (&config.admin_http_token, config.admin_http.iter().find(is_public)) {
         clash(

@@ -28,8 +28,8 @@ pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, PushDetails, ResourceConflict, Row, Section,
-    TABLE, TlsVersion,
+    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, ResourceConflict, Row,
+    Section, TABLE, TlsVersion,
 };
 
 /// The configuration file in the data folder, read when no other is named.
@@ -180,6 +180,16 @@ impl Config {
         format!("upload.{}", self.domain)
     }
 
+    /// Whether there is a publish-subscribe service.
+    pub fn has_nodes(&self) -> bool {
+        self.pubsub != NodeMakers::Off && !self.without.contains(&"pubsub")
+    }
+
+    /// The domain of the publish-subscribe service.
+    pub fn pubsub_domain(&self) -> String {
+        format!("pubsub.{}", self.domain)
+    }
+
     /// File of the token for the operator's HTTP: the option's, else `http.token` in the data folder, which the server makes.
     pub fn admin_http_token_path(&self) -> PathBuf {
         self.admin_http_token.clone().unwrap_or_else(|| self.data.join("http.token"))
@@ -306,6 +316,7 @@ mod tests {
         refused(&[("upload_proxied", "127.0.0.1:1")], "upload_url");
         refused(&[("upload_bytes_day_max", "1MiB")], "upload_bytes_day_max");
         refused(&[("upload", "127.0.0.1:1"), ("domain", "a.example"), ("virtual_hosts", "upload.a.example")], "upload");
+        refused(&[("domain", "a.example"), ("virtual_hosts", "pubsub.a.example")], "pubsub");
         let allowed = |pairs: &[(&'static str, &str)]| {
             load(&flags(pairs), &Environment::new(), None).expect("these go together");
         };
@@ -314,6 +325,7 @@ mod tests {
         allowed(&[("reserve_bytes", "4MiB")]);
         allowed(&[("login_failures_window_seconds", "1"), ("login_failures_per_account_max", "1000")]);
         allowed(&[("archive", "false")]);
+        allowed(&[("domain", "a.example"), ("virtual_hosts", "pubsub.a.example"), ("pubsub", "off")]);
         allowed(&[("upload_proxied", "127.0.0.1:1"), ("upload_url", "https://a/")]);
         assert!(load(&flags(&[("c2s", "127.0.0.1:0"), ("c2s_tls", "127.0.0.1:0")]), &Environment::new(), None).is_ok());
     }

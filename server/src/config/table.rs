@@ -57,6 +57,20 @@ choice! {
 }
 
 choice! {
+    /// Who may make nodes of the publish-subscribe service.
+    NodeMakers {
+        /// Users of the server.
+        Users = "users",
+        /// Administrators.
+        Admins = "admins",
+        /// Nobody: those that are there stay.
+        Nobody = "nobody",
+        /// There is no such service.
+        Off = "off",
+    }
+}
+
+choice! {
     /// What services that wake devices are told of a message (XEP-0357 7).
     PushDetails {
         /// How many messages wait.
@@ -554,6 +568,12 @@ options! {
     Messages Detail Reload push_details: PushDetails, Kind::Choice(PushDetails::WORDS), "count",
         "What push services are told: how many messages wait, also who sent the last one, or also the beginning of its text.",
         "Push services are run by others, and so are the networks behind them.";
+    Messages Main Restart pubsub: NodeMakers, Kind::Choice(NodeMakers::WORDS), "users",
+        "Who may make nodes of the publish-subscribe service at pubsub.DOMAIN (XEP-0060): users, admins, nobody, or off for no service.",
+        "Administrators (admins) may do with every node what its owners may. What users publish on their own accounts is not affected.";
+    Messages Detail Restart pubsub_nodes_max: u64, Kind::Count { min: 0, max: 1_000, unit: "nodes" }, "100",
+        "Nodes of the publish-subscribe service that one user may own; administrators may own any number.",
+        "";
     Messages Main Restart archive: bool, Kind::Switch, "true",
         "Keep messages after they are delivered; when false only what waits for delivery is kept.",
         "";

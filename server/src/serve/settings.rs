@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use throng_engine::extension::pubsub::service::{Makers, Rules};
 use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{PartitionMap, Service};
@@ -20,7 +21,7 @@ use throng_engine::wire::jid::normalise_domain;
 
 use super::Rows;
 use crate::cli::{Exit, Failure};
-use crate::config::{self, Config};
+use crate::config::{self, Config, NodeMakers};
 use crate::entropy::Entropy;
 use crate::thread::Entrance;
 use crate::{disk, driver, thread};
@@ -226,6 +227,17 @@ pub(super) fn engine_settings(
     }
     for component in &config.components {
         s.serve_component(&component.domain, shared_secret("components", &component.secret)?);
+    }
+    if config.has_nodes() {
+        s.serve_service(&config.pubsub_domain(), Service::PubSub);
+        s.facts.pubsub = Rules {
+            makers: match config.pubsub {
+                NodeMakers::Users => Makers::Users,
+                NodeMakers::Admins => Makers::Admins,
+                NodeMakers::Nobody | NodeMakers::Off => Makers::Nobody,
+            },
+            nodes_max: config.pubsub_nodes_max as u32,
+        };
     }
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = own_key(engine, DECOY_KEY)?;

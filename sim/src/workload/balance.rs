@@ -9,7 +9,7 @@ use throng_engine::store::roster::ItemView;
 use throng_engine::store::waiting::{self, Cursor};
 
 use super::{ITEMS, Run};
-use crate::client::{Phase, numbers};
+use crate::client::{Client, PUBSUB, Phase, numbers};
 
 impl Run {
     /// Every bound of a shard (`limits`, `settings`).
@@ -243,25 +243,31 @@ impl Run {
     /// Each publication has come once to each session of the publisher and of those who see the publisher's presence, and to nobody else. Where a
     /// session may have hardly anything unread, an answer is enough for it to do without.
     fn check_events(&self) -> Result<(), String> {
+        for client in &self.clients {
+            self.told(client, PUBSUB, client.bare != self.users[0])?;
+        }
         for publisher in &self.users {
             let owner = self.clients.iter().find(|client| client.bare == *publisher);
             let roster = owner.and_then(|client| client.roster.as_ref()).ok_or("no roster came")?;
             for client in &self.clients {
                 let sees = roster.get(&client.bare).is_some_and(|s| s.starts_with("from") || s.starts_with("both"));
                 let is_told = sees || client.bare == *publisher;
-                for item in ["a", "b"] {
-                    let published = ITEMS.iter().filter(|other| **other == item).count() as u32;
-                    let wanted = if is_told { published } else { 0 };
-                    let got = client.events.get(&(publisher.clone(), item.to_owned())).copied().unwrap_or(0);
-                    let settings = self.world.settings();
-                    let narrow = settings.outbound_bytes_soft < 2_000 || settings.unacked_max < 8;
-                    if got > wanted || (got < wanted && !narrow) {
-                        return Err(format!(
-                            "{} was told {got} times of an item of {publisher}, not {wanted}",
-                            client.full()
-                        ));
-                    }
-                }
+                self.told(client, publisher, is_told)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A session was told of each item as often as it was published, or not at all.
+    fn told(&self, client: &Client, publisher: &str, is_told: bool) -> Result<(), String> {
+        for item in ["a", "b"] {
+            let published = ITEMS.iter().filter(|other| **other == item).count() as u32;
+            let wanted = if is_told { published } else { 0 };
+            let got = client.events.get(&(publisher.to_owned(), item.to_owned())).copied().unwrap_or(0);
+            let settings = self.world.settings();
+            let narrow = settings.outbound_bytes_soft < 2_000 || settings.unacked_max < 8;
+            if got > wanted || (got < wanted && !narrow) {
+                return Err(format!("{} was told {got} times of an item of {publisher}, not {wanted}", client.full()));
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What a seed draws: the faults, the settings and the pace of its run.
 
+use throng_engine::id::Service;
 use throng_engine::settings::{BareDelivery, Settings};
 
 use crate::random::Random;
@@ -51,6 +52,7 @@ impl Faults {
 pub(super) fn settings(random: &mut Random, shards: u16) -> Settings {
     let mut s = Settings::new("localhost", shards, [0; 32], 0);
     s.serve("capulet.lit");
+    s.serve_service(crate::client::PUBSUB, Service::PubSub);
     s.archive = random.chance(700);
     s.resume_s_max = random.range(1, 8) as u32;
     s.idle_s_max = if random.chance(300) { random.range(2, 6) as u32 } else { 600 };

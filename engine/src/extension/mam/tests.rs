@@ -99,6 +99,7 @@ impl Rows {
             online: true,
             secure: true,
             admin: false,
+            fresh: "",
             adhoc: &Default::default(),
             room: 32 << 10,
             note: None,

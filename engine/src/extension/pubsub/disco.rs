@@ -6,7 +6,7 @@ use super::super::xml;
 use super::error;
 use super::form;
 use super::node::{self, Affiliates};
-use super::{Asked, NS, affiliates, go_on, range, reading, step};
+use super::{Asked, NS, go_on, range, reading, step};
 use crate::limits::NODE_PAGE_BYTES_MAX;
 use crate::store::nodes::{self as rows, Item, Span};
 
@@ -17,6 +17,10 @@ const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Step {
     let asked = Asked::new(context, request);
     match what {
+        Discovery::Items(_) if asked.service && !asked.actor.contains('/') => {
+            super::service::shown(asked, request.payload)
+        }
+        Discovery::Items(None) if asked.service => Step::Error(error::NOT_FOUND),
         Discovery::Items(None) => nodes(asked),
         Discovery::Items(Some(node)) => items(asked, node.into()),
         Discovery::Info(node) => info(asked, node.into()),
@@ -31,7 +35,7 @@ fn nodes(asked: Asked) -> Step {
         let mut out = format!("<query xmlns='{ITEMS_NS}'>").into_bytes();
         let nobody = Affiliates::default();
         for node in directory.nodes() {
-            if node::may(node.config.access, &node.config.groups, &nobody, asked.viewer()).is_err() {
+            if node::may(node.config.access, &node.config.groups, &nobody, asked.viewer(&nobody)).is_err() {
                 continue;
             }
             out.extend_from_slice(b"<item");
@@ -57,14 +61,14 @@ fn open(namespace: &str, node: &str) -> Vec<u8> {
 
 /// XEP-0060 5.5.
 fn items(asked: Asked, name: Box<str>) -> Step {
-    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &name)];
-    let others = !asked.owner;
+    let queries = vec![rows::directory(&asked.actor), asked.people(&name)];
+    let others = !asked.owner && !asked.service;
     let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let node = asked.seen(&directory, &asked.found_people(found.first())?, &name)?;
         let gone_us = node.config.gone_before_us(asked.now_us);
         let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
         let query = rows::items(&asked.actor, &name, span);
-        let (actor, name) = (asked.actor.clone(), name.clone());
+        let (actor, name) = (asked.jid.clone(), name.clone());
         let go_on = super::Resume::with(move |found| {
             step(range(found.first()).and_then(|(rows, _)| {
                 let mut out = open(ITEMS_NS, &name);
@@ -89,10 +93,10 @@ fn items(asked: Asked, name: Box<str>) -> Step {
 
 /// XEP-0060 5.3, 5.4.
 fn info(asked: Asked, name: Box<str>) -> Step {
-    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &name)];
-    let others = !asked.owner;
+    let queries = vec![rows::directory(&asked.actor), asked.people(&name)];
+    let others = !asked.owner && !asked.service;
     let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &affiliates(found.first())?, &name)?;
+        let node = asked.seen(&directory, &asked.found_people(found.first())?, &name)?;
         let mut out = open(INFO_NS, &name);
         out.extend_from_slice(b"<identity category='pubsub' type='leaf'/>");
         for var in [INFO_NS, ITEMS_NS, NS] {
@@ -100,7 +104,7 @@ fn info(asked: Asked, name: Box<str>) -> Step {
             xml::attribute(&mut out, "var", var);
             out.extend_from_slice(b"/>");
         }
-        form::write_metadata(&mut out, &node.config, &asked.actor);
+        form::write_metadata(&mut out, node, (!asked.service).then_some(&asked.jid));
         out.extend_from_slice(b"</query>");
         Ok(Step::Result(out))
     });

@@ -57,6 +57,8 @@ pub const ONE_ITEM: Error = own(Condition::NotAllowed, Cancel, "max-items-exceed
 pub const INVALID_JID: Error = own(Condition::BadRequest, Modify, "invalid-jid");
 /// XEP-0060 6.2.3.2.
 pub const NOT_SUBSCRIBED: Error = own(Condition::UnexpectedRequest, Cancel, "not-subscribed");
+/// XEP-0060 6.5.9.3.
+const UNSUBSCRIBED: Error = own(Condition::NotAuthorized, Auth, "not-subscribed");
 /// XEP-0060 6.1.3.4.
 const NOT_IN_GROUP: Error = own(Condition::NotAuthorized, Auth, "not-in-roster-group");
 /// XEP-0060 6.1.3.5.
@@ -75,10 +77,10 @@ unsupported! {
     NO_OPTIONS = "subscription-options";
     /// XEP-0060 5.7.
     NO_AFFILIATIONS = "retrieve-affiliations";
-    /// XEP-0060 8.8.
-    NO_SUBSCRIPTIONS = "manage-subscriptions";
     /// XEP-0060 7.2.3.5.
     NO_ITEMS = "persistent-items";
+    /// XEP-0060 8.9.2.3.
+    NO_PUBLISH_ONLY = "publish-only-affiliation";
     /// XEP-0060 8.9.2.3.
     NO_PUBLISHERS = "publisher-affiliation";
 }
@@ -92,6 +94,7 @@ impl From<Denied> for Error {
             Denied::Group => NOT_IN_GROUP,
             Denied::Closed => CLOSED,
             Denied::Outcast => FORBIDDEN,
+            Denied::Unsubscribed => UNSUBSCRIBED,
         }
     }
 }

@@ -72,13 +72,28 @@ impl Event {
     }
 
     /// The configuration has changed.
-    pub fn configured(node: &str, audience: Audience, config: &Config) -> Event {
+    pub fn configured(node: &str, audience: Audience, config: &Config, service: bool) -> Event {
         let mut inside = Vec::new();
         if config.payloads {
-            form::write(&mut inside, config, "result");
+            form::write(&mut inside, config, "result", service);
         }
         Event::new(node, audience, &of_node("configuration", node, &inside))
     }
+
+    /// A subscription has changed, and the subscriber is told (XEP-0060 12.19).
+    pub fn subscription(node: &str, audience: Audience, jid: &str, state: &str) -> Event {
+        Event { to: Some(jid.into()), ..Event::new(node, audience, &subscription(node, jid, state)) }
+    }
+}
+
+/// A subscription as it is told.
+fn subscription(node: &str, jid: &str, state: &str) -> Vec<u8> {
+    let mut inside = b"<subscription".to_vec();
+    for (name, value) in [("node", node), ("jid", jid), ("subscription", state)] {
+        xml::attribute(&mut inside, name, value);
+    }
+    inside.extend_from_slice(b"/>");
+    inside
 }
 
 /// XEP-0163 4.3: a headline, which waits nowhere.

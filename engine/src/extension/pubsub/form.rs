@@ -4,7 +4,7 @@ use minidom::Element;
 
 use super::super::xml;
 use super::error::{self, Error};
-use super::node::{Access, Config, SendLast};
+use super::node::{Access, Config, Node, PublishModel, SendLast};
 use crate::limits::{NODE_GROUPS_MAX, NODE_ITEMS_MAX, NODE_TEXT_BYTES_MAX};
 
 const NS: &str = "jabber:x:data";
@@ -62,11 +62,12 @@ impl Submitted {
     ///
     /// # Errors
     /// A value that a field cannot have.
-    pub fn apply(&self, config: &Config) -> Result<Config, Error> {
+    pub fn apply(&self, config: &Config, service: bool) -> Result<Config, Error> {
         let mut config = config.clone();
         for (var, values) in &self.0 {
             set(&mut config, var, values)?;
         }
+        fits(&config, service)?;
         Ok(config)
     }
 
@@ -83,6 +84,7 @@ impl Submitted {
                 Err(wrong) => return Err(if wrong == error::ACCESS_MODEL { wrong } else { error::PRECONDITION }),
             }
         }
+        fits(&config, false).map_err(|_| error::PRECONDITION)?;
         Ok(config)
     }
 
@@ -94,6 +96,16 @@ impl Submitted {
         let mut wanted = config.clone();
         let known = self.0.iter().all(|(var, values)| set(&mut wanted, var, values) == Ok(true));
         if known && wanted == *config { Ok(()) } else { Err(error::PRECONDITION) }
+    }
+}
+
+/// Whether a node can be so: on an account its owner alone publishes; a service knows nobody's presence and no roster.
+fn fits(config: &Config, service: bool) -> Result<(), Error> {
+    match (service, config.access) {
+        (true, Access::Presence | Access::Roster) => Err(error::ACCESS_MODEL),
+        (true, _) if config.send_last == SendLast::OnSubAndPresence => Err(error::NOT_ACCEPTABLE),
+        (false, _) if config.publish != PublishModel::Publishers => Err(error::NOT_ACCEPTABLE),
+        _ => Ok(()),
     }
 }
 
@@ -129,6 +141,7 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
                 "presence" => Access::Presence,
                 "roster" => Access::Roster,
                 "whitelist" => Access::Whitelist,
+                "authorize" => Access::Authorize,
                 _ => return Err(error::ACCESS_MODEL),
             }
         }
@@ -165,7 +178,14 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
         "title" => config.title = text()?,
         "type" => config.kind = text()?,
         "description" => config.description = text()?,
-        "publish_model" => return only(value == "publishers"),
+        "publish_model" => {
+            config.publish = match value {
+                "publishers" => PublishModel::Publishers,
+                "subscribers" => PublishModel::Subscribers,
+                "open" => PublishModel::Open,
+                _ => return Err(error::NOT_ACCEPTABLE),
+            }
+        }
         "node_type" => return only(value == "leaf"),
         "notification_type" => return only(value == "headline"),
         "subscribe" => return only(boolean(value)?),
@@ -191,6 +211,15 @@ fn access(config: &Config) -> &'static str {
         Access::Presence => "presence",
         Access::Roster => "roster",
         Access::Whitelist => "whitelist",
+        Access::Authorize => "authorize",
+    }
+}
+
+fn publish_model(config: &Config) -> &'static str {
+    match config.publish {
+        PublishModel::Publishers => "publishers",
+        PublishModel::Subscribers => "subscribers",
+        PublishModel::Open => "open",
     }
 }
 
@@ -218,7 +247,7 @@ fn field(out: &mut Vec<u8>, var: &str, kind: &str, label: &str, options: &[&str]
 }
 
 /// Appends the form of a node's configuration (XEP-0060 8.2.2), of type `form` or `result`.
-pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str) {
+pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str, service: bool) {
     open(out, kind, NODE_CONFIG);
     let flag = |on: bool| if on { "1" } else { "0" };
     let text = |out: &mut Vec<u8>, var, label, text: &str| {
@@ -227,17 +256,23 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str) {
     text(out, "title", "A name for the node", &config.title);
     text(out, "description", "A description of the node", &config.description);
     text(out, "type", "What the payload is, usually its namespace", &config.kind);
-    let models = ["open", "presence", "roster", "whitelist"];
-    field(out, "access_model", "list-single", "Who may subscribe and retrieve items", &models, &[access(config)]);
-    let groups: Vec<&str> = config.groups.iter().map(|group| &**group).collect();
-    field(out, "roster_groups_allowed", "list-multi", "Groups of the roster that may subscribe", &groups, &groups);
+    let models: &[&str] = match service {
+        true => &["open", "authorize", "whitelist"],
+        false => &["open", "presence", "roster", "authorize", "whitelist"],
+    };
+    field(out, "access_model", "list-single", "Who may subscribe and retrieve items", models, &[access(config)]);
+    if !service {
+        let groups: Vec<&str> = config.groups.iter().map(|group| &**group).collect();
+        field(out, "roster_groups_allowed", "list-multi", "Groups of the roster that may subscribe", &groups, &groups);
+    }
     let last = match config.send_last {
         SendLast::Never => "never",
         SendLast::OnSub => "on_sub",
         SendLast::OnSubAndPresence => "on_sub_and_presence",
     };
     let when = ["never", "on_sub", "on_sub_and_presence"];
-    field(out, "send_last_published_item", "list-single", "When to send the last item", &when, &[last]);
+    let when = &when[..if service { 2 } else { 3 }];
+    field(out, "send_last_published_item", "list-single", "When to send the last item", when, &[last]);
     for (var, label, on) in [
         ("persist_items", "Store items", config.persist),
         ("deliver_notifications", "Notify subscribers", config.notifications),
@@ -250,24 +285,39 @@ pub fn write(out: &mut Vec<u8>, config: &Config, kind: &str) {
     }
     text(out, "max_items", "Most items to store, or max", &items_max(config));
     text(out, "item_expire", "Seconds after which items are removed, or max", &item_expire(config));
-    field(out, "publish_model", "list-single", "Who may publish", &["publishers"], &["publishers"]);
+    let models = ["publishers", "subscribers", "open"];
+    let models = &models[..if service { 3 } else { 1 }];
+    field(out, "publish_model", "list-single", "Who may publish", models, &[publish_model(config)]);
     field(out, "notification_type", "list-single", "Type of notifications", &["headline"], &["headline"]);
     out.extend_from_slice(b"</x>");
 }
 
-/// Appends the form that describes a node to those who may see it (XEP-0060 5.4).
-pub fn write_metadata(out: &mut Vec<u8>, config: &Config, owner: &str) {
+/// Appends the form that describes a node to those who may see it (XEP-0060 5.4). At a service it also says how many are subscribed.
+pub fn write_metadata(out: &mut Vec<u8>, node: &Node, account: Option<&str>) {
     open(out, "result", META_DATA);
-    let all = [
+    let config = &node.config;
+    let owners: Vec<&str> = account.into_iter().chain(node.owners.iter().map(|owner| &**owner)).collect();
+    let subscribers = if account.is_none() { node.subscribers.to_string() } else { String::new() };
+    let model = if account.is_none() { publish_model(config) } else { "" };
+    for (var, kind, value) in [
         ("title", "text-single", &*config.title),
         ("description", "text-single", &config.description),
         ("type", "text-single", &config.kind),
-        ("owner", "jid-multi", owner),
+    ] {
+        if !value.is_empty() {
+            field(out, var, kind, "", &[], &[value]);
+        }
+    }
+    field(out, "owner", "jid-multi", "", &[], &owners);
+    for (var, kind, value) in [
         ("access_model", "list-single", access(config)),
+        ("publish_model", "list-single", model),
         ("max_items", "text-single", &items_max(config)),
-    ];
-    for (var, kind, value) in all.into_iter().filter(|(.., value)| !value.is_empty()) {
-        field(out, var, kind, "", &[], &[value]);
+        ("num_subscribers", "text-single", &subscribers),
+    ] {
+        if !value.is_empty() {
+            field(out, var, kind, "", &[], &[value]);
+        }
     }
     out.extend_from_slice(b"</x>");
 }
@@ -292,6 +342,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let config = Config {
             access: Access::Roster,
+            publish: PublishModel::Publishers,
             send_last: SendLast::Never,
             persist: false,
             notifications: false,
@@ -308,13 +359,13 @@ mod tests {
         };
         for config in [Config::default(), config] {
             let mut out = b"<configure xmlns='p'>".to_vec();
-            write(&mut out, &config, "form");
+            write(&mut out, &config, "form", false);
             out.extend_from_slice(b"</configure>");
             let out = String::from_utf8(out).unwrap().replace("type='form'", "type='submit'");
             let submitted = Submitted::configuration(&xml::parse(out.as_bytes()).unwrap()).unwrap().unwrap();
             // As it would be left: all fields are set.
             let other = Config { title: "other".into(), items_max: 9, expire_s: 5, ..Config::default() };
-            let read = submitted.apply(&other).unwrap();
+            let read = submitted.apply(&other, false).unwrap();
             assert_eq!(Config { title: config.title.clone(), ..read }, config);
         }
     }
@@ -335,16 +386,19 @@ mod tests {
         assert_eq!(options(&[]).demand(&Config::default()), Ok(()));
         assert_eq!(options(&[("unheard_of", "1")]).demand(&made), Err(error::PRECONDITION));
         assert_eq!(options(&[("unheard_of", "1")]).made(), Err(error::PRECONDITION));
-        assert_eq!(options(&[("access_model", "authorize")]).made(), Err(error::ACCESS_MODEL));
+        assert_eq!(options(&[("access_model", "secret")]).made(), Err(error::ACCESS_MODEL));
         assert_eq!(Submitted::options(&form(NODE_CONFIG, &[])), Err(error::BAD_REQUEST));
     }
 
     #[test]
     fn values_that_a_field_cannot_have_are_refused() {
         let apply = |var: &str, value: &str| {
-            Submitted::configuration(&form(NODE_CONFIG, &[(var, value)])).unwrap().unwrap().apply(&Config::default())
+            Submitted::configuration(&form(NODE_CONFIG, &[(var, value)]))
+                .unwrap()
+                .unwrap()
+                .apply(&Config::default(), false)
         };
-        assert_eq!(apply("access_model", "authorize"), Err(error::ACCESS_MODEL));
+        assert_eq!(apply("access_model", "secret"), Err(error::ACCESS_MODEL));
         for (var, value) in [
             ("max_items", "0"),
             ("max_items", "-1"),

@@ -6,12 +6,12 @@ use super::super::iq::Step;
 use super::error::{self, Error};
 use super::event::write_item;
 use super::node::Node;
-use super::{Answered, Asked, NS, affiliates, close, go_on, id, name, open, place, range, reading, step, xml};
+use super::{Answered, Asked, NS, close, go_on, id, open, place, range, reading, step, xml};
 use crate::limits::{NODE_ASKED_ITEMS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Found, Query};
 
-const NS_RSM: &str = "http://jabber.org/protocol/rsm";
+pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
 /// Which items are asked for.
 #[derive(Clone, Debug)]
@@ -80,13 +80,13 @@ impl Wanted {
 
 /// XEP-0060 6.5.
 pub(super) fn items(asked: Asked, pubsub: &Element, items: &Element) -> Answered {
-    let node = name(items).map_err(|why| asked.refuse(why))?;
+    let node = asked.name(items)?;
     let wanted = Wanted::of(pubsub, items).map_err(|why| asked.refuse(why))?;
-    let mut queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    let mut queries = vec![rows::directory(&asked.actor), asked.people(&node)];
     queries.extend(wanted.ids().iter().map(|id| rows::place(&asked.actor, &node, id)));
-    let others = !asked.owner;
+    let others = !asked.owner && !asked.service;
     let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &affiliates(found.first())?, &node)?;
+        let node = asked.seen(&directory, &asked.found_people(found.first())?, &node)?;
         let places: Vec<_> = found[1..].iter().map(|found| place(Some(found))).collect::<Result<_, _>>()?;
         read(&asked, node, &wanted, &places)
     });

@@ -2,17 +2,20 @@
 //! keep there what all may read (XEP-0222), and what is private (XEP-0223), such as bookmarks (XEP-0402) and what was displayed (XEP-0490).
 //!
 //! The engine of nodes is functions over rows: a request says which rows it needs, and with them makes an answer, writes, and an
-//! [`Event`]. An actor is the JID that has the nodes; nothing here knows that it is an account's, beside what the owner is and who may
-//! see whose presence.
+//! [`Event`]. An actor is whatever has nodes: an account has all of its own, and each node of a service with a domain of its own
+//! ([`service`]) is an actor. They differ in who is an owner, who may publish, and how subscribers are stored and told.
 
+pub mod approve;
 pub mod disco;
 pub mod error;
 pub mod event;
 pub mod form;
 pub mod items;
+pub mod member;
 pub mod node;
 pub mod owner;
 pub mod publish;
+pub mod service;
 pub mod subscribe;
 
 use minidom::Element;
@@ -23,9 +26,11 @@ use super::iq::{Context, Feature, IqRequest, Resume, Step, Target, Verbs, always
 use super::{caps, xml};
 use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX};
 use crate::store::{Batch, Found, Query, nodes as rows};
+use crate::wire::jid::bare_of;
 use error::Error;
 pub use event::Event;
-use node::{Affiliates, Directory, Node, Viewer};
+use member::Member;
+use node::{Affiliates, Affiliation, Directory, Node, PublishModel, Viewer};
 
 const NS: &str = "http://jabber.org/protocol/pubsub";
 const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
@@ -33,6 +38,7 @@ const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 /// What an account tells of its nodes (XEP-0060 10): exactly what is here.
 const FEATURES: &[&str] = &[
     NS,
+    "http://jabber.org/protocol/pubsub#access-authorize",
     "http://jabber.org/protocol/pubsub#access-open",
     "http://jabber.org/protocol/pubsub#access-presence",
     "http://jabber.org/protocol/pubsub#access-roster",
@@ -48,6 +54,7 @@ const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub#filtered-notifications",
     "http://jabber.org/protocol/pubsub#item-ids",
     "http://jabber.org/protocol/pubsub#last-published",
+    "http://jabber.org/protocol/pubsub#manage-subscriptions",
     "http://jabber.org/protocol/pubsub#member-affiliation",
     "http://jabber.org/protocol/pubsub#meta-data",
     "http://jabber.org/protocol/pubsub#modify-affiliations",
@@ -94,6 +101,7 @@ pub const EXTENSION: Extension = Extension {
     requests: &[NODES, OWNER],
     identities: &[("pubsub", "pep", "")],
     discovers: Some(disco::discovers),
+    submits: Some(approve::own),
     asks: Some(Asks { idle: None, capable: Some(caps::ask), answered: caps::answered }),
     ..Extension::NONE
 };
@@ -101,11 +109,15 @@ pub const EXTENSION: Extension = Extension {
 /// A request, with what is the same for all.
 #[derive(Clone, Debug)]
 struct Asked {
-    /// Whose nodes.
+    /// Whose nodes: an account, or a node of a service.
     actor: Box<str>,
+    /// The address that is asked: an account's, or a service's.
+    jid: Box<str>,
+    /// The actor is a node of a service.
+    service: bool,
     /// Full JID of the asker.
     from: Box<str>,
-    /// It is the owner.
+    /// It is the owner, or an administrator of the service.
     owner: bool,
     /// It may see the owner's presence.
     presence: bool,
@@ -117,19 +129,53 @@ struct Asked {
 
 impl Asked {
     fn new(context: &Context<'_>, request: &IqRequest<'_>) -> Asked {
-        let owner = request.target == Target::Own;
+        let service = request.target == Target::Node;
+        let owner = request.target == Target::Own || (service && context.admin);
         Asked {
             actor: request.account.into(),
+            jid: if service { request.to } else { request.account }.into(),
+            service,
             from: request.from.into(),
             owner,
-            presence: owner || context.authorized,
+            presence: owner || service || context.authorized,
             groups: context.groups.to_vec(),
             now_us: context.now.wall_us,
         }
     }
 
-    fn viewer(&self) -> Viewer<'_> {
-        Viewer { jid: &self.from, owner: self.owner, presence: self.presence, groups: &self.groups }
+    /// The node that a request is about.
+    fn name(&self, element: &Element) -> Result<Box<str>, Error> {
+        match self.actor.split_once('/') {
+            Some((_, node)) if self.service => Ok(node.into()),
+            _ => name(element).map_err(|why| self.refuse(why)),
+        }
+    }
+
+    /// Bare JID of the asker.
+    fn bare(&self) -> &str {
+        bare_of(&self.from)
+    }
+
+    /// The question for who is subscribed or affiliated: at a service, as far as it is the asker.
+    fn people(&self, node: &str) -> Query {
+        match self.service {
+            true => rows::member(&self.actor, self.bare()),
+            false => rows::affiliates(&self.actor, node),
+        }
+    }
+
+    /// What was found of them.
+    fn found_people(&self, found: Option<&Found>) -> Result<Affiliates, Error> {
+        if !self.service {
+            return affiliates(found);
+        }
+        let member = found.and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+        Ok(member.alone(self.bare()))
+    }
+
+    fn viewer<'a>(&'a self, affiliates: &Affiliates) -> Viewer<'a> {
+        let owner = self.owner || affiliates.affiliation(self.bare()) == Some(Affiliation::Owner);
+        Viewer { jid: &self.from, owner, presence: self.presence, groups: &self.groups }
     }
 
     /// What is said of something that is not there, or may not be seen: who may not see the presence either is told nothing, as if
@@ -138,17 +184,48 @@ impl Asked {
         if self.presence { why } else { error::UNSEEN }
     }
 
-    /// The owner alone may.
+    /// The owner alone may. Who owns a node of a service its directory says: [`Asked::owns`].
     fn must_own(&self) -> Result<(), Error> {
-        if self.owner { Ok(()) } else { Err(self.refuse(error::FORBIDDEN)) }
+        if self.owner || self.service { Ok(()) } else { Err(self.refuse(error::FORBIDDEN)) }
+    }
+
+    /// The node, of which the asker is an owner.
+    fn owns<'a>(&self, directory: &'a mut Directory, name: &str) -> Result<&'a mut Node, Error> {
+        let node = directory.get_mut(name).ok_or(error::NOT_FOUND)?;
+        let owns = self.owner || node.owners.iter().any(|owner| **owner == *self.bare());
+        if owns { Ok(node) } else { Err(error::FORBIDDEN) }
+    }
+
+    /// Whether the asker may publish (XEP-0060 7.1.3.1). On an account it was looked at before.
+    fn may_publish(&self, node: Option<&Node>, affiliates: &Affiliates) -> Result<(), Error> {
+        if !self.service {
+            return Ok(());
+        }
+        let node = node.ok_or(error::NOT_FOUND)?;
+        let may = match (affiliates.affiliation(self.bare()), node.config.publish) {
+            (Some(Affiliation::Owner | Affiliation::Publisher), _) => true,
+            (Some(Affiliation::Outcast), _) => false,
+            (_, PublishModel::Publishers) => false,
+            (_, PublishModel::Subscribers) => affiliates.is_subscribed(self.bare()),
+            (_, PublishModel::Open) => true,
+        };
+        if may || self.owner { Ok(()) } else { Err(error::FORBIDDEN) }
     }
 
     /// The node of this name, which the asker may see.
     fn seen<'a>(&self, directory: &'a Directory, affiliates: &Affiliates, name: &str) -> Result<&'a Node, Error> {
         let node = directory.get(name).ok_or_else(|| self.refuse(error::NOT_FOUND))?;
-        let may = node::may(node.config.access, &node.config.groups, affiliates, self.viewer());
+        let may = node::may(node.config.access, &node.config.groups, affiliates, self.viewer(affiliates));
         may.map_err(|denied| self.refuse(denied.into()))?;
         Ok(node)
+    }
+
+    /// Writes, tells of it if there is something to be told, and answers.
+    fn done(&self, node: &Node, batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
+        match (self.service, event) {
+            (true, Some(event)) => service::tell::tell(self, node, batch, event, answer),
+            (_, event) => done(batch, event, answer),
+        }
     }
 }
 
@@ -248,14 +325,20 @@ fn close(out: &mut Vec<u8>, name: &str) {
 
 fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some((pubsub, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
+    if let Target::Service(_) = request.target {
+        return step(service::route(context, request, &asked));
+    }
     let asker = Asked::new(context, request);
     step(match (request.set, asked.name()) {
         (true, "publish") => publish::publish(asker, &pubsub, &asked),
         (true, "retract") => publish::retract(asker, &asked),
+        (true, "create") if asker.service => service::create(asker, &pubsub),
         (true, "create") => owner::create(asker, &pubsub, &asked),
         (true, "subscribe") => subscribe::subscribe(context, asker, &asked),
         (true, "unsubscribe") => subscribe::unsubscribe(context, asker, &asked),
         (false, "items") => items::items(asker, &pubsub, &asked),
+        (false, "subscriptions") if asker.service => service::own::subscriptions(asker),
+        (false, "affiliations") if asker.service => service::own::affiliations(asker),
         (false, "subscriptions") => subscribe::subscriptions(asker, &asked),
         (_, "options" | "default") => Err(asker.refuse(error::NO_OPTIONS)),
         (false, "affiliations") => Err(asker.refuse(error::NO_AFFILIATIONS)),
@@ -265,19 +348,28 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 
 fn handle_owner(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let asker = Asked::new(context, request);
+    if let Target::Service(_) = request.target {
+        let asked = parse(request).ok_or(error::BAD_REQUEST);
+        return step(asked.and_then(|(_, asked)| service::route(context, request, &asked)));
+    }
     if let Err(refused) = asker.must_own() {
         return Step::Error(refused);
     }
-    let Some((_, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
+    let Some((pubsub, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
     step(match (request.set, asked.name()) {
         (false, "default") => Ok(owner::default()),
         (false, "configure") => owner::configuration(asker, &asked),
         (true, "configure") => owner::configure(asker, &asked),
+        (false, "affiliations") if asker.service => service::owner::affiliations(asker),
+        (true, "affiliations") if asker.service => service::owner::affiliate(context, asker, &asked),
+        (false, "subscriptions") if asker.service => service::owner::subscriptions(asker, &pubsub),
+        (true, "subscriptions") if asker.service => service::owner::subscribe(context, asker, &asked),
         (true, "delete") => owner::delete(asker, &asked),
         (true, "purge") => owner::purge(asker, &asked),
         (false, "affiliations") => owner::affiliations(asker, &asked),
         (true, "affiliations") => owner::affiliate(context, asker, &asked),
-        (_, "subscriptions") => Err(error::NO_SUBSCRIPTIONS),
+        (false, "subscriptions") => owner::subscriptions(asker, &asked),
+        (true, "subscriptions") => owner::subscribe(context, asker, &asked),
         _ => Err(error::BAD_REQUEST),
     })
 }

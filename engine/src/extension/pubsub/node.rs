@@ -10,6 +10,9 @@ const FORMAT: u8 = 1;
 /// A directory in which each node also has the time after which its items are gone. One in which none has such a time is written as
 /// before.
 const FORMAT_EXPIRES: u8 = 2;
+/// One in which each node also has who may publish, its owners, and how many are subscribed: that of a node of a service, or with an
+/// access model that was not there before.
+const FORMAT_OWNED: u8 = 3;
 
 /// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,19 @@ pub enum Access {
     Roster,
     /// Members alone.
     Whitelist,
+    /// Subscribers whom an owner has approved.
+    Authorize,
+}
+
+/// Who may publish at a node (XEP-0060 16.4.4, `pubsub#publish_model`). Publishers and owners always may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublishModel {
+    /// Nobody else.
+    Publishers,
+    /// Subscribers.
+    Subscribers,
+    /// Anybody who is no outcast.
+    Open,
 }
 
 /// When the last item is sent without a new publication.
@@ -40,6 +56,8 @@ pub enum SendLast {
 pub struct Config {
     /// Who may see it.
     pub access: Access,
+    /// Who may publish; on an account its owner alone.
+    pub publish: PublishModel,
     /// When the last item is sent without a new publication.
     pub send_last: SendLast,
     /// Items are stored.
@@ -73,6 +91,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             access: Access::Presence,
+            publish: PublishModel::Publishers,
             send_last: SendLast::OnSubAndPresence,
             persist: true,
             notifications: true,
@@ -118,6 +137,12 @@ pub struct Node {
     pub bytes: u64,
     /// Somebody is affiliated or subscribed.
     pub listed: bool,
+    /// Bare JIDs of its owners, sorted, at a service; the owner of an account is not named.
+    pub owners: Vec<Box<str>>,
+    /// How many are subscribed at a service, or wait to be.
+    pub subscribers: u32,
+    /// How many are affiliated at a service beside the owners.
+    pub affiliated: u32,
 }
 
 /// All nodes of an actor, sorted by name.
@@ -133,7 +158,7 @@ impl Directory {
     pub fn decode(row: Option<&[u8]>) -> Option<Directory> {
         let Some(row) = row else { return Some(Directory::default()) };
         let mut from = Reader(row);
-        let format = from.byte().filter(|format| matches!(*format, FORMAT | FORMAT_EXPIRES))?;
+        let format = from.byte().filter(|format| (FORMAT..=FORMAT_OWNED).contains(format))?;
         let mut directory = Directory { last: from.number()?, nodes: Vec::new() };
         while !from.0.is_empty() {
             directory.nodes.push(Node::decode(&mut from, format)?);
@@ -142,8 +167,7 @@ impl Directory {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let expires = self.nodes.iter().any(|node| node.config.expire_s > 0);
-        let format = if expires { FORMAT_EXPIRES } else { FORMAT };
+        let format = self.nodes.iter().map(Node::format).max().unwrap_or(FORMAT);
         let mut out = vec![format];
         out.extend_from_slice(&self.last.to_be_bytes());
         for node in &self.nodes {
@@ -216,6 +240,16 @@ const NOTIFY_RETRACT: u8 = 32;
 const LISTED: u8 = 64;
 
 impl Node {
+    /// The oldest format that can say all of it.
+    fn format(&self) -> u8 {
+        let config = &self.config;
+        let owned = !self.owners.is_empty() || self.subscribers > 0 || self.affiliated > 0;
+        if owned || config.access == Access::Authorize || config.publish != PublishModel::Publishers {
+            return FORMAT_OWNED;
+        }
+        if config.expire_s > 0 { FORMAT_EXPIRES } else { FORMAT }
+    }
+
     fn encode(&self, out: &mut Vec<u8>, format: u8) {
         let c = &self.config;
         put_text(out, &self.name);
@@ -224,6 +258,7 @@ impl Node {
             Access::Presence => 1,
             Access::Roster => 2,
             Access::Whitelist => 3,
+            Access::Authorize => 4,
         };
         let last = match c.send_last {
             SendLast::Never => 0,
@@ -251,8 +286,21 @@ impl Node {
         for group in &c.groups {
             put_text(out, group);
         }
-        if format == FORMAT_EXPIRES {
+        if format >= FORMAT_EXPIRES {
             out.extend_from_slice(&c.expire_s.to_be_bytes());
+        }
+        if format >= FORMAT_OWNED {
+            out.push(match c.publish {
+                PublishModel::Publishers => 0,
+                PublishModel::Subscribers => 1,
+                PublishModel::Open => 2,
+            });
+            out.extend_from_slice(&self.subscribers.to_be_bytes());
+            out.extend_from_slice(&self.affiliated.to_be_bytes());
+            out.push(self.owners.len() as u8);
+            for owner in &self.owners {
+                put_text(out, owner);
+            }
         }
     }
 
@@ -263,6 +311,7 @@ impl Node {
             1 => Access::Presence,
             2 => Access::Roster,
             3 => Access::Whitelist,
+            4 => Access::Authorize,
             _ => return None,
         };
         let send_last = match from.byte()? {
@@ -275,9 +324,21 @@ impl Node {
         let (items_max, items, bytes) = (from.short()?, from.short()?, from.number()?);
         let (title, kind, description) = (from.text()?, from.text()?, from.text()?);
         let groups = (0..from.byte()?).map(|_| from.text()).collect::<Option<_>>()?;
-        let expire_s = if format == FORMAT_EXPIRES { from.short()? } else { 0 };
+        let expire_s = if format >= FORMAT_EXPIRES { from.short()? } else { 0 };
+        let (mut publish, mut subscribers, mut affiliated, mut owners) = (PublishModel::Publishers, 0, 0, Vec::new());
+        if format >= FORMAT_OWNED {
+            publish = match from.byte()? {
+                0 => PublishModel::Publishers,
+                1 => PublishModel::Subscribers,
+                2 => PublishModel::Open,
+                _ => return None,
+            };
+            (subscribers, affiliated) = (from.short()?, from.short()?);
+            owners = (0..from.byte()?).map(|_| from.text()).collect::<Option<_>>()?;
+        }
         let config = Config {
             access,
+            publish,
             send_last,
             persist: flags & PERSIST != 0,
             notifications: flags & NOTIFICATIONS != 0,
@@ -292,13 +353,17 @@ impl Node {
             description,
             groups,
         };
-        Some(Node { name, config, items, bytes, listed: flags & LISTED != 0 })
+        Some(Node { name, config, items, bytes, listed: flags & LISTED != 0, owners, subscribers, affiliated })
     }
 }
 
-/// What an address is to a node, beside its owner (XEP-0060 4.1).
+/// What an address is to a node (XEP-0060 4.1). The owner of an account's nodes is in no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affiliation {
+    /// May do everything; at a service only.
+    Owner,
+    /// May publish, and see it; at a service only.
+    Publisher,
     /// On the whitelist.
     Member,
     /// May not see it, whatever else.
@@ -312,6 +377,10 @@ pub struct Affiliates {
     pub affiliations: Vec<(Box<str>, Affiliation)>,
     /// Bare or full JIDs, sorted.
     pub subscribers: Vec<Box<str>>,
+    /// Those who want to be subscribed and are not yet approved (XEP-0060 8.6), sorted.
+    pub pending: Vec<Box<str>>,
+    /// Those who have wanted to and do not any more, sorted: if one wants to again, the owner has been asked already.
+    pub withdrawn: Vec<Box<str>>,
 }
 
 impl Affiliates {
@@ -329,6 +398,8 @@ impl Affiliates {
                 0 => all.affiliations.push((jid, Affiliation::Member)),
                 1 => all.affiliations.push((jid, Affiliation::Outcast)),
                 2 => all.subscribers.push(jid),
+                3 => all.pending.push(jid),
+                4 => all.withdrawn.push(jid),
                 _ => return None,
             }
         }
@@ -341,12 +412,19 @@ impl Affiliates {
         }
         let mut out = vec![FORMAT];
         for (jid, affiliation) in &self.affiliations {
+            // An account's lists name no owners and no publishers.
             out.push((*affiliation == Affiliation::Outcast) as u8);
             put_text(&mut out, jid);
         }
         for jid in &self.subscribers {
             out.push(2);
             put_text(&mut out, jid);
+        }
+        for (kind, list) in [(3, &self.pending), (4, &self.withdrawn)] {
+            for jid in list {
+                out.push(kind);
+                put_text(&mut out, jid);
+            }
         }
         out
     }
@@ -357,7 +435,8 @@ impl Affiliates {
     /// [`Limit::Nodes`] if there are too many.
     pub fn put(&self, batch: &mut Batch, actor: &str, node: &str) -> Result<(), Refusal> {
         let row = self.encode();
-        let most = self.affiliations.len().max(self.subscribers.len());
+        let wanting = self.pending.len() + self.withdrawn.len();
+        let most = self.affiliations.len().max(self.subscribers.len()).max(wanting);
         if most > NODE_AFFILIATES_MAX || row.len() > NODE_DIRECTORY_BYTES_MAX {
             return Err(Limit::Nodes.into());
         }
@@ -367,7 +446,10 @@ impl Affiliates {
 
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
-        self.affiliations.is_empty() && self.subscribers.is_empty()
+        self.affiliations.is_empty()
+            && self.subscribers.is_empty()
+            && self.pending.is_empty()
+            && self.withdrawn.is_empty()
     }
 
     fn find(&self, bare: &str) -> Result<usize, usize> {
@@ -389,23 +471,67 @@ impl Affiliates {
         }
     }
 
-    /// Adds a subscriber. A user has one address there: the latest.
-    pub fn subscribe(&mut self, jid: &str) {
-        self.subscribers.retain(|other| bare_of(other) != bare_of(jid));
-        if let Err(at) = self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
-            self.subscribers.insert(at, jid.into());
-        }
+    /// Takes all addresses of a user out of the lists of who is subscribed, or wants to be. Whether the user was subscribed, and
+    /// whether the owner was asked about it.
+    fn take_out(&mut self, bare: &str) -> (bool, bool) {
+        let without = |list: &mut Vec<Box<str>>| {
+            let before = list.len();
+            list.retain(|other| bare_of(other) != bare);
+            list.len() < before
+        };
+        let subscribed = without(&mut self.subscribers);
+        let asked = without(&mut self.pending) | without(&mut self.withdrawn);
+        (subscribed, asked)
     }
 
-    /// Removes a subscriber; false if it was none.
-    pub fn unsubscribe(&mut self, jid: &str) -> bool {
-        match self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
-            Ok(at) => {
-                self.subscribers.remove(at);
-                true
-            }
-            Err(_) => false,
+    /// Adds a subscriber. A user has one address there: the latest.
+    pub fn subscribe(&mut self, jid: &str) {
+        self.take_out(bare_of(jid));
+        put_sorted(&mut self.subscribers, jid);
+    }
+
+    /// Adds somebody who wants to be subscribed; whoever is subscribed stays so. Whether the owner has to be asked.
+    pub fn want(&mut self, jid: &str) -> bool {
+        if self.is_subscribed(bare_of(jid)) {
+            self.subscribe(jid);
+            return false;
         }
+        let (_, asked) = self.take_out(bare_of(jid));
+        put_sorted(&mut self.pending, jid);
+        !asked
+    }
+
+    /// Whether a user is subscribed, by whatever address.
+    pub fn is_subscribed(&self, bare: &str) -> bool {
+        self.subscribers.iter().any(|jid| bare_of(jid) == bare)
+    }
+
+    /// The address by which a user waits to be approved.
+    pub fn pending(&self, bare: &str) -> Option<Box<str>> {
+        self.pending.iter().find(|jid| bare_of(jid) == bare).cloned()
+    }
+
+    /// Ends all that a user has or wants, as far as it is a subscription.
+    pub fn end(&mut self, bare: &str) {
+        self.take_out(bare);
+    }
+
+    /// Removes a subscriber; false if it was none. Whoever has only wanted to be one is remembered.
+    pub fn unsubscribe(&mut self, jid: &str) -> bool {
+        if let Ok(at) = self.subscribers.binary_search_by(|other| (**other).cmp(jid)) {
+            self.subscribers.remove(at);
+            return true;
+        }
+        let Ok(at) = self.pending.binary_search_by(|other| (**other).cmp(jid)) else { return false };
+        self.pending.remove(at);
+        put_sorted(&mut self.withdrawn, bare_of(jid));
+        true
+    }
+}
+
+fn put_sorted(list: &mut Vec<Box<str>>, jid: &str) {
+    if let Err(at) = list.binary_search_by(|other| (**other).cmp(jid)) {
+        list.insert(at, jid.into());
     }
 }
 
@@ -433,6 +559,8 @@ pub enum Denied {
     Closed,
     /// It is an outcast.
     Outcast,
+    /// It is not subscribed, or not yet.
+    Unsubscribed,
 }
 
 /// Who may see a node: what of it decides.
@@ -470,17 +598,19 @@ pub fn may(access: Access, groups: &[Box<str>], affiliates: &Affiliates, viewer:
     match (access, affiliation) {
         (_, Some(Affiliation::Outcast)) => Err(Denied::Outcast),
         (Access::Open, _) => Ok(()),
-        (_, Some(Affiliation::Member)) => Ok(()),
+        (_, Some(_)) => Ok(()),
         (Access::Presence, None) if viewer.presence => Ok(()),
         (Access::Presence, None) => Err(Denied::Presence),
         (Access::Roster, None) if viewer.presence && viewer.groups.iter().any(|group| groups.contains(group)) => Ok(()),
         (Access::Roster, None) => Err(Denied::Group),
         (Access::Whitelist, None) => Err(Denied::Closed),
+        (Access::Authorize, None) if affiliates.is_subscribed(bare_of(viewer.jid)) => Ok(()),
+        (Access::Authorize, None) => Err(Denied::Unsubscribed),
     }
 }
 
 /// What is left of a row.
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -489,7 +619,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         Some(self.take(1)?[0])
     }
 
@@ -501,14 +631,14 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    fn text(&mut self) -> Option<Box<str>> {
+    pub(super) fn text(&mut self) -> Option<Box<str>> {
         let len = u16::from_be_bytes(self.take(2)?.try_into().ok()?);
         Some(std::str::from_utf8(self.take(usize::from(len))?).ok()?.into())
     }
 }
 
 /// Its length in two bytes, and the text; all texts are bounded far below 64 KiB.
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let len = u16::try_from(text.len()).expect("texts of nodes are bounded");
     out.extend_from_slice(&len.to_be_bytes());
     out.extend_from_slice(text.as_bytes());
@@ -524,16 +654,20 @@ mod tests {
     }
 
     fn config() -> impl Strategy<Value = Config> {
-        let access = prop::sample::select(vec![Access::Open, Access::Presence, Access::Roster, Access::Whitelist]);
+        use Access::*;
+        let access = prop::sample::select(vec![Open, Presence, Roster, Whitelist, Authorize]);
+        let publish = vec![PublishModel::Publishers, PublishModel::Subscribers, PublishModel::Open];
+        let access = (access, prop::sample::select(publish));
         let last = prop::sample::select(vec![SendLast::Never, SendLast::OnSub, SendLast::OnSubAndPresence]);
         let texts = (text(), text(), text(), prop::collection::vec(text(), 0..4));
         let numbers = (any::<u32>(), prop::sample::select(vec![0, 1, u32::MAX]));
         (access, last, any::<[bool; 6]>(), numbers, texts).prop_map(
-            |(access, send_last, on, (items_max, expire_s), texts)| {
+            |((access, publish), send_last, on, (items_max, expire_s), texts)| {
                 let (title, kind, description, groups) = texts;
                 let [persist, notifications, payloads, notify_config, notify_delete, notify_retract] = on;
                 Config {
                     access,
+                    publish,
                     send_last,
                     persist,
                     notifications,
@@ -559,6 +693,8 @@ mod tests {
             for (name, config, items) in names {
                 let node = directory.configure(&name, config);
                 (node.items, node.bytes, node.listed) = (items, u64::from(items) * 7, items % 2 == 0);
+                (node.subscribers, node.affiliated) = (items % 3, items % 5);
+                node.owners = (0..items % 4).map(|n| format!("owner{n}@x").into()).collect();
             }
             prop_assert!(directory.nodes.is_sorted_by(|a, b| a.name < b.name));
             let row = directory.encode();
@@ -575,13 +711,15 @@ mod tests {
         }
 
         #[test]
-        fn affiliates_read_back(jids in prop::collection::vec((text(), 0u8..3), 0..8)) {
+        fn affiliates_read_back(jids in prop::collection::vec((text(), 0u8..5), 0..8)) {
             let mut all = Affiliates::default();
             for (jid, kind) in jids {
                 match kind {
                     0 => all.affiliate(&jid, Some(Affiliation::Member)),
                     1 => all.affiliate(&jid, Some(Affiliation::Outcast)),
-                    _ => all.subscribe(&jid),
+                    2 => all.subscribe(&jid),
+                    3 => drop(all.want(&jid)),
+                    _ => drop((all.want(&jid), all.unsubscribe(&jid))),
                 }
             }
             let row = all.encode();

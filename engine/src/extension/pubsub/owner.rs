@@ -2,13 +2,16 @@
 
 use minidom::Element;
 
+use super::super::change::Change;
 use super::super::iq::{Context, Resume, Step};
 use super::error;
 use super::event::Event;
 use super::form::{self, Submitted};
-use super::node::{Affiliates, Affiliation, Audience, Config, Directory};
-use super::{Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, name, open, range, step, xml};
-use crate::limits::{NODE_AFFILIATES_MAX, NODE_BYTES_MAX, NODE_ID_BYTES_MAX};
+use super::node::{Affiliates, Affiliation, Audience, Config, Directory, Node};
+use super::{
+    Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, name, open, range, service, step, subscribe, xml,
+};
+use crate::limits::{NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_BYTES_MAX, NODE_ID_BYTES_MAX};
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
 
@@ -24,7 +27,7 @@ pub(super) fn create(asked: Asked, pubsub: &Element, create: &Element) -> Answer
         None => None,
     };
     let config = match form {
-        Some(form) => form.apply(&Config::default())?,
+        Some(form) => form.apply(&Config::default(), false)?,
         None => Config::default(),
     };
     let actor = asked.actor;
@@ -44,19 +47,19 @@ pub(super) fn create(asked: Asked, pubsub: &Element, create: &Element) -> Answer
 /// XEP-0060 8.3.
 pub(super) fn default() -> Step {
     let mut out = open(NS_OWNER, "default", None);
-    form::write(&mut out, &Config::default(), "form");
+    form::write(&mut out, &Config::default(), "form", false);
     close(&mut out, "default");
     Step::Result(out)
 }
 
 /// XEP-0060 8.2.1.
 pub(super) fn configuration(asked: Asked, configure: &Element) -> Answered {
-    let node = name(configure)?;
+    let node = asked.name(configure)?;
     let queries = vec![rows::directory(&asked.actor)];
-    let go_on = go_on(move |directory, _| {
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+    let go_on = go_on(move |mut directory, _| {
+        let entry = asked.owns(&mut directory, &node)?;
         let mut out = open(NS_OWNER, "configure", Some(&node));
-        form::write(&mut out, &entry.config, "form");
+        form::write(&mut out, &entry.config, "form", asked.service);
         close(&mut out, "configure");
         Ok(Step::Result(out))
     });
@@ -65,30 +68,31 @@ pub(super) fn configuration(asked: Asked, configure: &Element) -> Answered {
 
 /// XEP-0060 8.2.4.
 pub(super) fn configure(asked: Asked, configure: &Element) -> Answered {
-    let node = name(configure)?;
+    let node = asked.name(configure)?;
     let form = Submitted::configuration(configure)?;
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
+    let actor = asked.actor.clone();
+    let queries = vec![rows::directory(&actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
-        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
+        let entry = asked.owns(&mut directory, &node)?;
         // XEP-0004 3.2: a form that was cancelled changes nothing.
         let Some(form) = &form else { return Ok(Step::Result(Vec::new())) };
-        let config = form.apply(&entry.config)?;
-        let affiliates = affiliates(found.first())?;
+        let config = form.apply(&entry.config, asked.service)?;
+        let affiliates = asked.found_people(found.first())?;
         entry.config = config.clone();
         let most = if config.persist { config.items_max() } else { 0 };
         let excess = entry.items.saturating_sub(most);
         let event = config.notify_config && config.notifications;
-        let event = event.then(|| Event::configured(&node, Audience::of(&config, affiliates), &config));
+        let event = event.then(|| Event::configured(&node, Audience::of(&config, affiliates), &config, asked.service));
         if excess == 0 {
             let mut batch = Batch::new();
             directory.put(&mut batch, &actor)?;
-            return Ok(done(batch, event, Vec::new()));
+            let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+            return Ok(asked.configured(entry, batch, event));
         }
         // Those that were published first go.
         let query = rows::items(&actor, &node, Span::all(excess, NODE_BYTES_MAX as u32 + 1));
-        let (actor, node, directory) = (actor.clone(), node.clone(), directory);
-        let go_on = Resume::with(move |found| step(trim(&actor, &node, directory.clone(), event.clone(), found)));
+        let (asked, node, directory) = (asked.clone(), node.clone(), directory);
+        let go_on = Resume::with(move |found| step(trim(&asked, &node, directory.clone(), event.clone(), found)));
         Ok(Step::Read(vec![query], go_on))
     });
     Ok(Step::InTurn(queries, go_on))
@@ -96,13 +100,13 @@ pub(super) fn configure(asked: Asked, configure: &Element) -> Answered {
 
 /// Removes the items that were read.
 fn trim(
-    actor: &str,
+    asked: &Asked,
     node: &str,
     mut directory: Directory,
     event: Option<Event>,
     found: &[crate::store::Found],
 ) -> Answered {
-    let (oldest, _) = range(found.first())?;
+    let (actor, (oldest, _)) = (&*asked.actor, range(found.first())?);
     let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
     let mut batch = Batch::new();
     for row in oldest {
@@ -113,28 +117,42 @@ fn trim(
         entry.bytes = entry.bytes.saturating_sub(item.bytes().into());
     }
     directory.put(&mut batch, actor)?;
-    Ok(done(batch, event, Vec::new()))
+    let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
+    Ok(asked.configured(entry, batch, event))
+}
+
+impl Asked {
+    /// The configuration of a node has changed. Its service hears whether it is to be shown.
+    fn configured(&self, node: &Node, mut batch: Batch, event: Option<Event>) -> Step {
+        let done = self.done(node, std::mem::take(&mut batch), event, Vec::new());
+        if self.service { service::with(done, [service::show(self, node)]) } else { done }
+    }
 }
 
 /// XEP-0060 8.4.
 pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
-    let node = name(delete)?;
+    let node = asked.name(delete)?;
     let redirect = delete.get_child("redirect", NS_OWNER).and_then(|redirect| redirect.attr("uri"));
     if redirect.is_some_and(|uri| uri.is_empty() || uri.len() > NODE_ID_BYTES_MAX) {
         return Err(error::BAD_REQUEST);
     }
     let redirect: Option<Box<str>> = redirect.map(Into::into);
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
+    let actor = asked.actor.clone();
+    let queries = vec![rows::directory(&actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
+        asked.owns(&mut directory, &node)?;
         let entry = directory.remove(&node).ok_or(error::NOT_FOUND)?;
-        let audience = Audience::of(&entry.config, affiliates(found.first())?);
+        let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
         let mut batch = Batch::new();
         rows::delete_items(&mut batch, &actor, &node);
-        Affiliates::default().put(&mut batch, &actor, &node)?;
-        directory.put(&mut batch, &actor)?;
         let told = entry.config.notify_delete && entry.config.notifications;
         let event = told.then(|| Event::deleted(&node, audience, redirect.as_deref()));
+        if asked.service {
+            rows::put_directory(&mut batch, &actor, b"");
+            return Ok(service::deleted(&asked, &entry, batch, event));
+        }
+        Affiliates::default().put(&mut batch, &actor, &node)?;
+        directory.put(&mut batch, &actor)?;
         Ok(done(batch, event, Vec::new()))
     });
     Ok(Step::InTurn(queries, go_on))
@@ -142,21 +160,22 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
 
 /// XEP-0060 8.5.
 pub(super) fn purge(asked: Asked, purge: &Element) -> Answered {
-    let node = name(purge)?;
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
+    let node = asked.name(purge)?;
+    let actor = asked.actor.clone();
+    let queries = vec![rows::directory(&actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
-        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
+        let entry = asked.owns(&mut directory, &node)?;
         if !entry.config.persist {
             return Err(error::NO_ITEMS);
         }
-        let audience = Audience::of(&entry.config, affiliates(found.first())?);
+        let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
         let told = entry.config.notifications && entry.config.notify_retract;
         (entry.items, entry.bytes) = (0, 0);
         let mut batch = Batch::new();
         rows::delete_items(&mut batch, &actor, &node);
         directory.put(&mut batch, &actor)?;
-        Ok(done(batch, told.then(|| Event::purged(&node, audience)), Vec::new()))
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        Ok(asked.done(entry, batch, told.then(|| Event::purged(&node, audience)), Vec::new()))
     });
     Ok(Step::InTurn(queries, go_on))
 }
@@ -177,7 +196,7 @@ pub(super) fn affiliations(asked: Asked, affiliations: &Element) -> Answered {
         };
         write(&actor, "owner");
         for (jid, affiliation) in &affiliates(found.first())?.affiliations {
-            write(jid, if *affiliation == Affiliation::Member { "member" } else { "outcast" });
+            write(jid, super::member::name(Some(*affiliation)));
         }
         close(&mut out, "affiliations");
         Ok(Step::Result(out))
@@ -220,7 +239,7 @@ pub(super) fn affiliate(context: &Context<'_>, asked: Asked, affiliations: &Elem
             all.affiliate(jid, *affiliation);
             // XEP-0163 7.1: who may not see the node any more is not subscribed any more.
             if *affiliation == Some(Affiliation::Outcast) {
-                all.subscribers.retain(|subscriber| crate::wire::jid::bare_of(subscriber) != &**jid);
+                all.end(jid);
             }
         }
         entry.listed = !all.is_empty();
@@ -228,6 +247,67 @@ pub(super) fn affiliate(context: &Context<'_>, asked: Asked, affiliations: &Elem
         all.put(&mut batch, &actor, &node)?;
         directory.put(&mut batch, &actor)?;
         Ok(Step::Write(batch, Vec::new()))
+    });
+    Ok(Step::InTurn(queries, go_on))
+}
+
+/// XEP-0060 8.8.1. Those who wait to be approved are not among them.
+pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
+    let node = name(subscriptions)?;
+    let actor = asked.actor;
+    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
+    let go_on = go_on(move |directory, found| {
+        directory.get(&node).ok_or(error::NOT_FOUND)?;
+        let mut out = open(NS_OWNER, "subscriptions", Some(&node));
+        for jid in &affiliates(found.first())?.subscribers {
+            subscribe::write_of(&mut out, jid, "subscribed");
+        }
+        close(&mut out, "subscriptions");
+        Ok(Step::Result(out))
+    });
+    Ok(Step::Read(queries, go_on))
+}
+
+/// Which subscriptions an owner changes, and whether they are to be (XEP-0060 8.8.2).
+pub(super) fn wanted(context: &Context<'_>, subscriptions: &Element) -> Result<Vec<(Box<str>, bool)>, error::Error> {
+    let mut changes: Vec<(Box<str>, bool)> = Vec::new();
+    for change in subscriptions.children().filter(|child| child.is("subscription", NS_OWNER)) {
+        let jid = change.attr("jid").and_then(context.jid).ok_or(error::BAD_REQUEST)?;
+        if changes.iter().any(|(other, _)| *other == jid) {
+            return Err(error::BAD_REQUEST);
+        }
+        match change.attr("subscription") {
+            None => continue,
+            Some("subscribed") => changes.push((jid, true)),
+            Some("none") => changes.push((jid, false)),
+            Some(_) => return Err(error::NOT_ACCEPTABLE),
+        }
+        if changes.len() > NODE_ASKED_ITEMS_MAX {
+            return Err(error::NOT_ACCEPTABLE);
+        }
+    }
+    Ok(changes)
+}
+
+/// XEP-0060 8.8.2. Who has not asked to be subscribed cannot be.
+pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscriptions: &Element) -> Answered {
+    let node = name(subscriptions)?;
+    let changes = wanted(context, subscriptions)?;
+    let actor = asked.actor;
+    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
+    let go_on = go_on(move |directory, found| {
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        let mut all = affiliates(found.first())?;
+        let mut told = Vec::new();
+        for (jid, on) in &changes {
+            if let Some((jid, state)) = subscribe::change(&mut all, jid, *on)? {
+                let audience = Audience::of(&entry.config, Affiliates::default());
+                told.push(Change::Event(Box::new(Event::subscription(&node, audience, &jid, state))));
+            }
+        }
+        let mut batch = Batch::new();
+        all.put(&mut batch, &actor, &node)?;
+        Ok(Step::Change([Change::Write(batch)].into_iter().chain(told).collect(), Vec::new()))
     });
     Ok(Step::InTurn(queries, go_on))
 }

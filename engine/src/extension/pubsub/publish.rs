@@ -6,8 +6,8 @@ use super::super::iq::Step;
 use super::error;
 use super::event::Event;
 use super::form::Submitted;
-use super::node::{Audience, Config};
-use super::{Answered, Asked, NS, affiliates, done, go_on, id, name, open, place, range, xml};
+use super::node::{Affiliation, Audience, Config};
+use super::{Answered, Asked, NS, go_on, id, open, place, range, xml};
 use crate::limits::NODE_ITEM_BYTES_MAX;
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
@@ -18,7 +18,7 @@ const SINGLE: &str = "current";
 /// XEP-0060 7.1. A node that is not there is made.
 pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answered {
     asked.must_own()?;
-    let node = name(publish)?;
+    let node = asked.name(publish)?;
     let mut items = publish.children().filter(|child| child.is("item", NS));
     let (item, more) = (items.next(), items.next());
     if more.is_some() {
@@ -41,13 +41,14 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
     let actor = asked.actor.clone();
     let queries = vec![
         rows::directory(&actor),
-        rows::affiliates(&actor, &node),
+        asked.people(&node),
         rows::place(&actor, &node, &looked),
         // What gives way if the node is full.
         rows::items(&actor, &node, Span::all(1, 1)),
     ];
     let go_on = go_on(move |mut directory, found| {
-        let affiliates = affiliates(found.first())?;
+        let affiliates = asked.found_people(found.first())?;
+        asked.may_publish(directory.get(&node), &affiliates)?;
         let config = match (directory.get(&node), &options) {
             (Some(node), Some(options)) => {
                 options.demand(&node.config)?;
@@ -99,6 +100,7 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
             (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
         }
         directory.put(&mut batch, &actor)?;
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
         let audience = Audience::of(&config, affiliates);
         let told = has_item.then_some(&item);
         let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
@@ -109,7 +111,7 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
             answer.extend_from_slice(b"/>");
         }
         super::close(&mut answer, "publish");
-        Ok(done(batch, event, answer))
+        Ok(asked.done(entry, batch, event, answer))
     });
     Ok(Step::InTurn(queries, go_on))
 }
@@ -145,16 +147,21 @@ fn fits(config: &Config, has_item: bool, payload: &[u8]) -> Result<(), error::Er
 /// XEP-0060 7.2.
 pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
     asked.must_own()?;
-    let node = name(retract)?;
+    let node = asked.name(retract)?;
     let mut items = retract.children().filter(|child| child.is("item", NS));
     let id = match (items.next(), items.next()) {
         (Some(item), None) => id(item)?.ok_or(error::ITEM_REQUIRED)?,
         _ => return Err(error::ITEM_REQUIRED),
     };
     let notify = retract.attr("notify").map(|notify| matches!(notify, "1" | "true"));
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node), rows::place(&actor, &node, &id)];
+    let actor = asked.actor.clone();
+    let queries = vec![rows::directory(&actor), asked.people(&node), rows::place(&actor, &node, &id)];
     let go_on = go_on(move |mut directory, found| {
+        let affiliates = asked.found_people(found.first())?;
+        // XEP-0060 4.1: a publisher may, too.
+        if affiliates.affiliation(asked.bare()) != Some(Affiliation::Publisher) {
+            asked.owns(&mut directory, &node)?;
+        }
         let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
         if !entry.config.persist {
             return Err(error::NO_ITEMS);
@@ -164,9 +171,10 @@ pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
         rows::delete_item(&mut batch, &actor, &node, &id, place.number);
         (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
         let told = entry.config.notifications && notify.unwrap_or(entry.config.notify_retract);
-        let audience = Audience::of(&entry.config, affiliates(found.first())?);
+        let audience = Audience::of(&entry.config, affiliates);
         directory.put(&mut batch, &actor)?;
-        Ok(done(batch, told.then(|| Event::retracted(&node, audience, &id)), Vec::new()))
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        Ok(asked.done(entry, batch, told.then(|| Event::retracted(&node, audience, &id)), Vec::new()))
     });
     Ok(Step::InTurn(queries, go_on))
 }

@@ -1,24 +1,36 @@
-//! Explicit subscriptions (XEP-0060 6.1, 6.2, 5.6). Contacts need none: they are told by what their clients are interested in.
+//! Explicit subscriptions (XEP-0060 6.1, 6.2, 5.6). Contacts of an account need none: they are told by what their clients are interested
+//! in. Where an owner has to approve them (4.5, `authorize`), they wait until then ([`approve`](super::approve)).
 
 use minidom::Element;
 
+use super::super::change::Change;
 use super::super::iq::{Context, Step};
-use super::error;
 use super::event::Event;
-use super::node::{Affiliates, Audience, SendLast};
-use super::{Answered, Asked, NS, affiliates, close, done, go_on, name, open, range, reading, xml};
-use crate::limits::NODES_MAX;
+use super::member::Member;
+use super::node::{self, Affiliates, Audience, Denied, Directory, Node, SendLast};
+use super::{Answered, Asked, NS, approve, close, error, go_on, open, range, reading, service, xml};
+use crate::limits::{NODE_SUBSCRIBERS_MAX, NODES_MAX};
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
 use crate::wire::jid::bare_of;
+use crate::wire::limit::Limit;
 
 /// The address that is to be subscribed: one of the asker's (XEP-0060 6.1.3.1).
 fn subscriber(context: &Context<'_>, asked: &Asked, element: &Element) -> Result<Box<str>, error::Error> {
     let jid = element.attr("jid").and_then(context.jid).ok_or(error::INVALID_JID)?;
-    if bare_of(&jid) == bare_of(&asked.from) { Ok(jid) } else { Err(error::INVALID_JID) }
+    if bare_of(&jid) == asked.bare() { Ok(jid) } else { Err(error::INVALID_JID) }
 }
 
-fn write(out: &mut Vec<u8>, node: &str, jid: &str, state: &str) {
+/// A subscription, of a list that names the node.
+pub(super) fn write_of(out: &mut Vec<u8>, jid: &str, state: &str) {
+    out.extend_from_slice(b"<subscription");
+    for (name, value) in [("jid", jid), ("subscription", state)] {
+        xml::attribute(out, name, value);
+    }
+    out.extend_from_slice(b"/>");
+}
+
+pub(super) fn write(out: &mut Vec<u8>, node: &str, jid: &str, state: &str) {
     out.extend_from_slice(b"<subscription");
     for (name, value) in [("node", node), ("jid", jid), ("subscription", state)] {
         xml::attribute(out, name, value);
@@ -33,59 +45,149 @@ fn answer(node: &str, jid: &str, state: &str) -> Vec<u8> {
     out
 }
 
+/// An owner changes how somebody is subscribed. What it is now, and by which address, if it has changed.
+pub(super) fn change(
+    all: &mut Affiliates,
+    jid: &str,
+    on: bool,
+) -> Result<Option<(Box<str>, &'static str)>, error::Error> {
+    let bare = bare_of(jid);
+    let member = Member::of(all, bare);
+    match (on, all.is_subscribed(bare), all.pending(bare)) {
+        (true, true, _) | (false, false, None) => Ok(None),
+        (true, false, Some(address)) => {
+            all.subscribe(&address);
+            Ok(Some((address, "subscribed")))
+        }
+        // Who has not asked for it is not sent what it does not want.
+        (true, false, None) => Err(error::NOT_ACCEPTABLE),
+        (false, ..) => {
+            all.end(bare);
+            Ok(Some((member.address, "none")))
+        }
+    }
+}
+
+impl Asked {
+    /// Writes what a user is to a node now, and what the node says of all. Returns what else follows.
+    ///
+    /// # Errors
+    /// [`Limit::Nodes`] if there are too many.
+    pub(super) fn put_people(
+        &self,
+        batch: &mut Batch,
+        directory: &mut Directory,
+        name: &str,
+        bare: &str,
+        (before, all): (&Member, &Affiliates),
+    ) -> Result<Vec<Change>, error::Error> {
+        let entry = directory.get_mut(name).ok_or(error::NOT_FOUND)?;
+        if !self.service {
+            all.put(batch, &self.actor, name)?;
+            if entry.listed == all.is_empty() {
+                entry.listed = !all.is_empty();
+                directory.put(batch, &self.actor)?;
+            }
+            return Ok(Vec::new());
+        }
+        let now = Member::of(all, bare);
+        now.put(batch, &self.actor, bare);
+        if count(entry, before, &now) {
+            if entry.subscribers > NODE_SUBSCRIBERS_MAX && now.counts() {
+                return Err(Limit::Nodes.into());
+            }
+            directory.put(batch, &self.actor)?;
+        }
+        Ok(vec![service::belongs(&self.actor, bare, &now)])
+    }
+}
+
+/// Counts a user at a node of a service as it is now. Whether anything is different.
+pub(super) fn count(entry: &mut Node, before: &Member, now: &Member) -> bool {
+    let turned = |number: &mut u32, was: bool, is: bool| match (was, is) {
+        (false, true) => *number += 1,
+        (true, false) => *number = number.saturating_sub(1),
+        _ => {}
+    };
+    turned(&mut entry.subscribers, before.counts(), now.counts());
+    turned(&mut entry.affiliated, before.is_listed(), now.is_listed());
+    before.counts() != now.counts() || before.is_listed() != now.is_listed()
+}
+
 /// XEP-0060 6.1.
 pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element) -> Answered {
-    let node = name(subscribe).map_err(|why| asked.refuse(why))?;
+    let node = asked.name(subscribe)?;
     let jid = subscriber(context, &asked, subscribe).map_err(|why| asked.refuse(why))?;
-    let queries = vec![
-        rows::directory(&asked.actor),
-        rows::affiliates(&asked.actor, &node),
-        rows::items(&asked.actor, &node, Span::LAST),
-    ];
+    let queries =
+        vec![rows::directory(&asked.actor), asked.people(&node), rows::items(&asked.actor, &node, Span::LAST)];
     let go_on = go_on(move |mut directory, found| {
-        let mut all = affiliates(found.first())?;
-        let entry = asked.seen(&directory, &all, &node)?;
-        all.subscribe(&jid);
-        let (last, _) = range(found.get(1))?;
-        let gone_us = entry.config.gone_before_us(asked.now_us);
-        let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
-        let shown = entry.config.send_last != SendLast::Never && entry.config.notifications;
-        let event = last.filter(|_| shown).map(|item| {
-            let audience = Audience::of(&entry.config, Affiliates::default());
-            Event::last(&asked.actor, entry, audience, &item, &jid)
-        });
-        let mut batch = Batch::new();
-        all.put(&mut batch, &asked.actor, &node)?;
-        if let Some(entry) = directory.get_mut(&node).filter(|entry| !entry.listed) {
-            entry.listed = true;
-            directory.put(&mut batch, &asked.actor)?;
+        let mut all = asked.found_people(found.first())?;
+        let before = Member::of(&all, asked.bare());
+        let refused = |why: error::Error| match asked.service {
+            true => Ok(Step::Refuse(vec![service::belongs(&asked.actor, asked.bare(), &before)], why)),
+            false => Err(asked.refuse(why)),
+        };
+        let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
+        let config = entry.config.clone();
+        let mut ask = false;
+        match node::may(config.access, &config.groups, &all, asked.viewer(&all)) {
+            Ok(()) => all.subscribe(&jid),
+            // XEP-0060 6.1.4: an owner is asked, once.
+            Err(Denied::Unsubscribed) => ask = all.want(&jid),
+            Err(denied) => return refused(denied.into()),
         }
-        Ok(done(batch, event, answer(&node, &jid, "subscribed")))
+        let subscribed = all.is_subscribed(asked.bare());
+        let owners = if asked.service { entry.owners.clone() } else { vec![asked.actor.clone()] };
+        let mut batch = Batch::new();
+        let more = match asked.put_people(&mut batch, &mut directory, &node, asked.bare(), (&before, &all)) {
+            Ok(more) => more,
+            Err(why) => return refused(why),
+        };
+        let mut changes = vec![Change::Write(batch)];
+        changes.extend(more);
+        if subscribed && config.send_last != SendLast::Never && config.notifications {
+            let (last, _) = range(found.get(1))?;
+            let gone_us = config.gone_before_us(asked.now_us);
+            let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
+            if let (Some(item), Some(entry)) = (last, directory.get(&node)) {
+                let audience = Audience::of(&config, Affiliates::default());
+                changes.push(asked.single(Event::last(&asked.jid, entry, audience, &item, &jid)));
+            }
+        }
+        if ask {
+            changes.extend(owners.iter().map(|owner| approve::ask(&asked, &node, &jid, owner)));
+        }
+        let state = if subscribed { "subscribed" } else { "pending" };
+        Ok(Step::Change(changes, answer(&node, &jid, state)))
     });
     Ok(Step::InTurn(queries, go_on))
 }
 
 /// XEP-0060 6.2.
 pub(super) fn unsubscribe(context: &Context<'_>, asked: Asked, unsubscribe: &Element) -> Answered {
-    let node = name(unsubscribe).map_err(|why| asked.refuse(why))?;
+    let node = asked.name(unsubscribe)?;
     let jid = subscriber(context, &asked, unsubscribe).map_err(|why| asked.refuse(why))?;
-    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
-        let mut all = affiliates(found.first())?;
-        let entry = directory.get_mut(&node).ok_or_else(|| asked.refuse(error::NOT_FOUND))?;
+        let mut all = asked.found_people(found.first())?;
+        let before = Member::of(&all, asked.bare());
+        let refused = |why: error::Error| match asked.service {
+            true => Ok(Step::Refuse(vec![service::belongs(&asked.actor, asked.bare(), &before)], why)),
+            false => Err(asked.refuse(why)),
+        };
+        let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
         if !all.unsubscribe(&jid) {
             // XEP-0060 6.2.3.2; who may not see the node hears nothing of it.
-            let audience = Audience::of(&entry.config, all);
-            let may = audience.may(asked.viewer()).map_err(|denied| asked.refuse(denied.into()));
-            return Err(may.err().unwrap_or(error::NOT_SUBSCRIBED));
+            let may = node::may(entry.config.access, &entry.config.groups, &all, asked.viewer(&all));
+            return match may {
+                Ok(()) | Err(Denied::Unsubscribed) => refused(error::NOT_SUBSCRIBED),
+                Err(denied) => refused(denied.into()),
+            };
         }
         let mut batch = Batch::new();
-        all.put(&mut batch, &asked.actor, &node)?;
-        if all.is_empty() {
-            entry.listed = false;
-            directory.put(&mut batch, &asked.actor)?;
-        }
-        Ok(Step::Write(batch, answer(&node, &jid, "none")))
+        let more = asked.put_people(&mut batch, &mut directory, &node, asked.bare(), (&before, &all))?;
+        let changes = [Change::Write(batch)].into_iter().chain(more).collect();
+        Ok(Step::Change(changes, answer(&node, &jid, "none")))
     });
     Ok(Step::InTurn(queries, go_on))
 }
@@ -104,8 +206,10 @@ pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
                 continue;
             }
             let affiliates = Affiliates::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
-            let own = affiliates.subscribers.iter().filter(|jid| bare_of(jid) == bare_of(&asked.from));
-            own.for_each(|jid| write(&mut all, node, jid, "subscribed"));
+            for (list, state) in [(&affiliates.subscribers, "subscribed"), (&affiliates.pending, "pending")] {
+                let own = list.iter().filter(|jid| bare_of(jid) == asked.bare());
+                own.for_each(|jid| write(&mut all, node, jid, state));
+            }
         }
         if all.is_empty() && !asked.presence {
             return Err(error::UNSEEN);

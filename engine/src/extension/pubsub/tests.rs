@@ -36,6 +36,7 @@ impl World {
             online: true,
             secure: true,
             admin: false,
+            fresh: "",
             adhoc: &Default::default(),
             room: usize::MAX,
             note: None,
@@ -259,7 +260,7 @@ fn options_of_a_publication_are_preconditions_xep_0060_7_1_5() {
     world.set(&(publish.to_owned() + &options("whitelist"))).unwrap();
     let refused = app(world.set(&(publish.to_owned() + &options("open"))));
     assert_eq!(refused, (Condition::Conflict, Some("precondition-not-met")));
-    let unsupported = app(world.set(&(publish.replace("'n'", "'m'") + &options("authorize"))));
+    let unsupported = app(world.set(&(publish.replace("'n'", "'m'") + &options("secret"))));
     assert_eq!(unsupported, (Condition::NotAcceptable, Some("unsupported-access-model")));
     assert!(world.directory().get("m").is_none(), "nothing is made");
 }
@@ -550,4 +551,31 @@ fn items_are_gone_after_their_time_xep_0060_item_expire() {
     world.own(true, &format!("<configure node='n'>{submit}</configure>")).unwrap();
     assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).len(), 5);
     assert!(world.own(false, "<configure node='n'/>").unwrap().contains("<field var='pubsub#item_expire'"));
+}
+
+#[test]
+fn an_owner_lists_and_ends_subscriptions_xep_0060_8_8() {
+    let mut world = World::default();
+    world.ask(OWNER_JID, true, &format!("<pubsub xmlns='{NS}'><create node='n'/></pubsub>")).unwrap();
+    let subscribe = format!("<pubsub xmlns='{NS}'><subscribe node='n' jid='{FRIEND}'/></pubsub>");
+    world.ask(FRIEND, true, &subscribe).unwrap();
+    let list = format!("<pubsub xmlns='{NS_OWNER}'><subscriptions node='n'/></pubsub>");
+    let said = world.ask(OWNER_JID, false, &list).unwrap();
+    assert!(said.contains(&format!("<subscription jid='{FRIEND}' subscription='subscribed'/>")), "{said}");
+    let change = |jid: &str, state: &str| {
+        format!(
+            "<pubsub xmlns='{NS_OWNER}'><subscriptions node='n'><subscription jid='{jid}' subscription='{state}'/>\
+             </subscriptions></pubsub>"
+        )
+    };
+    // Who has not asked for it is not sent what it does not want.
+    assert_eq!(world.ask(OWNER_JID, true, &change(STRANGER, "subscribed")), Err(error::NOT_ACCEPTABLE));
+    world.events.clear();
+    world.ask(OWNER_JID, true, &change(FRIEND, "none")).unwrap();
+    assert!(!world.ask(OWNER_JID, false, &list).unwrap().contains("<subscription "));
+    let told = String::from_utf8(world.events[0].message.clone()).unwrap();
+    assert!(
+        told.contains("subscription='none'") && world.events[0].to.as_deref() == Some(FRIEND),
+        "XEP-0060 8.8.4: {told}"
+    );
 }

@@ -45,6 +45,7 @@ pub const EXTENSION: Extension = Extension {
         identity: ("store", "file", "HTTP File Upload"),
         vars: &[NS, "urn:xmpp:http:upload:purpose:0#ephemeral", "urn:xmpp:http:upload:purpose:0#message"],
         forms,
+        nodes: None,
     }),
     ..Extension::NONE
 };

@@ -29,6 +29,7 @@ fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
         domains: &crate::id::Domains::of_users("montague.lit"),
         authorized: false,
         admin: false,
+        fresh: "",
         adhoc: &Default::default(),
         groups: &[],
         online: true,

@@ -1,0 +1,172 @@
+//! What one user is to a node of a service: a row of its own, because a node may have very many (XEP-0060 4.1, 4.2).
+
+use super::node::{Affiliates, Affiliation, Reader, put_text};
+use crate::store::{Batch, nodes as rows};
+use crate::wire::jid::bare_of;
+
+const FORMAT: u8 = 1;
+
+/// How a user is subscribed (XEP-0060 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum State {
+    /// Not at all.
+    #[default]
+    None,
+    /// An owner has to approve it.
+    Pending,
+    /// By this address.
+    Subscribed,
+    /// Not any more, before an owner has approved it: the owner has been asked already.
+    Withdrawn,
+    /// Nobody knows yet: the request is under way to the node. Only in rows of users.
+    UnderWay,
+}
+
+/// What a user is to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Member {
+    /// How it is affiliated.
+    pub affiliation: Option<Affiliation>,
+    /// How it is subscribed.
+    pub state: State,
+    /// By which of its addresses, bare or full; empty if it is not subscribed.
+    pub address: Box<str>,
+}
+
+impl Member {
+    /// Reads the row; none if it is not one of a known format. No row is nobody.
+    pub fn decode(row: Option<&[u8]>) -> Option<Member> {
+        let Some(row) = row else { return Some(Member::default()) };
+        let mut from = Reader(row);
+        if from.byte()? != FORMAT {
+            return None;
+        }
+        let affiliation = match from.byte()? {
+            0 => None,
+            1 => Some(Affiliation::Owner),
+            2 => Some(Affiliation::Publisher),
+            3 => Some(Affiliation::Member),
+            4 => Some(Affiliation::Outcast),
+            _ => return None,
+        };
+        let state = match from.byte()? {
+            0 => State::None,
+            1 => State::Pending,
+            2 => State::Subscribed,
+            3 => State::Withdrawn,
+            4 => State::UnderWay,
+            _ => return None,
+        };
+        Some(Member { affiliation, state, address: from.text()? })
+    }
+
+    /// The row; empty for nobody.
+    pub fn encode(&self) -> Vec<u8> {
+        if *self == Member::default() {
+            return Vec::new();
+        }
+        let affiliation = match self.affiliation {
+            None => 0,
+            Some(Affiliation::Owner) => 1,
+            Some(Affiliation::Publisher) => 2,
+            Some(Affiliation::Member) => 3,
+            Some(Affiliation::Outcast) => 4,
+        };
+        let state = match self.state {
+            State::None => 0,
+            State::Pending => 1,
+            State::Subscribed => 2,
+            State::Withdrawn => 3,
+            State::UnderWay => 4,
+        };
+        let mut out = vec![FORMAT, affiliation, state];
+        put_text(&mut out, &self.address);
+        out
+    }
+
+    /// The same as lists, in which there is nobody else.
+    pub fn alone(self, bare: &str) -> Affiliates {
+        let mut all = Affiliates::default();
+        all.affiliations.extend(self.affiliation.map(|affiliation| (bare.into(), affiliation)));
+        match self.state {
+            State::None | State::UnderWay => {}
+            State::Pending => all.pending.push(self.address),
+            State::Subscribed => all.subscribers.push(self.address),
+            State::Withdrawn => all.withdrawn.push(bare.into()),
+        }
+        all
+    }
+
+    /// What lists say of a user.
+    pub fn of(all: &Affiliates, bare: &str) -> Member {
+        let first = |list: &[Box<str>]| list.iter().find(|jid| bare_of(jid) == bare).cloned();
+        let affiliation = all.affiliation(bare);
+        let lists =
+            [(State::Subscribed, &all.subscribers), (State::Pending, &all.pending), (State::Withdrawn, &all.withdrawn)];
+        let found = lists.into_iter().find_map(|(state, list)| Some((state, first(list)?)));
+        match found {
+            Some((State::Withdrawn, _)) => Member { affiliation, state: State::Withdrawn, address: "".into() },
+            Some((state, address)) => Member { affiliation, state, address },
+            None => Member { affiliation, state: State::None, address: "".into() },
+        }
+    }
+
+    /// Whether it counts among those that a node has subscribed, or that want to be.
+    pub fn counts(&self) -> bool {
+        matches!(self.state, State::Subscribed | State::Pending)
+    }
+
+    /// Whether it counts among those affiliated beside the owners.
+    pub fn is_listed(&self) -> bool {
+        !matches!(self.affiliation, None | Some(Affiliation::Owner))
+    }
+
+    /// Writes the rows of a user at a node.
+    pub fn put(&self, batch: &mut Batch, actor: &str, bare: &str) {
+        rows::Named::Members.put(batch, actor, bare, &self.encode());
+        let alone = Member { affiliation: self.affiliation, ..Member::default() };
+        rows::Named::Affiliated.put(batch, actor, bare, &alone.encode());
+    }
+}
+
+/// How an affiliation is named (XEP-0060 4.1).
+pub fn name(affiliation: Option<Affiliation>) -> &'static str {
+    match affiliation {
+        None => "none",
+        Some(Affiliation::Owner) => "owner",
+        Some(Affiliation::Publisher) => "publisher",
+        Some(Affiliation::Member) => "member",
+        Some(Affiliation::Outcast) => "outcast",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_row_is_read_without_a_panic(row in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = Member::decode(Some(&row));
+        }
+    }
+
+    #[test]
+    fn members_read_back_from_rows_and_from_lists() {
+        use Affiliation as A;
+        for affiliation in [None, Some(A::Owner), Some(A::Publisher), Some(A::Member), Some(A::Outcast)] {
+            for (state, address) in
+                [(State::None, ""), (State::Pending, "a@x/r"), (State::Subscribed, "a@x"), (State::Withdrawn, "")]
+            {
+                let member = Member { affiliation, state, address: address.into() };
+                let row = member.encode();
+                let read = Member::decode((!row.is_empty()).then_some(&row)).unwrap();
+                assert_eq!(read, member);
+                assert_eq!(Member::of(&read.alone("a@x"), "a@x"), member);
+            }
+        }
+        assert_eq!(Member::decode(None), Some(Member::default()));
+        assert_eq!(Member::decode(Some(&[2, 0, 0, 0, 0])), None);
+    }
+}

@@ -1,0 +1,354 @@
+//! A service of nodes on a domain of its own (XEP-0060). Each node is an actor, `service/node`, with a home of its own, so nodes are
+//! spread over the shards like users. A request begins at the home of whoever asks, goes to the node's, and is answered from there.
+//!
+//! What a user has made or subscribed to stands in rows of the user's, too: by them it is listed and bounded, and ended with the account.
+//! Such a row is written before the request leaves, so none is missing after a crash; the node says afterwards what came of it.
+
+pub mod own;
+pub mod owner;
+pub mod tell;
+
+use minidom::Element;
+
+use super::super::change::Change;
+use super::super::hook::{Entity, Extension};
+use super::super::iq::{Context, Feature, IqRequest, ServerFacts, Step, Target};
+use super::super::xml;
+use super::event::Event;
+use super::form::{self, Submitted};
+use super::member::{Member, State};
+use super::node::{Access, Affiliation, Config, Node, SendLast, put_text};
+use super::{Answered, Asked, NS, NS_OWNER, close, error, go_on, open, range, row};
+use crate::id::Service;
+use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
+use crate::store::nodes::{self as rows, Named};
+use crate::store::{Batch, Found};
+use crate::wire::jid::bare_of;
+use crate::wire::limit::Limit;
+use tell::Notice;
+
+/// Who may make nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Makers {
+    /// Users of the server.
+    #[default]
+    Users,
+    /// Its administrators.
+    Admins,
+    /// Nobody.
+    Nobody,
+}
+
+/// What the operator says of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Who may make nodes.
+    pub makers: Makers,
+    /// Nodes that a user may own that is no administrator.
+    pub nodes_max: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { makers: Makers::Users, nodes_max: 100 }
+    }
+}
+
+/// XEP-0060 5 to 8 at the service, and at each of its nodes.
+const NODES: Feature = Feature {
+    targets: &[Target::Service(Service::PubSub), Target::Node],
+    asks_roster: false,
+    account_vars: &[],
+    ..super::NODES
+};
+
+/// The extension. Its text is that of nodes on accounts.
+pub const EXTENSION: Extension = Extension {
+    name: "pubsub",
+    requests: &[NODES, Feature { namespace: NS_OWNER, handle: super::handle_owner, ..NODES }],
+    submits: Some(super::approve::at_service),
+    entity: Some(Entity {
+        service: Service::PubSub,
+        identity: ("pubsub", "service", "Publish-Subscribe"),
+        vars: FEATURES,
+        forms: |_: &ServerFacts, _| {},
+        nodes: Some(super::disco::discovers),
+    }),
+    ..Extension::NONE
+};
+
+/// What the service tells of itself (XEP-0060 10): exactly what is here.
+const FEATURES: &[&str] = &[
+    "http://jabber.org/protocol/pubsub",
+    "http://jabber.org/protocol/pubsub#access-authorize",
+    "http://jabber.org/protocol/pubsub#access-open",
+    "http://jabber.org/protocol/pubsub#access-whitelist",
+    "http://jabber.org/protocol/pubsub#config-node",
+    "http://jabber.org/protocol/pubsub#config-node-max",
+    "http://jabber.org/protocol/pubsub#create-and-configure",
+    "http://jabber.org/protocol/pubsub#create-nodes",
+    "http://jabber.org/protocol/pubsub#delete-items",
+    "http://jabber.org/protocol/pubsub#delete-nodes",
+    "http://jabber.org/protocol/pubsub#instant-nodes",
+    "http://jabber.org/protocol/pubsub#item-ids",
+    "http://jabber.org/protocol/pubsub#last-published",
+    "http://jabber.org/protocol/pubsub#manage-subscriptions",
+    "http://jabber.org/protocol/pubsub#member-affiliation",
+    "http://jabber.org/protocol/pubsub#meta-data",
+    "http://jabber.org/protocol/pubsub#modify-affiliations",
+    "http://jabber.org/protocol/pubsub#multi-owner",
+    "http://jabber.org/protocol/pubsub#outcast-affiliation",
+    "http://jabber.org/protocol/pubsub#persistent-items",
+    "http://jabber.org/protocol/pubsub#publish",
+    "http://jabber.org/protocol/pubsub#publish-options",
+    "http://jabber.org/protocol/pubsub#publisher-affiliation",
+    "http://jabber.org/protocol/pubsub#purge-nodes",
+    "http://jabber.org/protocol/pubsub#retrieve-affiliations",
+    "http://jabber.org/protocol/pubsub#retrieve-default",
+    "http://jabber.org/protocol/pubsub#retrieve-items",
+    "http://jabber.org/protocol/pubsub#retrieve-subscriptions",
+    "http://jabber.org/protocol/pubsub#rsm",
+    "http://jabber.org/protocol/pubsub#subscribe",
+    "http://jabber.org/protocol/pubsub#subscription-notifications",
+];
+
+/// How a node is that is made without a configuration: open, with all items that it may have.
+fn defaults() -> Config {
+    Config { access: Access::Open, send_last: SendLast::OnSub, items_max: u32::MAX, ..Config::default() }
+}
+
+/// A request goes on at the home of an actor of the service.
+pub(super) fn to(actor: Box<str>, request: &IqRequest<'_>, batch: Batch) -> Step {
+    Step::Route { to: actor, set: request.set, payload: request.payload.into(), batch }
+}
+
+/// A request to the service, at the home of whoever asks.
+pub(super) fn route(context: &Context<'_>, request: &IqRequest<'_>, asked: &Element) -> Answered {
+    let domain = (context.bare)(request.to).ok_or(error::BAD_REQUEST)?;
+    let named = asked.attr("node").is_some_and(|node| !node.is_empty());
+    match (request.namespace == NS_OWNER, request.set, asked.name()) {
+        (true, false, "default") | (false, false, "default") => return Ok(default()),
+        (false, _, "options") => return Err(error::NO_OPTIONS),
+        (false, true, "create") => return make(context, request, &domain, asked),
+        (false, true, "subscribe") => {
+            let actor: Box<str> = format!("{domain}/{}", super::name(asked)?).into();
+            return Ok(claim(context, request, actor, Claim::Subscribe));
+        }
+        (false, false, "subscriptions") if !named => return Ok(own::all(request, &domain, own::What::Subscriptions)),
+        (false, false, "affiliations") if !named => return Ok(own::all(request, &domain, own::What::Affiliations)),
+        _ => {}
+    }
+    Ok(to(format!("{domain}/{}", super::name(asked)?).into(), request, Batch::new()))
+}
+
+/// XEP-0060 8.3.
+fn default() -> Step {
+    let mut out = open(NS_OWNER, "default", None);
+    form::write(&mut out, &defaults(), "form", true);
+    close(&mut out, "default");
+    Step::Result(out)
+}
+
+/// XEP-0060 8.1: who may make a node, and how it is called if nobody says so.
+fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &Element) -> Answered {
+    let rules = context.server.pubsub;
+    let may = match rules.makers {
+        Makers::Users => true,
+        Makers::Admins => context.admin,
+        Makers::Nobody => false,
+    };
+    if !may {
+        return Err(error::FORBIDDEN);
+    }
+    let node = match create.attr("node").filter(|node| !node.is_empty()) {
+        Some(_) => super::name(create)?,
+        None => context.fresh.into(),
+    };
+    Ok(claim(context, request, format!("{domain}/{node}").into(), Claim::Make(rules.nodes_max)))
+}
+
+/// What a user is about to have to do with a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It wants to subscribe.
+    Subscribe,
+    /// It wants to make it, and may own so many.
+    Make(u32),
+}
+
+/// Notes that the user is about to have something to do with a node, unless it has already, and goes on to the node. Administrators may have
+/// any number.
+fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim: Claim) -> Step {
+    let most = NODE_MEMBERSHIPS_MAX + 1;
+    let user: Box<str> = bare_of(request.from).into();
+    let queries = vec![Named::Own.after(&user, "", most, NODE_MEMBERSHIPS_BYTES_MAX)];
+    let (set, payload): (bool, Box<[u8]>) = (request.set, request.payload.into());
+    let bounded = !context.admin;
+    let go_on = super::Resume::with(move |found: &[Found]| {
+        super::step(range(found.first()).and_then(|(rows, more)| {
+            let there = rows.iter().any(|row| rows::named(&row.sort) == Some(&actor));
+            let owned = |row: &&crate::store::Row| {
+                Member::decode(Some(&row.value)).is_some_and(|m| m.affiliation == Some(Affiliation::Owner))
+            };
+            if let Claim::Make(nodes_max) = claim
+                && bounded
+                && rows.iter().filter(owned).count() as u32 >= nodes_max
+            {
+                return Err(Limit::Nodes.into());
+            }
+            if bounded && !there && (more || rows.len() as u32 >= NODE_MEMBERSHIPS_MAX) {
+                return Err(Limit::Memberships.into());
+            }
+            let mut batch = Batch::new();
+            if !there {
+                let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
+                let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
+                Named::Own.put(&mut batch, &user, &actor, &row);
+            }
+            Ok(Step::Route { to: actor.clone(), set, payload: payload.clone(), batch })
+        }))
+    });
+    Step::InTurn(queries, go_on)
+}
+
+/// The home of a user hears what it is to a node now.
+pub(super) fn belongs(actor: &str, bare: &str, member: &Member) -> Change {
+    let own = !matches!(member.state, State::None) || member.affiliation == Some(Affiliation::Owner);
+    Change::Belongs { to: bare.into(), node: actor.into(), own, row: member.encode() }
+}
+
+/// The service hears whether a node is shown to all, and under which title (XEP-0060 5.2). Nodes for members alone are not.
+pub(super) fn show(asked: &Asked, node: &Node) -> Change {
+    let mut row = Vec::new();
+    if node.config.access != Access::Whitelist {
+        row.push(1);
+        put_text(&mut row, &node.config.title);
+    }
+    Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row }
+}
+
+/// The same step, with more changes.
+pub(super) fn with(step: Step, more: impl IntoIterator<Item = Change>) -> Step {
+    match step {
+        Step::Change(mut changes, answer) => {
+            changes.extend(more);
+            Step::Change(changes, answer)
+        }
+        Step::Then(mut then) => {
+            then.changes.extend(more);
+            Step::Then(then)
+        }
+        step => step,
+    }
+}
+
+impl Asked {
+    /// One receiver is told.
+    pub(super) fn single(&self, event: Event) -> Change {
+        match (self.service, &event.to) {
+            (true, Some(to)) => {
+                let to = vec![to.clone()];
+                Change::Notice(Box::new(Notice { from: self.jid.clone(), to, message: event.message.into() }))
+            }
+            _ => Change::Event(Box::new(event)),
+        }
+    }
+}
+
+/// XEP-0060 8.1, at the node's home.
+pub(super) fn create(asked: Asked, pubsub: &Element) -> Answered {
+    let node = asked.name(pubsub)?;
+    let form = match pubsub.get_child("configure", NS) {
+        Some(configure) => Submitted::configuration(configure),
+        None => Ok(None),
+    };
+    let config = form.and_then(|form| form.map_or(Ok(defaults()), |form| form.apply(&defaults(), true)));
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
+    let go_on = go_on(move |mut directory, found| {
+        let there = directory.get(&node).is_some();
+        let bare = asked.bare();
+        let before = match there {
+            true => found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?,
+            false => Member::default(),
+        };
+        let config = match (&config, there) {
+            (Ok(config), false) => config.clone(),
+            (Err(why), false) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], *why)),
+            (_, true) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], error::CONFLICT)),
+        };
+        let mut batch = Batch::new();
+        // What a deletion has left that came to no end is not of this one.
+        [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
+        let entry = directory.configure(&node, config);
+        entry.owners = vec![bare.into()];
+        let owner = Member { affiliation: Some(Affiliation::Owner), ..Member::default() };
+        owner.put(&mut batch, &asked.actor, bare);
+        let shown = show(&asked, entry);
+        directory.put(&mut batch, &asked.actor)?;
+        let mut answer = format!("<pubsub xmlns='{NS}'><create").into_bytes();
+        xml::attribute(&mut answer, "node", &node);
+        answer.extend_from_slice(b"/></pubsub>");
+        let changes = vec![Change::Write(batch), belongs(&asked.actor, bare, &owner), shown];
+        Ok(Step::Change(changes, answer))
+    });
+    Ok(Step::InTurn(queries, go_on))
+}
+
+/// A node is gone, and with it what its members are.
+pub(super) fn deleted(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
+    let gone = Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row: Vec::new() };
+    with(tell::end(asked, node, batch, event), [gone])
+}
+
+/// The account of a user is gone: it is nothing to the node any more.
+pub fn forget(actor: &str, user: &str) -> Step {
+    let (actor, user): (Box<str>, Box<str>) = (actor.into(), user.into());
+    let queries = vec![rows::directory(&actor), rows::member(&actor, &user)];
+    let go_on = go_on(move |mut directory, found| {
+        let before = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+        let mut batch = Batch::new();
+        Member::default().put(&mut batch, &actor, &user);
+        let node = actor.split_once('/').map_or("", |(_, node)| node);
+        if let Some(entry) = directory.get_mut(node) {
+            super::subscribe::count(entry, &before, &Member::default());
+            entry.owners.retain(|owner| *owner != user);
+            directory.put(&mut batch, &actor)?;
+        }
+        Ok(Step::Change(vec![Change::Write(batch)], Vec::new()))
+    });
+    Step::InTurn(queries, go_on)
+}
+
+/// XEP-0060 5.2: the nodes that are shown, by pages (XEP-0059).
+pub(super) fn shown(asked: Asked, payload: &[u8]) -> Step {
+    let Some(query) = xml::parse(payload) else { return Step::Error(error::BAD_REQUEST) };
+    let page = match own::Page::of(&query) {
+        Ok(page) => page,
+        Err(wrong) => return Step::Error(wrong),
+    };
+    let most = page.max.unwrap_or(NODE_PAGE_ITEMS_MAX).min(NODE_PAGE_ITEMS_MAX);
+    let queries = vec![Named::Shown.after(&asked.actor, &page.after, most.max(1), NODE_PAGE_BYTES_MAX)];
+    let go_on = super::Resume::with(move |found: &[Found]| {
+        super::step(range(found.first()).and_then(|(rows, more)| {
+            let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'>".to_vec();
+            let rows = if most == 0 { &[] } else { rows };
+            for row in rows {
+                let node = rows::named(&row.sort).ok_or(error::UNREADABLE)?;
+                let mut title = super::node::Reader(&row.value);
+                title.byte();
+                out.extend_from_slice(b"<item");
+                xml::attribute(&mut out, "jid", &asked.jid);
+                xml::attribute(&mut out, "node", node);
+                if let Some(title) = title.text().filter(|title| !title.is_empty()) {
+                    xml::attribute(&mut out, "name", &title);
+                }
+                out.extend_from_slice(b"/>");
+            }
+            let name = |row: Option<&crate::store::Row>| row.and_then(|row| rows::named(&row.sort).map(Box::from));
+            page.write(&mut out, name(rows.first()), name(rows.last()), more);
+            out.extend_from_slice(b"</query>");
+            Ok(Step::Result(out))
+        }))
+    });
+    Step::Read(queries, go_on)
+}

@@ -1,0 +1,144 @@
+//! What users see of their own subscriptions and affiliations (XEP-0060 5.6, 5.7): at one node from the node, and at all from the rows that
+//! users have of them.
+
+use minidom::Element;
+
+use super::super::super::iq::{IqRequest, Resume, Step};
+use super::super::items::NS_RSM;
+use super::super::member::{self, Member, State};
+use super::super::{Answered, Asked, NS, close, error, go_on, open, range, subscribe, xml};
+use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX};
+use crate::store::nodes::{self as rows, Named};
+use crate::store::{Found, Row};
+use crate::wire::jid::bare_of;
+
+/// Which of a user's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Subscriptions,
+    Affiliations,
+}
+
+fn subscription(member: &Member) -> Option<&'static str> {
+    match member.state {
+        State::Subscribed => Some("subscribed"),
+        State::Pending => Some("pending"),
+        State::None | State::Withdrawn | State::UnderWay => None,
+    }
+}
+
+fn write(out: &mut Vec<u8>, what: What, node: &str, member: &Member) {
+    match what {
+        What::Subscriptions => {
+            if let Some(state) = subscription(member) {
+                subscribe::write(out, node, &member.address, state);
+            }
+        }
+        What::Affiliations => {
+            if member.affiliation.is_some() && member.state != State::UnderWay {
+                out.extend_from_slice(b"<affiliation");
+                xml::attribute(out, "node", node);
+                xml::attribute(out, "affiliation", member::name(member.affiliation));
+                out.extend_from_slice(b"/>");
+            }
+        }
+    }
+}
+
+/// At all nodes of a service, at the home of whoever asks.
+pub(super) fn all(request: &IqRequest<'_>, domain: &str, what: What) -> Step {
+    let (user, domain): (Box<str>, Box<str>) = (bare_of(request.from).into(), domain.into());
+    let bytes = NODE_MEMBERSHIPS_BYTES_MAX;
+    let queries = [Named::Own, Named::Given].map(|kind| kind.after(&user, "", NODE_MEMBERSHIPS_MAX, bytes)).into();
+    let go_on = Resume::with(move |found: &[Found]| {
+        super::super::step(
+            found
+                .iter()
+                .try_fold(Vec::new(), |mut all: Vec<&Row>, found| {
+                    all.extend(range(Some(found))?.0);
+                    Ok(all)
+                })
+                .and_then(|all| {
+                    let name = if what == What::Subscriptions { "subscriptions" } else { "affiliations" };
+                    let mut out = open(NS, name, None);
+                    for row in all {
+                        let actor = rows::named(&row.sort).and_then(|actor| actor.split_once('/'));
+                        let member = Member::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
+                        if let Some((_, node)) = actor.filter(|(of, _)| **of == *domain) {
+                            write(&mut out, what, node, &member);
+                        }
+                    }
+                    close(&mut out, name);
+                    Ok(Step::Result(out))
+                }),
+        )
+    });
+    Step::Read(queries, go_on)
+}
+
+/// At one node.
+fn at(asked: Asked, what: What) -> Answered {
+    let node: Box<str> = asked.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
+    let go_on = go_on(move |directory, found| {
+        directory.get(&node).ok_or(error::NOT_FOUND)?;
+        let member = found.first().and_then(super::row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+        let name = if what == What::Subscriptions { "subscriptions" } else { "affiliations" };
+        let mut out = open(NS, name, Some(&node));
+        write(&mut out, what, &node, &member);
+        close(&mut out, name);
+        Ok(Step::Result(out))
+    });
+    Ok(Step::Read(queries, go_on))
+}
+
+/// XEP-0060 5.6.
+pub(in crate::extension::pubsub) fn subscriptions(asked: Asked) -> Answered {
+    at(asked, What::Subscriptions)
+}
+
+/// XEP-0060 5.7.
+pub(in crate::extension::pubsub) fn affiliations(asked: Asked) -> Answered {
+    at(asked, What::Affiliations)
+}
+
+/// A page of a list that goes forward (XEP-0059).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    /// A page was asked for.
+    asked: bool,
+    pub(super) max: Option<u32>,
+    pub(super) after: Box<str>,
+}
+
+impl Page {
+    /// Reads it in a request.
+    pub(super) fn of(query: &Element) -> Result<Page, error::Error> {
+        let Some(set) = query.get_child("set", NS_RSM) else { return Ok(Page::default()) };
+        let text = |name| set.get_child(name, NS_RSM).map(Element::text);
+        // Lists that change are read from the front.
+        if text("before").is_some() {
+            return Err(error::NOT_ACCEPTABLE);
+        }
+        let max = text("max").map(|max| max.trim().parse().map_err(|_| error::BAD_REQUEST)).transpose()?;
+        let after = text("after").unwrap_or_default();
+        if after.len() > crate::limits::NODE_ID_BYTES_MAX || after.contains('\0') {
+            return Err(error::NOT_FOUND);
+        }
+        Ok(Page { asked: true, max, after: after.into() })
+    }
+
+    /// Says which page it was, if one was asked for or not all was told.
+    pub(super) fn write(&self, out: &mut Vec<u8>, first: Option<Box<str>>, last: Option<Box<str>>, more: bool) {
+        if !self.asked && !more {
+            return;
+        }
+        out.extend_from_slice(format!("<set xmlns='{NS_RSM}'>").as_bytes());
+        for (name, value) in [("first", first), ("last", last)] {
+            if let Some(value) = value {
+                xml::text_element(out, name, &value);
+            }
+        }
+        out.extend_from_slice(b"</set>");
+    }
+}

@@ -1,0 +1,118 @@
+//! Who is told of what happens at a node of a service (XEP-0060 7.1.2): its subscribers are read in pages, and those of a page are told by
+//! one letter to each shard. So a node with very many holds up nobody, and there is one copy of what they are told. The next request that
+//! changes the node waits until all are told: nobody hears of two things in another order, or of one twice.
+
+use std::sync::Arc;
+
+use super::super::super::change::Change;
+use super::super::super::iq::{Resume, Step, Then};
+use super::super::event::Event;
+use super::super::member::{Member, State};
+use super::super::node::{Access, Affiliation, Node};
+use super::super::{Asked, range, step};
+use super::belongs;
+use crate::limits::{MEMBERSHIP_BYTES, NODE_TOLD_AT_ONCE};
+use crate::store::nodes::{self as rows, Named};
+use crate::store::{Batch, Query};
+
+/// What some are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The service.
+    pub from: Box<str>,
+    /// Bare or full JIDs.
+    pub to: Vec<Box<str>>,
+    /// The message, without addresses.
+    pub message: Arc<[u8]>,
+}
+
+/// Something that all subscribers of a node are told, or its end.
+#[derive(Debug)]
+struct Tale {
+    actor: Box<str>,
+    jid: Box<str>,
+    access: Access,
+    message: Option<Arc<[u8]>>,
+    /// The node is gone: nobody is anything to it any more.
+    ends: bool,
+}
+
+impl Tale {
+    fn new(asked: &Asked, node: &Node, event: Option<Event>, ends: bool) -> Arc<Tale> {
+        let message = event.map(|event| event.brief.unwrap_or(event.message).into());
+        Arc::new(Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, message, ends })
+    }
+
+    /// Whether it is for this one.
+    fn is_for(&self, member: &Member) -> bool {
+        match (member.state, member.affiliation) {
+            (_, Some(Affiliation::Outcast)) => false,
+            // XEP-0060 8.4.2: who waits hears that there is nothing to wait for.
+            (State::Pending, _) => self.ends,
+            (State::Subscribed, affiliation) => self.access != Access::Whitelist || affiliation.is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// Answers, and tells the subscribers of a node. Who asks is charged for all of them.
+pub(in crate::extension::pubsub) fn tell(
+    asked: &Asked,
+    node: &Node,
+    batch: Batch,
+    event: Event,
+    answer: Vec<u8>,
+) -> Step {
+    if node.subscribers == 0 {
+        return Step::Change(vec![Change::Write(batch)], answer);
+    }
+    begin(Tale::new(asked, node, Some(event), false), node, batch, answer)
+}
+
+/// The same of a node that is gone.
+pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
+    begin(Tale::new(asked, node, event, true), node, batch, Vec::new())
+}
+
+fn begin(tale: Arc<Tale>, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
+    let count = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
+    let bytes = tale.message.as_ref().map_or(0, |message| message.len());
+    let changes = vec![Change::Write(batch), Change::Charge { count, bytes: count * bytes }];
+    let (queries, resume) = page(tale, "");
+    Step::Then(Box::new(Then { changes, answer: Some(answer), queries, resume }))
+}
+
+/// The next of its members.
+fn page(tale: Arc<Tale>, after: &str) -> (Vec<Query>, Resume) {
+    let most = NODE_TOLD_AT_ONCE;
+    let queries = vec![Named::Members.after(&tale.actor, after, most, most * MEMBERSHIP_BYTES)];
+    (queries, Resume::with(move |found| step(range(found.first()).map(|(rows, more)| told(&tale, rows, more)))))
+}
+
+fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
+    let (mut to, mut changes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
+    for row in found {
+        // A row that cannot be read is of nobody.
+        let (Some(bare), Some(member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else { continue };
+        if tale.message.is_some() && tale.is_for(&member) {
+            to.push(member.address.clone());
+        }
+        if tale.ends {
+            Member::default().put(&mut batch, &tale.actor, bare);
+            changes.push(belongs(&tale.actor, bare, &Member::default()));
+        }
+    }
+    if tale.ends {
+        changes.push(Change::Write(batch));
+    }
+    if let (Some(message), false) = (&tale.message, to.is_empty()) {
+        changes.push(Change::Notice(Box::new(Notice { from: tale.jid.clone(), to, message: message.clone() })));
+    }
+    match found.last().and_then(|row| rows::named(&row.sort)).filter(|_| more) {
+        Some(last) => {
+            let (queries, resume) = page(tale.clone(), last);
+            Step::Then(Box::new(Then { changes, answer: None, queries, resume }))
+        }
+        None => Step::Change(changes, Vec::new()),
+    }
+}
