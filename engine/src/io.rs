@@ -15,6 +15,7 @@ use crate::session::sasl;
 use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::announcement::Kept;
+use crate::store::invitation::{Invitation, InvitationId, NewInvitation};
 use crate::store::{Batch, Found, Query, Table};
 use crate::wire::limit::Limit;
 
@@ -139,6 +140,27 @@ pub enum Command {
     DeleteAccount {
         /// Bare JID, normalised.
         account: Box<str>,
+    },
+    /// Make an invitation; the shard is home to the actor that keeps it.
+    Invite {
+        /// A bare JID, or a domain: normalised.
+        actor: Box<str>,
+        /// What it is.
+        new: NewInvitation,
+    },
+    /// Let an invitation let in nobody more; the shard is home to the actor that keeps it.
+    Revoke {
+        /// A bare JID, or a domain: normalised.
+        actor: Box<str>,
+        /// Which of the actor's.
+        id: InvitationId,
+    },
+    /// Put an account to use that waits for approval, or remove it; the shard is its home.
+    Decide {
+        /// Bare JID, normalised.
+        account: Box<str>,
+        /// Put it to use.
+        approve: bool,
     },
     /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
     FlushWaiting {
@@ -278,6 +300,13 @@ pub enum Reply {
     },
     /// The components whose home the shard is.
     Components(Vec<ComponentRow>),
+    /// An invitation is made.
+    Invited {
+        /// Its token, which is known to nobody else.
+        token: Box<str>,
+        /// What it is. Boxed, because all effects are as large as the largest.
+        invitation: Box<Invitation>,
+    },
     /// How far announcements are.
     Announced {
         /// Sessions told since the start, by all of them.
@@ -564,6 +593,11 @@ pub enum Happened {
     },
     /// An account was made in band.
     Registered,
+    /// An account was made by an invitation.
+    Joined {
+        /// Who has invited: a bare JID, or a domain for its operator.
+        by: Box<str>,
+    },
     /// A user has changed the password.
     PasswordChanged,
     /// A user has removed the account.

@@ -4,12 +4,15 @@
 //! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Letters to the own
 //! shard take the same way. This module knows the form of letters, not what is done about them.
 
+use std::net::IpAddr;
+
 use crate::extension::offline::Keep;
 use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
 use crate::id::{ConnId, DomainId, Gate, Peer, SessionId, ShardId};
-use crate::store::account::Credentials;
+use crate::store::account::{Credentials, Incarnation};
 use crate::store::hash::Tag;
+use crate::store::invitation::{InvitationId, Invited};
 use crate::store::token::{TokenAnswer, TokenShown};
 use crate::wire::limit::Held;
 
@@ -129,6 +132,11 @@ pub enum PresenceNews {
         number: u64,
         /// The number of the [`PresenceNews::Noted`] that is wanted for it; 0 for none.
         confirm: u64,
+    },
+    /// The sender was registered by the receiver's invitation: it asks for a subscription that is granted, and answered with another.
+    Joined {
+        /// The number of the request.
+        number: u64,
     },
     /// The subscription stanza that wanted this number has had its effect.
     Noted {
@@ -336,7 +344,90 @@ pub enum Question {
     Register {
         /// The keys of its password.
         credentials: Box<Credentials>,
+        /// By whose leave: who has given it hears what came of it ([`Question::Settle`]), and answers the connection.
+        leave: Option<Box<Leave>>,
     },
+    /// Whether somebody at this address may show a token, after the logins that have failed from it. The home of the token's actor is
+    /// asked for [`Question::Invitation`] and answers the connection.
+    MayShow {
+        /// The peer of the connection.
+        peer: Peer,
+        /// Which invitation.
+        id: InvitationId,
+    },
+    /// What an invitation of this actor allows now (XEP-0445 4).
+    Invitation {
+        /// Which.
+        id: InvitationId,
+    },
+    /// Whether who invites is there: the answer is [`Answer::Invited`] with this.
+    Vouch(Box<Invited>),
+    /// Let an account be registered by an invitation of this actor, which goes on to its home.
+    Redeem(Box<Redeem>),
+    /// Let an account be registered that an administrator has to approve: the actor is the domain.
+    Apply(Box<Apply>),
+    /// What came of a leave that this actor has given.
+    Settle(Box<Settle>),
+    /// Whether the account was made by this leave: the actor that has given it is told, and the connection is to ask again.
+    WasMade(Box<Leave>),
+    /// An account of this domain does not wait for approval any more.
+    Decided(Box<str>),
+    /// An account has waited too long for approval: it goes, if it is still this one.
+    Expired(Incarnation),
+}
+
+/// See [`Question::Redeem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redeem {
+    /// Which invitation.
+    pub id: InvitationId,
+    /// The account that is to be made.
+    pub account: Box<str>,
+    /// The keys of its password.
+    pub credentials: Box<Credentials>,
+    /// From where it is registered.
+    pub address: IpAddr,
+}
+
+/// See [`Question::Apply`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apply {
+    /// The account that is to be made.
+    pub account: Box<str>,
+    /// The keys of its password.
+    pub credentials: Box<Credentials>,
+    /// From where it is registered.
+    pub address: IpAddr,
+    /// The leave of an invitation, which goes on with it.
+    pub leave: Option<Box<Leave>>,
+}
+
+/// That an account may be made, as whoever decides of it has written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// Who has given it.
+    pub by: Box<str>,
+    /// By which invitation. If by none, the giver is the account's domain, and the account waits for approval.
+    pub id: Option<InvitationId>,
+    /// Which account of its name it is to be.
+    pub incarnation: Incarnation,
+    /// Who becomes a contact of the account; empty for nobody.
+    pub inviter: Box<str>,
+    /// Who has given leave before, and is told behind this one.
+    pub then: Option<Box<Leave>>,
+}
+
+/// See [`Question::Settle`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settle {
+    /// The leave.
+    pub leave: Leave,
+    /// The account.
+    pub account: Box<str>,
+    /// Whether it was made.
+    pub made: bool,
+    /// For the connection.
+    pub answer: Answer,
 }
 
 const _: () = assert!(size_of::<Letter>() <= 80, "all letters are as large as the largest");
@@ -374,6 +465,14 @@ pub enum Answer {
     Registered,
     /// There is one of this name.
     Taken,
+    /// The name is reserved for another invitation.
+    Reserved,
+    /// The token lets register.
+    Invited(Box<Invited>),
+    /// It does not.
+    NotInvited,
+    /// An earlier use that was broken off has been looked into: ask again.
+    Again,
     /// The store is full; try later.
     StoreFull,
     /// The account's row cannot be read: it is damaged.

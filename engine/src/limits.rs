@@ -51,6 +51,44 @@ pub const JOBS_UNDER_WAY_MAX: usize = 16;
 /// refused with `<resource-constraint/>`.
 pub const JOBS_WAITING_SPARE: usize = 1_024;
 
+/// Invitations of a user who may not make accounts, those that are used up or revoked included until their time is over: so this is also
+/// how many a user can make in that time.
+pub const INVITATIONS_USER_MAX: usize = 20;
+
+/// The same of a user who may ([`Settings::inviters`](crate::settings::Settings::inviters)).
+pub const INVITATIONS_INVITER_MAX: usize = 1_000;
+
+/// Uses of one invitation at the most.
+pub const INVITATION_USES_MAX: u32 = 1_000_000;
+
+/// Uses of one invitation that have begun and are not over, at the most.
+pub const INVITATION_CLAIMS_MAX: usize = 64;
+
+/// Of those who came by one invitation, so many are noted.
+pub const INVITATION_JOINED_MAX: usize = 8;
+
+/// Seconds for which an invitation is kept when its time is over: longer than anybody may take to register who has shown it in time
+/// (XEP-0445 4).
+pub const INVITATION_KEPT_S: u64 = 3_600;
+
+/// Longest time for which an invitation is good, seconds.
+pub const INVITATION_LIFE_S_MAX: u64 = 366 * 86_400;
+
+/// Seconds after which a use that has begun is looked into, if this process has begun it. One of another process is at once.
+pub const INVITATION_CLAIM_S: u64 = 600;
+
+/// How often one request to register has an earlier use looked into that was broken off.
+pub const INVITATION_AGAIN_MAX: u8 = 8;
+
+/// Random bytes of an invitation's token (XEP-0379 7.1 asks for 80 bits).
+pub const INVITATION_TOKEN_BYTES: usize = 16;
+
+/// Invitations of one actor that wait for rows, and accounts that wait to be told of: more are refused.
+pub const INVITATIONS_WAITING_MAX: usize = 128;
+
+/// Administrators are told of accounts that wait for approval this often at most, seconds.
+pub const APPLICANTS_TOLD_S: u32 = 600;
+
 /// Clients of an account that may have tokens (XEP-0484): of more, those that were not used for longest have none any more.
 pub const TOKEN_CLIENTS_MAX: usize = 16;
 

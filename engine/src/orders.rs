@@ -24,6 +24,22 @@ pub enum Wanted {
         /// Make it; there must be none. Otherwise there must be one.
         create: bool,
     },
+    /// Invite somebody to an account.
+    Invite {
+        /// The localpart that it is for, normalised, if it is for one.
+        local: Option<Box<str>>,
+        /// Who gives the order becomes a contact of the account.
+        befriends: bool,
+    },
+    /// Say which accounts wait for approval.
+    ListApplicants,
+    /// Put accounts to use that wait for approval, or remove them; as many bare JIDs at most.
+    Decide {
+        /// Which.
+        accounts: Vec<Box<str>>,
+        /// Put them to use.
+        approve: bool,
+    },
     /// Remove accounts; at most [`ADHOC_JIDS_MAX`](crate::limits::ADHOC_JIDS_MAX) bare JIDs.
     Delete(Vec<Box<str>>),
     /// End sessions: as many bare or full JIDs at most.
@@ -56,6 +72,20 @@ pub enum Outcome {
     Done,
     /// Of several addresses some were not dealt with; a line for each.
     Partly(Vec<String>),
+    /// An invitation.
+    Invited {
+        /// Its address (RFC 5122).
+        uri: String,
+        /// The address of a page, if there is one.
+        page: Option<String>,
+        /// When it ends, seconds since the Unix epoch.
+        until_s: u64,
+    },
+    /// Accounts that wait for approval: the first [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX).
+    Applicants {
+        /// Bare JIDs.
+        jids: Vec<String>,
+    },
     /// A number.
     Count(u64),
     /// Sessions of an account.

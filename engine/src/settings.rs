@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::extension::invite::may::Invitations;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::session::sasl::ThrottleParams;
@@ -51,6 +52,21 @@ pub struct Settings {
     pub facts: crate::extension::ServerFacts,
     /// Bare JIDs of those who administer the service by commands (XEP-0133).
     pub admins: Arc<[Box<str>]>,
+    /// Bare JIDs of those who may invite to accounts beside administrators (XEP-0401 6.3).
+    pub inviters: Arc<[Box<str>]>,
+    /// What everybody may invite to.
+    pub invitations: Invitations,
+    /// For how long what users make is good, seconds.
+    pub invitation_s: u64,
+    /// The address of a page for who is invited, with what stands for the token: see
+    /// [`links`](crate::extension::invite::links).
+    pub invitation_page: Option<Box<str>>,
+    /// Localparts that nobody may register in band, nor others that look like them; normalised.
+    pub reserved_names: Arc<[Box<str>]>,
+    /// Accounts of a domain that may wait for approval.
+    pub applicants_max: u32,
+    /// For how long each may, seconds.
+    pub applicants_s: u64,
     /// The announcement for those who log in later, as of the start.
     pub kept: Option<Arc<Kept>>,
     /// By which secret the component of a domain, normalised, is known (XEP-0114 3).
@@ -191,6 +207,13 @@ impl Settings {
                 ..Default::default()
             },
             admins: Arc::default(),
+            inviters: Arc::default(),
+            invitations: Invitations::Contacts,
+            invitation_s: 7 * 86_400,
+            invitation_page: None,
+            reserved_names: Arc::default(),
+            applicants_max: 100,
+            applicants_s: 14 * 86_400,
             kept: None,
             component_secrets: Arc::default(),
             component_queue_bytes_max: COMPONENT_QUEUE_BYTES_DEFAULT,

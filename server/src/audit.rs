@@ -114,6 +114,7 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
             tracing::warn!(%peer, account, limit = limit.name(), seconds = left_ms.div_ceil(1_000), "limit holds");
         }
         Happened::Registered if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account registered"),
+        Happened::Joined { by } if ACCOUNT.admits(now_us) => tracing::info!(account, by = &**by, "invitation used"),
         Happened::PasswordChanged if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "password changed"),
         Happened::Removed if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account removed"),
         Happened::Reported(report) if REPORT.admits(now_us) => {

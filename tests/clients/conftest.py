@@ -92,6 +92,37 @@ def forgetful_server(server, request, loop):
 
 
 @pytest.fixture(scope="session")
+def inviting_server(server, request, loop):
+    """A second one where accounts are registered by invitation only."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    shards = request.config.getoption("--shards")
+    options = ["--user-invitations", "accounts", "--invitation-page", "https://localhost/i/#{token}"]
+    yield from running(Throng(server.driver, shards, accounts=100, options=options, registration="invite"), loop)
+
+
+@pytest.fixture
+def inviting_world(inviting_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(inviting_server, tls, loop, request)
+
+
+@pytest.fixture(scope="session")
+def approving_server(server, request, loop):
+    """A second one where accounts that are registered wait for approval."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    shards = request.config.getoption("--shards")
+    yield from running(Throng(server.driver, shards, accounts=50, registration="approval"), loop)
+
+
+@pytest.fixture
+def approving_world(approving_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(approving_server, tls, loop, request)
+
+
+@pytest.fixture(scope="session")
 def restarted_server(server, request, loop):
     """A second one that tests may restart."""
     if server.driver == "prosody":

@@ -159,9 +159,10 @@ class Server:
 class Throng(Server):
     """`throng serve` with one driver, on several threads."""
 
-    def __init__(self, driver, shards=3, accounts=ACCOUNTS, options=()):
+    def __init__(self, driver, shards=3, accounts=ACCOUNTS, options=(), registration="open"):
         super().__init__(accounts)
         self.driver = driver
+        self.registration = registration
         self.options = ["--shards", str(shards), *options]
         self.name = f"throng ({driver})"
         self.binary = os.environ["THRONG_BIN"]
@@ -217,7 +218,7 @@ class Throng(Server):
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
             "--upload", f"127.0.0.1:{self.upload}", "--upload-file-bytes-max", "5MiB",
-            "--upload-slots-max", "20", "--driver", self.driver, "--plain-auth", "--open-registration",
+            "--upload-slots-max", "20", "--driver", self.driver, "--plain-auth", "--registration", self.registration,
             "--contact-addresses", "admin=xmpp:admin@localhost",
             "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
             "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",

@@ -82,7 +82,8 @@ async def test_commands_are_shown_to_administrators_alone(world, kind):
     _, commands = await admin(world, kind)
     assert {ADMIN + "add-user", ADMIN + "announce"} <= await commands.listed()
     nobody = Admin(await world.online(kind))
-    assert await nobody.listed() == set()
+    # XEP-0401 6.1 is for everybody.
+    assert await nobody.listed() == {"urn:xmpp:invite#invite"}
     with pytest.raises(IqError) as refused:
         await nobody.begin("add-user")
     assert refused.value.condition == "forbidden"

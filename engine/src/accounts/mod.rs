@@ -5,6 +5,9 @@
 //! `Actors::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
+mod applicants;
+pub(crate) mod invitations;
+mod leave;
 pub(crate) mod limits;
 pub(crate) mod tokens;
 
@@ -12,17 +15,20 @@ use std::collections::BTreeMap;
 
 use rand_core::RngCore;
 
+use crate::accounts::applicants::Untold;
+use crate::accounts::invitations::Invitations;
 use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
 use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
-use crate::letters::{Answer, ConnRef, Question, Shows};
-use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
+use crate::letters::{Answer, ConnRef, Leave, Question, Shows};
+use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
 use crate::store::account::{Credentials, Incarnation};
+use crate::store::invitation::{self, Invitation, InvitationId};
 use crate::store::{Found, Table};
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
@@ -47,6 +53,9 @@ pub struct Accounts {
     pub(crate) registrations: AddressThrottle,
     /// Accounts that are being removed, and who waits for it: bounded by `PARKED_STANZAS_MAX` an account.
     removing: BTreeMap<Box<str>, Vec<Remover>>,
+    invitations: Invitations,
+    /// Accounts that wait for approval, of which administrators were not told.
+    untold: Untold,
 }
 
 stands_on!(Accounts, contacts: Contacts);
@@ -65,6 +74,8 @@ impl Accounts {
             logins: AccountThrottle::new(&settings.throttle, key),
             registrations: AddressThrottle::new(Limit::Registrations, &settings.registration_throttle, key),
             removing: BTreeMap::new(),
+            invitations: Invitations::default(),
+            untold: Untold::default(),
             contacts,
         }
     }
@@ -110,11 +121,30 @@ impl Accounts {
                     _ => self.read_account(account, Why::LogIn { conn, shows }),
                 }
             }
-            Question::Register { credentials } => {
-                if self.storage == StorageState::Full {
-                    return self.reply_to(conn, Answer::StoreFull);
+            Question::Register { leave, .. } if self.storage == StorageState::Full => {
+                self.outcome(conn, leave, &account, false, Answer::StoreFull);
+            }
+            Question::Register { credentials, leave } => {
+                // Its name may be reserved for who is invited.
+                let reserved = Some(invitation::all(&account, INVITATIONS_USER_MAX as u32 + 1));
+                let why = Why::Register { conn, credentials, leave };
+                let read = AccountRead { account: account.clone(), why };
+                self.look(Pending::Account(read), &account, reserved);
+            }
+            Question::MayShow { peer, id } => {
+                if let Err(refused) = self.failed_logins.allows(self.now.mono_ms, peer) {
+                    self.note_held(refused, "", peer);
+                    return self.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.read_account(account, Why::Register { conn, credentials });
+                self.ask_home(conn, &account, Question::Invitation { id });
+            }
+            Question::Invitation { id } => self.invitation_asked(conn, &account, id),
+            Question::Vouch(invited) => self.read_account(account, Why::Vouch { conn, invited }),
+            Question::WasMade(leave) => self.read_account(account, Why::WasMade { conn, leave }),
+            Question::Expired(which) => self.read_account(account, Why::Expired(which)),
+            Question::Decided(applicant) => invitation::delete_applicant(&mut self.writes, &account, &applicant),
+            question @ (Question::Redeem(_) | Question::Apply(_) | Question::Settle(_)) => {
+                self.work_asked(conn, &account, question);
             }
         }
     }
@@ -140,11 +170,24 @@ impl Accounts {
                 let account = account.clone();
                 self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
-            Why::Register { conn, .. } if there.is_some() => self.reply_to(conn, Answer::Taken),
-            Why::Register { conn, credentials } => {
-                self.write_account(&account, *credentials, None);
-                self.reply_to(conn, Answer::Registered);
+            Why::Register { conn, leave, .. } if there.is_some() => {
+                self.outcome(conn, leave, &account, false, Answer::Taken);
             }
+            Why::Register { conn, credentials, leave } => {
+                if self.is_reserved(leave.as_deref(), found) {
+                    self.outcome(conn, leave, &account, false, Answer::Reserved);
+                } else {
+                    self.register(&account, *credentials, leave.as_deref());
+                    self.outcome(conn, leave, &account, true, Answer::Registered);
+                }
+            }
+            Why::Vouch { conn, .. } if there.is_none() => self.reply_to(conn, Answer::NotInvited),
+            Why::Vouch { conn, invited } => self.reply_to(conn, Answer::Invited(invited)),
+            Why::WasMade { conn, leave } => {
+                let made = there == Some(leave.incarnation);
+                self.outcome(conn, Some(leave), &account, made, Answer::Again);
+            }
+            Why::Expired(which) => self.applicant_expired(&account, which, row.as_deref()),
             Why::ChangePassword { asker, job } => match there {
                 // A session that is there has the account that is there.
                 Some(incarnation) if self.asks_still(&asker) => {
@@ -176,7 +219,13 @@ impl Accounts {
         }
         match read.why {
             Why::Token { conn } => self.token_unreadable(conn),
-            Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
+            Why::Register { conn, leave, .. } => {
+                self.outcome(conn, leave, &read.account, false, Answer::Unreadable);
+            }
+            Why::LogIn { conn, .. } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
+                self.reply_to(conn, Answer::Unreadable);
+            }
+            Why::Expired(_) => {}
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
                 self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
             }
@@ -206,25 +255,67 @@ impl Accounts {
         self.read_account(change.account.clone(), Why::NewPassword { change, credentials });
     }
 
+    /// Whether a name is kept for who has another invitation (XEP-0401 7.2).
+    fn is_reserved(&self, leave: Option<&Leave>, found: Vec<Found>) -> bool {
+        let own = leave.and_then(|leave| leave.then.as_deref().unwrap_or(leave).id);
+        let now_s = self.wall_s();
+        let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return false };
+        rows.iter().any(|row| {
+            let known = Invitation::decode(&row.value);
+            let holds = known.is_some_and(|known| known.is_named && known.is_open(now_s));
+            holds && InvitationId::of_sort(&row.sort) != own
+        })
+    }
+
+    /// Makes an account, by somebody's leave or not.
+    fn register(&mut self, account: &str, mut credentials: Credentials, leave: Option<&Leave>) {
+        let Some(leave) = leave else { return self.write_account(account, credentials, None) };
+        credentials.set_disabled(leave.id.is_none());
+        self.write_account_of(account, credentials, leave.incarnation);
+        if !leave.inviter.is_empty() {
+            self.invite_into_roster(account, &leave.inviter);
+        }
+    }
+
+    /// An account has waited for too long: it goes, if it still waits.
+    fn applicant_expired(&mut self, account: &str, which: Incarnation, record: Option<&[u8]>) {
+        let credentials = record.and_then(|record| Credentials::decode(record).ok());
+        if credentials.is_some_and(|found| found.incarnation() == which && found.is_disabled()) {
+            self.delete_account(account, Remover::Server);
+        }
+    }
+
     /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more, and
     /// neither are its tokens.
     pub(crate) fn write_account(&mut self, account: &str, keys: Credentials, there: Option<Incarnation>) {
-        let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
+        let Some(incarnation) = there else {
+            let incarnation = Incarnation::drawn(self.entropy.next_u64());
+            return self.write_account_of(account, keys, incarnation);
+        };
+        self.put_account(account, keys, incarnation);
+        self.end_tokens(account);
+        self.end_waiting(account);
+        // What extensions have on record may not have been read.
+        let state = self.users.find(account).and_then(|user| self.users.get_mut(user).state.as_mut());
+        if let Some(state) = state.filter(|state| state.known != Known::Unknown) {
+            state.known = Known::Exists(incarnation);
+        }
+    }
+
+    /// Writes the record of a new account.
+    fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
+        self.put_account(account, keys, incarnation);
+        let user = self.users.find(account);
+        if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
+            state.known = Known::Exists(incarnation);
+        }
+    }
+
+    fn put_account(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
         let mut record = Vec::new();
         keys.of(incarnation).encode(&mut record);
         self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
         self.plain_cache.forget(account);
-        if there.is_some() {
-            self.end_tokens(account);
-            self.end_waiting(account);
-        }
-        let user = self.users.find(account);
-        if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
-            // Of an account that was there, what extensions have on record may not have been read.
-            if there.is_none() || state.known != Known::Unknown {
-                state.known = Known::Exists(incarnation);
-            }
-        }
     }
 
     /// With the password of an account, its sessions go that wait to be resumed, those of an earlier process included: whoever has
@@ -249,6 +340,7 @@ impl Accounts {
                 Remover::Operator(token) => {
                     self.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false })
                 }
+                Remover::Server => {}
             };
         }
         removers.push(remover);
@@ -270,6 +362,7 @@ impl Accounts {
                 Remover::Operator(token) => {
                     self.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true })
                 }
+                Remover::Server => {}
             }
         }
         self.end_removed(user, true);

@@ -2,6 +2,7 @@
 //! no requests but those for a roster.
 
 mod announce;
+mod befriend;
 pub(crate) mod events;
 mod interests;
 mod items;
@@ -34,6 +35,8 @@ pub(crate) enum Decided {
     Request { user: u32, parked: Parked, may: Option<Vec<Box<str>>> },
     /// How the roster has somebody who wants to see nodes; none if it is not to be asked.
     Last { look: Look, nodes: Vec<Node>, seen: Option<Seen> },
+    /// A contact's request for a subscription has come with a token (XEP-0379 3.4): the user is not asked until it was looked at.
+    Shown { user: u32, contact: Box<str>, token: Box<str> },
     /// A page of a session's contacts is asked for at so many homes.
     Walked { session: SessionId, homes: usize },
     /// All contacts of an account that is being removed are told.

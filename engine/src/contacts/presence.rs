@@ -232,6 +232,9 @@ impl Contacts {
                 let (contact, xml) = (from.into(), xml.into());
                 self.with_account(account, RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml });
             }
+            PresenceNews::Joined { number } => {
+                self.with_account(account, RosterStep::Joined { contact: from.into(), number });
+            }
             PresenceNews::Noted { confirm } => {
                 self.with_account(account, RosterStep::Noted { contact: from.into(), confirm });
             }

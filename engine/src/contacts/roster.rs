@@ -133,7 +133,9 @@ impl Contacts {
                 self.stanza_done(session, seq);
             }
             // Nothing is answered to those who are blocked (XEP-0191 3.3).
-            RosterStep::ReceiveSubscription { contact, .. } | RosterStep::Noted { contact, .. }
+            RosterStep::ReceiveSubscription { contact, .. }
+            | RosterStep::Joined { contact, .. }
+            | RosterStep::Noted { contact, .. }
                 if self.guards(user, Way::In, &contact).is_some() => {}
             // Who is blocked sees nobody there, and is told so like all others (3.2).
             RosterStep::Probe { from, to, number } if self.guards(user, Way::In, &from).is_some() => {
@@ -144,6 +146,9 @@ impl Contacts {
                 let owner = self.bare_of_user(user);
                 self.noted(&owner, &contact, confirm);
             }
+            RosterStep::Joined { contact, number } => self.joined(user, &contact, number),
+            RosterStep::Vouched { contact, good: true } => self.vouched(user, &contact),
+            RosterStep::Vouched { contact, good: false } => self.remind(user, &contact),
             RosterStep::Noted { contact, confirm } => {
                 let owner = self.bare_of_user(user);
                 self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));

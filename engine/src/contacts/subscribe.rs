@@ -1,6 +1,7 @@
 //! Subscriptions between a user and a contact (RFC 6121 3, Appendix A).
 
 use crate::contacts::{Contacts, Decided};
+use crate::extension::invite;
 use crate::extension::roster::Roster;
 use crate::extension::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
@@ -12,15 +13,22 @@ use crate::wire::written::{id_of_stanza, write_error};
 
 impl Contacts {
     pub(super) fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
-        let owner = self.bare_of_user(user);
-        if self.storage == StorageState::Full {
-            return self.presence_error(session, contact, xml, Limit::Disk);
+        let sent = self.takes_subscriptions().and_then(|()| self.send_for_user(user, kind, contact, xml));
+        if let Err(refusal) = sent {
+            self.presence_error(session, contact, xml, refusal);
         }
+    }
+
+    /// A subscription stanza of the user goes to a contact (RFC 6121 A.2).
+    ///
+    /// # Errors
+    /// The roster has no room for it.
+    pub(super) fn send_for_user(&mut self, user: u32, kind: Kind, contact: &str, xml: &[u8]) -> Result<(), Refusal> {
+        let owner = self.bare_of_user(user);
         let send = |floor: &mut Contacts, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut floor.writes);
         let sent = match self.with_roster(user, send) {
-            Some(Ok(sent)) => sent,
-            Some(Err(refusal)) => return self.presence_error(session, contact, xml, refusal),
-            None => return,
+            Some(sent) => sent?,
+            None => return Ok(()),
         };
         if let Some(push) = &sent.push {
             self.push_to_interested(user, push);
@@ -34,6 +42,15 @@ impl Contacts {
         }
         if sent.presence == OwnPresence::Show {
             self.show_presence(user, contact);
+        }
+        Ok(())
+    }
+
+    /// A full disk takes no subscriptions, of whichever way.
+    fn takes_subscriptions(&self) -> Result<(), Refusal> {
+        match self.storage {
+            StorageState::Full => Err(Limit::Disk.into()),
+            StorageState::Ok => Ok(()),
         }
     }
 
@@ -62,8 +79,11 @@ impl Contacts {
             roster.received(&owner, contact, kind, number, xml, &mut floor.writes)
         };
         let Some(received) = self.with_roster(user, receive) else { return };
-        if received.deliver {
-            let subscribe = kind == Kind::Subscribe;
+        let subscribe = kind == Kind::Subscribe;
+        let token = (received.deliver && subscribe && invite::is_on(&self.facts)).then(|| invite::with_request(xml));
+        if let Some(token) = token.flatten() {
+            self.decided.push(Decided::Shown { user, contact: contact.into(), token: token.into() });
+        } else if received.deliver {
             let targets: Vec<SessionId> = self
                 .users
                 .sessions(&self.sessions, user)

@@ -6,6 +6,7 @@ use super::adhoc::act::Act;
 use super::adhoc::sessions::Sessions;
 use super::change::Change;
 use super::contact::Contact;
+use super::invite::may::Invitations;
 use super::note::Note;
 use super::service::Services;
 use super::upload::slot::Upload;
@@ -56,8 +57,10 @@ pub struct ServerFacts {
     pub version: Box<str>,
     /// Operating system, if it is to be told (XEP-0092 5).
     pub os: Option<Box<str>>,
-    /// Whether anybody may make an account (XEP-0077 3.1).
+    /// Whether accounts can be made in band (XEP-0077 3.1).
     pub registration: bool,
+    /// Who may make one, if so.
+    pub rule: Rule,
     /// Whether users may change their password and cancel their account in-band (XEP-0077 3.2, 3.3).
     pub account_changes: bool,
     /// Whom to write to about the service, sorted (XEP-0157).
@@ -76,6 +79,18 @@ pub struct ServerFacts {
     pub upload: Option<Arc<Upload>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.
     pub without: u32,
+}
+
+/// Who may make an account in band.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rule {
+    /// Anybody.
+    #[default]
+    Open,
+    /// Who shows an invitation (XEP-0445).
+    Invite,
+    /// Anybody, but an administrator has to approve of it, unless it is by an invitation of somebody who decides of accounts.
+    Approval,
 }
 
 impl ServerFacts {
@@ -107,6 +122,12 @@ pub struct Context<'a> {
     pub admin: bool,
     /// A name that nobody can guess, for a request to [`Target::Service`]; otherwise empty.
     pub fresh: &'a str,
+    /// Whether the sender may invite to accounts.
+    pub inviter: bool,
+    /// What everybody may invite to.
+    pub invitations: Invitations,
+    /// For how long invitations are good, seconds.
+    pub invitation_s: u64,
     /// Open sessions of commands.
     pub adhoc: &'a Sessions,
     /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.

@@ -14,6 +14,7 @@ pub mod csi;
 pub mod datetime;
 pub mod disco;
 pub mod hook;
+pub mod invite;
 pub mod iq;
 pub mod last;
 pub mod mam;
@@ -40,8 +41,8 @@ pub mod xml;
 pub use change::{Ask, Capable, Change, Going, SessionChange, Way};
 pub use hook::{Discovery, Extension, Original, Xep};
 pub use iq::{
-    AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, ServerFacts, Step,
-    Target, Verbs,
+    AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, Rule, ServerFacts,
+    Step, Target, Verbs,
 };
 pub use note::{Note, Notes};
 
@@ -72,6 +73,7 @@ const ROWS: &[Extension] = &[
     push::EXTENSION,
     upload::EXTENSION,
     pubsub::service::EXTENSION,
+    invite::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");

@@ -2,7 +2,7 @@
 //! one's account after it. It must never know how a password is kept.
 
 use super::hook::{Extension, Xep};
-use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, Limit, ServerFacts, Step, Target, Verbs};
+use super::iq::{AccountAction, Condition, Context, Feature, IqRequest, Limit, Rule, ServerFacts, Step, Target, Verbs};
 use super::xml;
 use crate::limits::{JID_PART_BYTES_MAX, PASSWORD_BYTES_MAX};
 use minidom::Element;
@@ -36,10 +36,12 @@ pub const EXTENSION: Extension = Extension {
 };
 
 /// A request on a stream that has not authenticated yet (XEP-0077 3.1): `None` if it is not about registration, which
-/// RFC 6120 4.9.3.12 answers with a stream error. `secure` tells whether the connection may carry a password.
+/// RFC 6120 4.9.3.12 answers with a stream error. `secure` tells whether the connection may carry a password, and `invited`
+/// whether a token was shown on it that lets register (XEP-0445 4).
 pub fn before_authentication(
     server: &ServerFacts,
     secure: bool,
+    invited: bool,
     local: fn(&str) -> Option<Box<str>>,
     set: bool,
     payload: &[u8],
@@ -53,7 +55,10 @@ pub fn before_authentication(
     } else if !secure {
         Step::Error(Condition::NotAuthorized.into())
     } else if !set {
-        form()
+        // Clients look at the form before they do anything else.
+        form(if server.rule == Rule::Invite && !invited { INVITED } else { ANYBODY })
+    } else if server.rule == Rule::Invite && !invited {
+        Step::Error(Limit::Invited.into())
     } else if child(&query, "remove").is_some() {
         // XEP-0077 3.2: somebody without an account has nothing to remove.
         Step::Error(Condition::UnexpectedRequest.into())
@@ -62,12 +67,13 @@ pub fn before_authentication(
     })
 }
 
-fn form() -> Step {
+const ANYBODY: &str = "Choose a username and password.";
+const INVITED: &str = "Accounts are registered here by invitation only: open the address that you were given.";
+
+fn form(instructions: &str) -> Step {
     Step::Result(
-        format!(
-            "<query xmlns='{NS}'><instructions>Choose a username and password.</instructions><username/><password/></query>"
-        )
-        .into_bytes(),
+        format!("<query xmlns='{NS}'><instructions>{instructions}</instructions><username/><password/></query>")
+            .into_bytes(),
     )
 }
 

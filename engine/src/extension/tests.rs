@@ -50,6 +50,9 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         secure,
         admin: false,
         fresh: "",
+        inviter: false,
+        invitations: crate::extension::invite::may::Invitations::Off,
+        invitation_s: 1,
         adhoc: &Default::default(),
         room: 32 << 10,
         note: None,
@@ -331,7 +334,7 @@ fn private_xml_is_bounded() {
 
 fn register(server: &ServerFacts, secure: bool, set: bool, fields: &str) -> Option<Step> {
     let payload = format!("<query xmlns='jabber:iq:register'>{fields}</query>");
-    register::before_authentication(server, secure, local, set, payload.as_bytes())
+    register::before_authentication(server, secure, false, local, set, payload.as_bytes())
 }
 
 #[test]
@@ -359,8 +362,16 @@ fn registration_before_authentication() {
     assert_eq!(register(&closed, true, false, ""), Some(Step::Error(ServiceUnavailable.into())));
     assert_eq!(register(&closed, true, true, account), Some(Step::Error(ServiceUnavailable.into())));
     assert_eq!(register(&open, false, true, account), Some(Step::Error(NotAuthorized.into())));
-    let other = register::before_authentication(&open, true, local, false, b"<query xmlns='jabber:iq:roster'/>");
+    let other = register::before_authentication(&open, true, false, local, false, b"<query xmlns='jabber:iq:roster'/>");
     assert_eq!(other, None, "RFC 6120 4.9.3.12");
+    // XEP-0445 4: a token first.
+    let invite = ServerFacts { rule: super::Rule::Invite, ..facts() };
+    assert_eq!(register(&invite, true, true, account), Some(Step::Error(Limit::Invited.into())));
+    let form = text(register(&invite, true, false, "").expect("a form"));
+    assert!(form.contains("by invitation only") && form.contains("<username/>"), "{form}");
+    let query = format!("<query xmlns='jabber:iq:register'>{account}</query>");
+    let invited = register::before_authentication(&invite, true, true, local, true, query.as_bytes());
+    assert!(matches!(invited, Some(Step::Account(AccountAction::Create { .. }))), "{invited:?}");
 }
 
 #[test]

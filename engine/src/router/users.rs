@@ -161,6 +161,20 @@ pub enum RosterStep {
         /// The stanza, unaddressed.
         xml: Box<[u8]>,
     },
+    /// An account was registered by the user's invitation (XEP-0401 6.5).
+    Joined {
+        /// Its bare JID.
+        contact: Box<str>,
+        /// The number of its request.
+        number: u64,
+    },
+    /// The token that a contact's request came with was looked at (XEP-0379 3.5).
+    Vouched {
+        /// The contact's bare JID.
+        contact: Box<str>,
+        /// Whether it is good.
+        good: bool,
+    },
     /// A contact's home has noted the end of a subscription.
     Noted {
         /// The contact's bare JID.

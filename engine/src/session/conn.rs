@@ -10,6 +10,7 @@ use super::sasl;
 use crate::id::{ConnId, DomainId, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
+use crate::store::invitation::{InvitationId, Invited};
 use crate::wire::{Expect, Scanner, StreamScope};
 
 /// No connection, session or user.
@@ -38,6 +39,8 @@ pub enum Stage {
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
+    /// What a token allows that was shown (XEP-0445 4).
+    ExpectInvitation(Box<Showing>),
     /// The stream is restarted after authentication (RFC 6120 6.4.6).
     ExpectRestart(sasl::Authenticated),
     /// What came with the authentication of a user is being done (XEP-0388 2.6.1).
@@ -70,6 +73,7 @@ impl Stage {
             | Stage::ExpectPlainAccount(_)
             | Stage::ExpectPlainKeys(_)
             | Stage::ExpectTokenAnswer(_)
+            | Stage::ExpectInvitation(_)
             | Stage::ExpectRegistration(_)
             | Stage::ExpectSecret(_) => Phase::Authenticating,
             Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => Phase::Authenticated,
@@ -123,6 +127,19 @@ impl std::fmt::Debug for Registering {
     }
 }
 
+/// A token that was shown.
+#[derive(Debug)]
+pub struct Showing {
+    /// The actor that it names.
+    pub actor: Box<str>,
+    /// Which invitation of the actor's.
+    pub invitation: InvitationId,
+    /// How often it was asked for again.
+    pub asked: u8,
+    /// `id` of the IQ.
+    pub id: Box<str>,
+}
+
 /// A login under way: its name is known and its account is charged.
 #[derive(Debug)]
 pub struct Attempt {
@@ -155,6 +172,8 @@ pub struct Opening {
     pub accepted_s: u32,
     /// As whom the client has opened the stream, a bare JID, until it has authenticated.
     pub from: Option<Box<str>>,
+    /// The invitation by which it may register.
+    pub invited: Option<Box<Invited>>,
     /// The login under way.
     pub attempt: Option<Box<Attempt>>,
     /// What comes with it, if it is one of XEP-0388: from `<authenticate/>` until the end of it.
@@ -185,6 +204,7 @@ impl Opening {
             domain: DomainId::default(),
             accepted_s,
             from: None,
+            invited: None,
             attempt: None,
             inline: None,
             attempts: 0,

@@ -4,11 +4,17 @@ use crate::extension::Limit;
 use crate::extension::adhoc::act::{Act, Wish};
 use crate::extension::adhoc::{begun, canceled, completed};
 use crate::io::Effect;
-use crate::limits::{ADHOC_ORDERS_MAX, JOBS_WAITING_SPARE};
+use crate::limits::{ADHOC_ORDERS_MAX, INVITATIONS_USER_MAX, JOBS_WAITING_SPARE};
 use crate::orders::{Order, Outcome, Wanted};
 use crate::shard::Shard;
 use crate::store::account::Credentials;
-use crate::turn::pending::{Asker, OrderKeys, Ordering, Pending};
+use crate::streams::half::Down;
+use crate::streams::work::work;
+use crate::turn::pending::{Asker, Maker, OrderKeys, Ordering, Pending, Work};
+use crate::wire::jid::bare_of;
+
+/// Bytes of rows that are read to make an invitation, for who asks for it.
+const INVITATION_CHARGE: usize = 4_096;
 
 impl Shard {
     /// Carries out what follows from a request for a command.
@@ -26,6 +32,15 @@ impl Shard {
                 self.adhoc.close(&id, &asker.from);
                 self.answer(asker, Ok(&canceled(node, &id)));
             }
+            // It is made here, at the home of who asks for it.
+            Act::Order { node, wish: Wish::Invite(new), .. } => {
+                if let Some((session, _)) = asker.session {
+                    self.tell(session, Down::Charge(work(INVITATIONS_USER_MAX, INVITATION_CHARGE)));
+                }
+                let (actor, id) = (bare_of(&asker.from).to_owned(), self.random_name().into());
+                let maker = Maker::User(Ordering { asker, node, id });
+                self.invitation_work(&actor, Work::Make { maker, new });
+            }
             Act::Order { node, id, wish } => {
                 // Each order under way holds a request; others wait with their forms open.
                 if self.orders_under_way >= ADHOC_ORDERS_MAX {
@@ -39,7 +54,7 @@ impl Shard {
                         Some(job) => Some(job),
                         None => return self.answer(asker, Err(Limit::Credentials.into())),
                     },
-                    Wish::Order(_) => None,
+                    Wish::Order(_) | Wish::Invite(_) => None,
                 };
                 let id = match id {
                     Some(id) => {
@@ -52,6 +67,7 @@ impl Shard {
                 self.orders_under_way += 1;
                 match wish {
                     Wish::Order(what) => self.order(ordering, what),
+                    Wish::Invite(_) => {}
                     Wish::Password { account, create, .. } => {
                         let keys = OrderKeys { ordering, account, create };
                         self.job(Pending::OrderKeys(keys), job.expect("a password has a job"));
@@ -90,6 +106,11 @@ impl Shard {
             Ok(payload) => self.answer(asker, Ok(&payload)),
             Err(refusal) => self.answer(asker, Err(refusal)),
         }
+    }
+
+    /// Whether a user may invite to accounts, in the same way.
+    pub(super) fn is_inviter(&self, bare: &str) -> bool {
+        self.settings.inviters.iter().any(|inviter| **inviter == *bare)
     }
 
     /// Whether a user is an administrator: by the bare JID, of those that the operator names now.

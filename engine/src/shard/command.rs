@@ -8,8 +8,9 @@ use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::store::Found;
+use crate::store::account::Credentials;
 use crate::streams::ended::Ended;
-use crate::turn::pending::{AccountChange, AccountCommand, Pending, Remover};
+use crate::turn::pending::{AccountChange, AccountCommand, Maker, Pending, Remover, Work};
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::text::Writer;
@@ -35,13 +36,24 @@ impl Shard {
                 return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
             }
             Command::Detach { jid } => self.detach(&jid),
-            Command::PutAccount { .. } | Command::DeleteAccount { .. } if self.storage == StorageState::Full => {
+            Command::PutAccount { .. } | Command::DeleteAccount { .. } | Command::Decide { .. }
+                if self.storage == StorageState::Full =>
+            {
                 Reply::StoreFull
             }
             Command::PutAccount { account, credentials, mode } => {
                 return self.look_at_account(token, account, AccountChange::Put { credentials, mode });
             }
             Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
+            Command::Decide { account, approve } => {
+                return self.look_at_account(token, account, AccountChange::Decide { approve });
+            }
+            Command::Invite { actor, new } => {
+                return self.invitation_work(&actor, Work::Make { maker: Maker::Operator(token), new });
+            }
+            Command::Revoke { actor, id } => {
+                return self.invitation_work(&actor, Work::Revoke { reply: token, id });
+            }
             Command::FlushWaiting { account } => return self.flush_waiting(token, account),
             Command::Retain { users } => return self.retain(token, users),
             Command::Restore { users, last } => self.restore_users(users, last),
@@ -166,15 +178,33 @@ impl Shard {
     }
 
     pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
-        let (there, _) = self.seen(&command.account, &mut found);
+        let (there, row) = self.seen(&command.account, &mut found);
         let exists = there.is_some();
+        // One that waits for approval: it is out of use until somebody has decided.
+        let waits = row.and_then(|row| Credentials::decode(&row).ok()).filter(Credentials::is_disabled);
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
-            AccountChange::Put { credentials, .. } => {
+            AccountChange::Put { mut credentials, .. } => {
+                credentials.set_disabled(waits.is_some());
                 self.write_account(&command.account, *credentials, there);
                 Reply::Done(u32::from(!exists))
             }
+            AccountChange::Decide { approve } => match waits {
+                None => {
+                    // One that was broken off by a crash may be among those who wait.
+                    self.applicant_decided(&command.account);
+                    Reply::NotFound
+                }
+                Some(credentials) if approve => {
+                    self.approve(&command.account, credentials);
+                    Reply::Done(1)
+                }
+                Some(_) => {
+                    self.applicant_decided(&command.account);
+                    return self.delete_account(&command.account, Remover::Operator(command.token));
+                }
+            },
             AccountChange::Delete => {
                 return self.delete_account(&command.account, Remover::Operator(command.token));
             }

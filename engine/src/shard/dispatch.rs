@@ -30,6 +30,7 @@ impl Shard {
                         Decided::Last { look, nodes, seen } => self.last_seen(look, nodes, seen),
                         Decided::Walked { session, homes } => self.walked(session, homes),
                         Decided::Left(user) => self.remove_account(user),
+                        Decided::Shown { user, contact, token } => self.token_of_contact(user, &contact, &token),
                     }
                 }
             } else {
@@ -248,6 +249,7 @@ impl Shard {
             Pending::Flush(flush) => self.flush_unreadable(&flush),
             Pending::Announcement { user, session } => self.seen_found(user, session, &found),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
+            Pending::Invitation(read) => self.invitation_unreadable(read),
             Pending::Retention(_)
             | Pending::Keys(_)
             | Pending::SessionKeys(_)
@@ -283,6 +285,7 @@ impl Shard {
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
+            Some(Pending::Invitation(read)) => self.invitation_found(read, found),
             Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_) | Pending::OrderKeys(_) | Pending::Order(_))) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }

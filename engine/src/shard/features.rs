@@ -1,6 +1,6 @@
 //! What a stream offers: before authentication, behind it, and behind a resource.
 
-use crate::extension::register;
+use crate::extension::{invite, register};
 use crate::session::conn::Opening;
 use crate::session::sasl::{self, ChannelBindings, Form};
 use crate::settings::Settings;
@@ -17,6 +17,8 @@ pub(super) struct Features {
     pub(super) bind: Box<[u8]>,
     /// Behind a resource that was bound with the authentication, but for stream management.
     bound: Box<[u8]>,
+    /// Tokens are taken before authentication (XEP-0445 3).
+    invites: bool,
 }
 
 impl Features {
@@ -35,7 +37,12 @@ impl Features {
         limits(&mut bound, settings.stanza_bytes_max, settings.idle_s_max);
         let mut bind = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
         bind.extend_from_slice(&bound);
-        Features { inline: inline.into(), bind: bind.into(), bound: bound.into() }
+        Features {
+            inline: inline.into(),
+            bind: bind.into(),
+            bound: bound.into(),
+            invites: invite::is_on(&settings.facts),
+        }
     }
 
     /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
@@ -54,6 +61,9 @@ impl Features {
                 sasl::write_features(out, form, bindings.as_ref(), true, &self.inline);
             }
             if opening.listener.registration {
+                if self.invites {
+                    out.extend_from_slice(invite::STREAM_FEATURE);
+                }
                 out.extend_from_slice(register::STREAM_FEATURE);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
-use crate::letters::{Answer, ConnRef, Question, Shows};
+use crate::letters::{Answer, Question, Shows};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::ns;
 use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
@@ -263,6 +263,7 @@ impl Shard {
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
+            (Stage::ExpectInvitation(showing), answer) => self.invitation_answered(id, *showing, answer),
             (Stage::ExpectScramAccount(expect), Answer::Credentials { row, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 let mut nonce = [0u8; NONCE_BYTES];
@@ -309,12 +310,9 @@ impl Shard {
             },
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
-                    return self.registration_failed(id, &registering, Limit::Credentials);
+                    return self.registration_failed(id, &registering.id, Limit::Credentials);
                 };
-                let account = registering.account.clone();
-                self.conns.set_stage(id, Stage::ExpectRegistration(registering));
-                let conn = ConnRef { shard: self.id, conn: id };
-                self.ask_home(conn, &account, Question::Register { credentials });
+                self.registration_keys(id, registering, credentials);
             }
             (stage, _) => {
                 self.conns.set_stage(id, stage);

@@ -1,12 +1,16 @@
-//! In-band registration before authentication (XEP-0077 3.1).
+//! In-band registration before authentication (XEP-0077 3.1), and tokens that are shown for it (XEP-0445 4).
 
 use crate::extension;
-use crate::extension::{AccountAction, Step, register};
+use crate::extension::invite::{self, names, token};
+use crate::extension::{AccountAction, Rule, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
-use crate::letters::{Answer, Question};
-use crate::session::conn::{Registering, Stage};
+use crate::letters::{Answer, Apply, ConnRef, Question, Redeem};
+use crate::limits::INVITATION_AGAIN_MAX;
+use crate::session::conn::{Registering, Showing, Stage};
 use crate::shard::Shard;
+use crate::store::account::Credentials;
+use crate::store::invitation::InvitationId;
 use crate::streams::opening::is_private;
 use crate::turn::pending::Pending;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -19,23 +23,26 @@ impl Shard {
     pub(super) fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
         let opening = self.heard(id);
         let (open, private, domain) = (opening.listener.registration, is_private(opening), opening.domain);
+        let invited = opening.invited.is_some();
         let set = iq.kind().as_deref() == Some("set");
         let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
-        let step = register::before_authentication(&facts, private, local, set, &payload);
+        if let Some(token) = invite::shown(&payload).filter(|_| set && invite::registers(&facts)) {
+            return self.token_shown_by(id, &token, private, iq.id().unwrap_or_default().into());
+        }
+        let step = register::before_authentication(&facts, private, invited, local, set, &payload);
         let registering =
             Registering { account: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
         match step {
-            Some(Step::Result(payload)) => self.registration_result(id, &registering, &payload),
+            Some(Step::Result(payload)) => self.registration_result(id, &registering.id, &payload),
             Some(Step::Account(AccountAction::Create { local, password })) => {
                 if crate::store::password::prepare(&password).is_err() {
-                    return self.registration_failed(id, &registering, Limit::Credentials);
+                    return self.registration_failed(id, &registering.id, Limit::Credentials);
                 }
                 let account: Box<str> = [&*local, "@", self.settings.domains.name(domain)].concat().into();
-                // Whoever got the name of an administrator who has no account yet would be one.
-                if self.is_admin(&account) {
-                    return self.registration_failed(id, &registering, StanzaCondition::Conflict);
+                if let Err(refusal) = self.may_be_named(id, &local, &account) {
+                    return self.registration_failed(id, &registering.id, refusal);
                 }
                 let registering = Registering { account, password: (&*password).into(), ..registering };
                 let Some(peer) = self.peer(id) else { return };
@@ -43,16 +50,114 @@ impl Shard {
                 self.block(id);
                 self.ask_counting(id, peer, "", Question::MayRegister { peer });
             }
-            Some(Step::Error(refusal)) => self.registration_failed(id, &registering, refusal),
+            Some(Step::Error(refusal)) => self.registration_failed(id, &registering.id, refusal),
             Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
+    }
+
+    /// Whether a connection may register this name: one that its invitation is for, or that is nobody's.
+    fn may_be_named(&mut self, id: ConnId, local: &str, account: &str) -> Result<(), Refusal> {
+        let invited = self.opening(id).and_then(|opening| opening.invited.as_ref());
+        if let Some(invited) = invited.filter(|invited| invited.is_named) {
+            return if *invited.actor == *account { Ok(()) } else { Err(Limit::InvitedName.into()) };
+        }
+        // Whoever got the name of an administrator who has no account yet would be one.
+        if self.is_admin(account) || self.is_inviter(account) {
+            return Err(StanzaCondition::Conflict.into());
+        }
+        match names::is_reserved(&self.settings.reserved_names, local) {
+            true => Err(Limit::ReservedName.into()),
+            false => Ok(()),
+        }
+    }
+
+    // Tokens (XEP-0445 4).
+
+    /// A token is shown: the shard that counts for the address is asked first, as for logins, because it may be a guess.
+    fn token_shown_by(&mut self, id: ConnId, token: &str, private: bool, iq: Box<str>) {
+        if !private {
+            return self.registration_failed(id, &iq, StanzaCondition::NotAuthorized);
+        }
+        let domains = self.settings.domains.clone();
+        let Some(opening) = self.opening(id) else { return };
+        opening.invited = None;
+        let Some(actor) = token::actor(token, domains.name(opening.domain)) else {
+            return self.not_invited(id, &iq);
+        };
+        let invitation = InvitationId::of(token);
+        self.ask_for_invitation(id, Showing { actor: actor.into(), invitation, asked: 0, id: iq });
+    }
+
+    fn ask_for_invitation(&mut self, id: ConnId, showing: Showing) {
+        let Some(peer) = self.peer(id) else { return };
+        let (actor, invitation) = (showing.actor.clone(), showing.invitation);
+        self.conns.set_stage(id, Stage::ExpectInvitation(Box::new(showing)));
+        self.block(id);
+        self.ask_counting(id, peer, &actor, Question::MayShow { peer, id: invitation });
+    }
+
+    pub(super) fn invitation_answered(&mut self, id: ConnId, mut showing: Showing, answer: Answer) {
+        match answer {
+            Answer::Invited(invited) => {
+                if let Some(opening) = self.opening(id) {
+                    opening.invited = Some(invited);
+                }
+                self.registration_result(id, &showing.id, b"");
+            }
+            Answer::Again if showing.asked < INVITATION_AGAIN_MAX => {
+                showing.asked += 1;
+                self.ask_for_invitation(id, showing);
+            }
+            Answer::NotInvited => self.not_invited(id, &showing.id),
+            Answer::Held(held) => self.registration_failed(id, &showing.id, held),
+            _ => self.registration_failed(id, &showing.id, StanzaCondition::InternalServerError),
+        }
+    }
+
+    /// It is charged as a failed login is, to the address, and ends the stream as many of them do.
+    fn not_invited(&mut self, id: ConnId, iq: &str) {
+        if let Some(peer) = self.peer(id) {
+            self.charge_address(peer);
+            self.note(
+                Happened::LoginFailed { mechanism: "invitation", reason: "item-not-found" },
+                "",
+                Some(peer.address),
+            );
+        }
+        let most = self.settings.auth_attempts_max;
+        let Some(opening) = self.opening(id) else { return };
+        opening.attempts = opening.attempts.saturating_add(1);
+        let over = opening.attempts >= most;
+        self.registration_failed(id, iq, Limit::Invitation);
+        if over {
+            self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many tokens that are not good"));
+        }
+    }
+
+    /// The keys of a new account's password are there: whoever decides of it is asked.
+    pub(super) fn registration_keys(&mut self, id: ConnId, registering: Box<Registering>, keys: Box<Credentials>) {
+        let (account, conn) = (registering.account.clone(), ConnRef { shard: self.id, conn: id });
+        let rule = self.facts.rule;
+        let Some(opening) = self.opening(id) else { return };
+        let (address, invited) = (opening.peer, opening.invited.clone());
+        self.conns.set_stage(id, Stage::ExpectRegistration(registering));
+        if let Some(invited) = invited {
+            let redeem = Redeem { id: invited.id, account, credentials: keys, address };
+            return self.ask_home(conn, &invited.actor, Question::Redeem(Box::new(redeem)));
+        }
+        if rule == Rule::Approval {
+            let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
+            let apply = Apply { account, credentials: keys, address, leave: None };
+            return self.ask_home(conn, &domain, Question::Apply(Box::new(apply)));
+        }
+        self.ask_home(conn, &account, Question::Register { credentials: keys, leave: None });
     }
 
     /// The address may register: keys are derived, which takes long.
     pub(super) fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
         let password = std::mem::take(&mut registering.password);
         let Some(job) = self.derive_keys(&password) else {
-            return self.registration_failed(id, &registering, Limit::Credentials);
+            return self.registration_failed(id, &registering.id, Limit::Credentials);
         };
         self.conns.set_stage(id, Stage::ExpectRegistration(registering));
         self.job(Pending::Keys(id), job);
@@ -65,27 +170,35 @@ impl Shard {
                 self.note(Happened::Registered, &registering.account, address);
                 if let Some(opening) = self.opening(id) {
                     opening.promised = true;
+                    opening.invited = None;
                 }
-                self.registration_result(id, registering, b"");
+                self.registration_result(id, &registering.id, b"");
             }
-            Answer::Taken => self.registration_failed(id, registering, StanzaCondition::Conflict),
-            Answer::StoreFull => self.registration_failed(id, registering, Limit::Disk),
-            Answer::Held(held) => self.registration_failed(id, registering, *held),
-            _ => self.registration_failed(id, registering, StanzaCondition::InternalServerError),
+            Answer::Taken => self.registration_failed(id, &registering.id, StanzaCondition::Conflict),
+            Answer::Reserved => self.registration_failed(id, &registering.id, Limit::ReservedName),
+            Answer::NotInvited => {
+                if let Some(opening) = self.opening(id) {
+                    opening.invited = None;
+                }
+                self.registration_failed(id, &registering.id, Limit::Invitation);
+            }
+            Answer::StoreFull => self.registration_failed(id, &registering.id, Limit::Disk),
+            Answer::Held(held) => self.registration_failed(id, &registering.id, *held),
+            _ => self.registration_failed(id, &registering.id, StanzaCondition::InternalServerError),
         }
     }
 
-    fn registration_result(&mut self, id: ConnId, registering: &Registering, payload: &[u8]) {
+    fn registration_result(&mut self, id: ConnId, iq: &str, payload: &[u8]) {
         self.send_with(id, |out| {
             let mut w = Writer::new(out);
-            w.open("iq").attribute("type", "result").attribute("id", &registering.id).raw(payload).close();
+            w.open("iq").attribute("type", "result").attribute("id", iq).raw(payload).close();
         });
         self.unblock(id);
     }
 
-    pub(super) fn registration_failed(&mut self, id: ConnId, registering: &Registering, refusal: impl Into<Refusal>) {
+    pub(super) fn registration_failed(&mut self, id: ConnId, iq: &str, refusal: impl Into<Refusal>) {
         let refusal = refusal.into();
-        self.send_with(id, |out| write_error(out, "iq", Some(&registering.id), None, None, refusal));
+        self.send_with(id, |out| write_error(out, "iq", Some(iq), None, None, refusal));
         self.unblock(id);
     }
 }

@@ -79,6 +79,7 @@ impl Shard {
         self.sweep_work();
         self.sweep_lasts();
         self.go_on_announcing();
+        self.tell_administrators();
         self.sweep_pushes();
         self.sweep_components();
         self.write_moved_rows();

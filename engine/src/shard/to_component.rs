@@ -66,7 +66,7 @@ impl Shard {
         }
         let mut stanza = Vec::with_capacity(xml.len() + 128);
         match news {
-            PresenceNews::Noted { .. } => return,
+            PresenceNews::Noted { .. } | PresenceNews::Joined { .. } => return,
             PresenceNews::Available { .. } | PresenceNews::Unavailable | PresenceNews::Subscription { .. } => {
                 address(&mut stanza, xml, from, to);
             }

@@ -8,6 +8,7 @@ pub mod account;
 pub mod announcement;
 pub mod archive;
 pub mod hash;
+pub mod invitation;
 pub mod key;
 pub mod log;
 pub mod nodes;
@@ -43,11 +44,13 @@ pub enum Table {
     Nodes = 6,
     /// Sessions that may be resumed after a restart; see [`sessions`].
     Sessions = 7,
+    /// Who may come by which token, and who waits for approval; see [`invitation`].
+    Invitations = 8,
 }
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Meta,
         Table::Accounts,
         Table::Roster,
@@ -56,6 +59,7 @@ impl Table {
         Table::Private,
         Table::Nodes,
         Table::Sessions,
+        Table::Invitations,
     ];
 
     /// The table of a stored number.

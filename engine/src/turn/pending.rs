@@ -4,9 +4,10 @@ use crate::extension::Resume;
 use crate::extension::pubsub::node::Node;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
-use crate::letters::{ConnRef, Origin, Shows};
+use crate::letters::{Apply, ConnRef, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
+use crate::store::invitation::{InvitationId, Invited, NewInvitation};
 use crate::store::{Found, Query, Table};
 
 /// What an answer from elsewhere is for.
@@ -64,6 +65,8 @@ pub(crate) enum Pending {
     OrderKeys(OrderKeys),
     /// An order that the host carries out.
     Order(Ordering),
+    /// An actor's invitations.
+    Invitation(InvitationRead),
 }
 
 /// A session of an earlier process is being resumed: something is read of what it had written.
@@ -130,8 +133,14 @@ pub(crate) enum Why {
     LogIn { conn: ConnRef, shows: Shows },
     /// A connection of this shard that has authenticated gets a token; the account's tokens are read, too.
     Token { conn: ConnId },
-    /// An account is to be made.
-    Register { conn: ConnRef, credentials: Box<Credentials> },
+    /// An account is to be made, by somebody's leave or not; invitations for its name are read, too.
+    Register { conn: ConnRef, credentials: Box<Credentials>, leave: Option<Box<Leave>> },
+    /// Whether who invites is there.
+    Vouch { conn: ConnRef, invited: Box<Invited> },
+    /// Whether an account was made by this leave.
+    WasMade { conn: ConnRef, leave: Box<Leave> },
+    /// An account has waited for approval for too long.
+    Expired(Incarnation),
     /// A session wants another password: whose it changes is settled before its keys are derived.
     ChangePassword { asker: Asker, job: Job },
     /// The keys are there.
@@ -154,6 +163,8 @@ pub(crate) enum Remover {
     Session(Asker),
     /// The operator, by the command's token.
     Operator(u64),
+    /// Nobody: the server removes an account that was not approved in time.
+    Server,
 }
 
 /// The turn of an account that a request has.
@@ -199,8 +210,15 @@ pub(crate) struct AccountCommand {
 
 #[derive(Debug)]
 pub(crate) enum AccountChange {
-    Put { credentials: Box<Credentials>, mode: PutMode },
+    Put {
+        credentials: Box<Credentials>,
+        mode: PutMode,
+    },
     Delete,
+    /// One that waits is approved, or goes.
+    Decide {
+        approve: bool,
+    },
 }
 
 /// A command that is being carried out.
@@ -236,6 +254,47 @@ pub(crate) struct RetentionRead {
     pub(crate) users: Vec<Box<str>>,
     /// Users of whom something has gone.
     pub(crate) trimmed: u32,
+}
+
+/// Who waits for an invitation to be made.
+#[derive(Debug)]
+pub(crate) enum Maker {
+    /// The operator, by the command's token.
+    Operator(u64),
+    /// A user's command.
+    User(Ordering),
+}
+
+/// What is to be done with an actor's rows.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Make an invitation.
+    Make { maker: Maker, new: NewInvitation },
+    /// Revoke one, for the operator.
+    Revoke { reply: u64, id: InvitationId },
+    /// See [`Question::Redeem`].
+    Redeem { conn: ConnRef, redeem: Box<Redeem> },
+    /// See [`Question::Apply`].
+    Apply { conn: ConnRef, apply: Box<Apply> },
+    /// See [`Question::Settle`].
+    Settle { conn: ConnRef, settle: Box<Settle> },
+    /// A contact has asked for a subscription with a token.
+    Vouch { contact: Box<str>, id: InvitationId },
+}
+
+/// Rows of an actor that are read.
+#[derive(Debug)]
+pub(crate) struct InvitationRead {
+    pub(crate) actor: Box<str>,
+    pub(crate) why: Looking,
+}
+
+#[derive(Debug)]
+pub(crate) enum Looking {
+    /// A token was shown: nothing is written.
+    Shown { conn: ConnRef, id: InvitationId },
+    /// Its turn has come.
+    Work(Work),
 }
 
 /// The question for a single row without sort key.

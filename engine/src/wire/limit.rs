@@ -56,6 +56,24 @@ limits! {
     /// Accounts registered from an address.
     Registrations = "registrations", ResourceConstraint,
         "too many accounts were registered from this address", "try again later";
+    /// A token that does not let in (XEP-0445 4).
+    Invitation = "invitation", ItemNotFound,
+        "the invitation is unknown, used up, revoked or expired", "ask for another one";
+    /// Registration without an invitation, where it takes one.
+    Invited = "invited", NotAllowed,
+        "accounts are registered here by invitation only", "ask somebody who has an account for an invitation";
+    /// Another name than the one that an invitation is for.
+    InvitedName = "invited-name", NotAcceptable,
+        "the invitation is for another name", "register the name that is in its address";
+    /// A name that nobody may register.
+    ReservedName = "reserved-name", NotAcceptable,
+        "the name is reserved, or looks like one that is", "choose another";
+    /// Invitations of a user.
+    Invitations = "invitations", ResourceConstraint,
+        "this account has made as many invitations as it may", "try again when the time of one of them is over";
+    /// Accounts that wait for approval.
+    Applicants = "applicants", ResourceConstraint,
+        "too many accounts wait for approval", "try again later";
     /// Resources of a user.
     Sessions = "sessions-per-user", ResourceConstraint,
         "this user has as many sessions as a user may have", "try again when one of them has ended";

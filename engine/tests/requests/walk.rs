@@ -94,6 +94,7 @@ requests! {
     "presence: subscribed, unasked", [], "<presence type='subscribed' to='bob@localhost'/>", "2,000 contacts";
     "presence: unsubscribe", [], "<presence type='unsubscribe' to='friend001@localhost'/>", "in_flight_max";
     "presence: unsubscribed", [], "<presence type='unsubscribed' to='friend001@localhost'/>", "in_flight_max";
+    "presence: subscribe with a token", [], "<presence type='subscribe' to='bob@localhost'><preauth xmlns='urn:xmpp:pars:0' token='aaaaaaaaaaaaaaaaaaaaaaaaaamjxwe'/></presence>", "as without; one read of the receiver's, 128 of which wait";
     "roster: get", [], "<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>", "1 MiB a roster; outbound_bytes_max";
     "roster: get, known version", [], "<iq type='get' id='1'><query xmlns='jabber:iq:roster' ver='400'/></iq>", "32 pushes";
     "roster: set, a new contact", [], "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='new@localhost' name='n'/></query></iq>", "2,000 contacts";
@@ -171,6 +172,7 @@ requests! {
     "pubsub: affiliate", [CREATE], at_service("affiliations node='n'><affiliation jid='bob@localhost' affiliation='member'/></affiliations").replace("pubsub'>", "pubsub#owner'>"), "500 a node, 32 a request";
     "pubsub: delete", [CREATE, SUBSCRIBE], at_service("delete node='n'/").replace("pubsub'>", "pubsub#owner'>"), "one at a time a node; each subscriber is paid for";
     "pubsub: approve", [CREATE], "<message to='pubsub.localhost'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#subscribe_authorization</value></field><field var='pubsub#node'><value>n</value></field><field var='pubsub#subscriber_jid'><value>bob@localhost</value></field><field var='pubsub#allow'><value>1</value></field></x></message>", "in_flight_max; one at a time a node";
+    "adhoc: an invitation", [], "<iq type='set' id='1' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:invite#invite'/></iq>", "20 in invitation_seconds, one row each";
     "upload: a slot", [], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "upload: another slot", [SLOT], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "disco: the upload service", [], "<iq type='get' id='1' to='upload.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;

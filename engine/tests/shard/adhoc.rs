@@ -76,7 +76,7 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
     let list = disco("items", "http://jabber.org/protocol/commands");
     let (seen, hidden) = (said(&host.ask(romeo, &list)), said(&host.ask(juliet, &list)));
-    assert_eq!(seen.matches("<item ").count(), 11, "{seen}");
+    assert_eq!(seen.matches("<item ").count(), 12, "{seen}");
     assert!(seen.contains(&format!("<item jid='localhost' node='{ADMIN}add-user' name=")), "{seen}");
     assert!(hidden.contains("type='result'") && !hidden.contains(ADMIN), "{hidden}");
     let node = disco("info", &format!("{ADMIN}add-user"));

@@ -16,6 +16,7 @@ mod flood;
 mod flush;
 mod followers;
 mod gauges;
+mod invitations;
 mod jobs;
 mod knobs;
 mod left_early;

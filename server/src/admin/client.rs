@@ -12,7 +12,10 @@ use std::time::Duration;
 
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Request, Say, VERSION, write_line};
 use super::socket::with_short_path;
-use super::{ACCOUNTS_PER_BATCH_MAX, AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put};
+use super::{
+    ACCOUNTS_PER_BATCH_MAX, AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited,
+    NewAccount, NewInvite, Page, Put,
+};
 
 /// Longest wait for one line of an answer; a server with a full disk answers when there is space again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -178,6 +181,41 @@ impl Accounts for Remote {
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
         match self.ask(Ask::List { after: after.map(str::to_owned), limit })? {
             Done::Accounts { rows, next } => Ok(Page { rows, next }),
+            other => strange(other),
+        }
+    }
+
+    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault> {
+        match self.ask(Ask::Invite { new: new.clone() })? {
+            Done::Invited(invited) => Ok(invited),
+            other => strange(other),
+        }
+    }
+
+    fn invitations(&self, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault> {
+        match self.ask(Ask::Invitations { after: after.map(str::to_owned), limit })? {
+            Done::Invitations { rows, next } => Ok(Page { rows, next }),
+            other => strange(other),
+        }
+    }
+
+    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
+        match self.ask(Ask::Revoke { actor: actor.to_owned(), id: id.to_owned() })? {
+            Done::Ok {} => Ok(()),
+            other => strange(other),
+        }
+    }
+
+    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault> {
+        match self.ask(Ask::Applicants {})? {
+            Done::Applicants(rows) => Ok(rows),
+            other => strange(other),
+        }
+    }
+
+    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
+        match self.ask(Ask::Decide { user: user.to_owned(), approve })? {
+            Done::Ok {} => Ok(()),
             other => strange(other),
         }
     }

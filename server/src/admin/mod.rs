@@ -35,6 +35,9 @@ pub const ACCOUNTS_PER_BATCH_MAX: usize = 1_000;
 /// Most rows in one page of sessions or accounts.
 pub const ROWS_PER_PAGE_MAX: usize = 500;
 
+/// Accounts of a domain that [`Accounts::applicants`] tells of.
+pub const APPLICANTS_MAX: u32 = 10_000;
+
 /// Longest value of [`Control::set_knob`], in bytes.
 pub const VALUE_BYTES_MAX: usize = 1_024;
 
@@ -448,6 +451,82 @@ pub struct AccountRow {
     pub user: String,
 }
 
+/// An invitation that is to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NewInvite {
+    /// The account that it is for, a bare JID or a localpart at the main domain; any account of [`NewInvite::domain`] when none.
+    pub user: Option<String>,
+    /// Who invites, in the same way; the operator when none.
+    pub inviter: Option<String>,
+    /// Who comes by it and the inviter become contacts.
+    #[serde(default)]
+    pub befriends: bool,
+    /// The domain, where neither of the two says it; the main one when none.
+    pub domain: Option<String>,
+    /// How often it can be used.
+    pub uses: u32,
+    /// For how long, seconds; as configured when none.
+    pub life_s: Option<u64>,
+    /// Invitations that who invites may have; 0 for any number.
+    #[serde(default)]
+    pub most: usize,
+}
+
+/// An invitation, as it is handed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Invited {
+    /// Its address (RFC 5122).
+    pub uri: String,
+    /// The address of a page, if there is one.
+    pub page: Option<String>,
+    /// When it ends, seconds since the Unix epoch.
+    pub until_s: u64,
+    /// By what it is revoked.
+    pub id: String,
+    /// Its token.
+    pub token: String,
+}
+
+/// One invitation of a listing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct InviteRow {
+    /// A digest of its token, in hexadecimal.
+    pub id: String,
+    /// Who keeps it: a bare JID or a domain.
+    pub actor: String,
+    /// Who invites; none for the operator.
+    pub inviter: Option<String>,
+    /// The account that it is for, if it is for one.
+    pub user: Option<String>,
+    /// An account can be registered by it.
+    pub registers: bool,
+    /// Who comes by it becomes a contact.
+    pub befriends: bool,
+    /// How often it could be used.
+    pub uses: u32,
+    /// How often it still can.
+    pub left: u32,
+    /// When it was made, seconds since the Unix epoch.
+    pub made_s: u64,
+    /// When it ends.
+    pub until_s: u64,
+    /// `open`, `used`, `revoked` or `over`.
+    pub state: String,
+    /// The first that came by it, bare JIDs.
+    pub joined: Vec<String>,
+}
+
+/// An account that waits for approval.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ApplicantRow {
+    /// Bare JID.
+    pub user: String,
+    /// Since when, seconds since the Unix epoch.
+    pub since_s: u64,
+    /// From where it was registered.
+    pub address: String,
+}
+
 /// The accounts of a store, by a running server or directly.
 ///
 /// Calls block until what they did is durable.
@@ -470,6 +549,38 @@ pub trait Accounts {
 
     /// Up to `limit` accounts in a stable order, after the one that `after` names.
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault>;
+
+    /// Makes an invitation.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]: who invites is not there. [`FaultKind::Exists`]: whom it is for is, or is invited already.
+    /// [`FaultKind::Invalid`]: nobody can register here, or a bound is not held.
+    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault>;
+
+    /// Up to `limit` invitations in a stable order, after the one that `after` names; used, revoked and old ones included, for as long
+    /// as they are kept.
+    ///
+    /// # Errors
+    /// The store's.
+    fn invitations(&self, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault>;
+
+    /// Lets an invitation let in nobody more, by who keeps it and its whole id.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`].
+    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault>;
+
+    /// Accounts that wait for approval, those that wait for longest first; at most [`APPLICANTS_MAX`] a domain.
+    ///
+    /// # Errors
+    /// The store's.
+    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault>;
+
+    /// Puts an account to use that waits for approval, or removes it.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]: there is none that waits.
+    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault>;
 }
 
 /// A running server, as the control socket sees it.

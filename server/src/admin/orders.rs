@@ -65,6 +65,10 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
             (name, listed(batch.iter().map(|account| account.user.as_str()), "accounts"))
         }
         Ask::Delete { user } => ("account remove", user.clone()),
+        Ask::Invite { new } => ("invite", new.user.clone().or_else(|| new.inviter.clone()).unwrap_or_default()),
+        Ask::Revoke { actor, id } => ("invite revoke", format!("{actor} {id}")),
+        Ask::Decide { user, approve: true } => ("account approve", user.clone()),
+        Ask::Decide { user, approve: false } => ("account reject", user.clone()),
         _ => return None,
     };
     Some(Order { name, of })

@@ -12,8 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, KnobChange, KnobRow, NewAccount, Put,
-    Release, Reloaded, SessionRow, Status,
+    AccountRow, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow, Invited,
+    KnobChange, KnobRow, NewAccount, NewInvite, Put, Release, Reloaded, SessionRow, Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -147,6 +147,34 @@ pub enum Ask {
         /// Rows wanted.
         limit: usize,
     },
+    /// [`super::Accounts::invite`].
+    Invite {
+        /// What.
+        new: NewInvite,
+    },
+    /// [`super::Accounts::invitations`], one page.
+    Invitations {
+        /// From the page before.
+        after: Option<String>,
+        /// Rows wanted.
+        limit: usize,
+    },
+    /// [`super::Accounts::revoke`].
+    Revoke {
+        /// Who keeps it.
+        actor: String,
+        /// Its id.
+        id: String,
+    },
+    /// [`super::Accounts::applicants`].
+    Applicants {},
+    /// [`super::Accounts::decide`].
+    Decide {
+        /// Localpart or bare JID.
+        user: String,
+        /// Put it to use.
+        approve: bool,
+    },
 }
 
 /// A line of an answer with its envelope.
@@ -220,6 +248,17 @@ pub enum Done {
         /// Where the next page starts.
         next: Option<String>,
     },
+    /// An invitation that was made.
+    Invited(Invited),
+    /// A page of invitations.
+    Invitations {
+        /// The rows.
+        rows: Vec<InviteRow>,
+        /// Where the next page starts.
+        next: Option<String>,
+    },
+    /// Accounts that wait for approval.
+    Applicants(Vec<ApplicantRow>),
 }
 
 /// Reads a request line.

@@ -481,5 +481,13 @@ pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             let page = control.list(after.as_deref(), limit.clamp(1, ROWS_PER_PAGE_MAX))?;
             Ok(Done::Accounts { rows: page.rows, next: page.next })
         }
+        Ask::Invite { new } => control.invite(&new).map(Done::Invited),
+        Ask::Invitations { after, limit } => {
+            let page = control.invitations(after.as_deref(), limit.clamp(1, ROWS_PER_PAGE_MAX))?;
+            Ok(Done::Invitations { rows: page.rows, next: page.next })
+        }
+        Ask::Revoke { actor, id } => control.revoke(&actor, &id).map(|()| Done::Ok {}),
+        Ask::Applicants {} => control.applicants().map(Done::Applicants),
+        Ask::Decide { user, approve } => control.decide(&user, approve).map(|()| Done::Ok {}),
     }
 }

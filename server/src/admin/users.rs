@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use throng_engine::limits::{ADHOC_ROWS_MAX, INVITATIONS_INVITER_MAX};
 use throng_engine::orders::{Order, Outcome, SessionSeen, Wanted, Why};
 
 use super::protocol::{Ask, Done};
 use super::socket::answer;
 use super::{
-    ANNOUNCED_FOR, Control, Existing, Fault, FaultKind, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys, orders,
+    ANNOUNCED_FOR, Control, Existing, Fault, FaultKind, Invited, NewAccount, NewInvite, Put, ROWS_PER_PAGE_MAX,
+    ScramKeys, orders,
 };
 use crate::audit::By;
 
@@ -30,6 +32,12 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
         }
         Wanted::Delete(accounts) => each(accounts, |user| ask(Ask::Delete { user })),
         Wanted::End(jids) => each(jids, |jid| ask(Ask::Kick { jid, reason: None })),
+        Wanted::Invite { local, befriends } => invite(&order.by, local.as_deref(), *befriends, ask),
+        Wanted::ListApplicants => control.applicants().map(|rows| {
+            let jids = rows.into_iter().take(ADHOC_ROWS_MAX).map(|row| row.user).collect();
+            Outcome::Applicants { jids }
+        }),
+        Wanted::Decide { accounts, approve } => each(accounts, |user| ask(Ask::Decide { user, approve: *approve })),
         Wanted::Sessions(account) => {
             control.sessions(Some(account), None, ROWS_PER_PAGE_MAX).map(|page| Outcome::Sessions(seen(page.rows)))
         }
@@ -50,6 +58,28 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
         Wanted::DeleteMotd => ask(Ask::WithdrawAnnouncement {}).map(|_| Outcome::Done),
     };
     outcome.unwrap_or_else(refused)
+}
+
+fn invite(
+    by: &str,
+    local: Option<&str>,
+    befriends: bool,
+    ask: impl Fn(Ask) -> Result<Done, Fault>,
+) -> Result<Outcome, Fault> {
+    let inviter = by.split('/').next().unwrap_or_default();
+    let domain = inviter.split_once('@').map_or("", |(_, domain)| domain);
+    let new = NewInvite {
+        user: local.map(|local| format!("{local}@{domain}")),
+        inviter: Some(inviter.to_owned()),
+        befriends,
+        uses: 1,
+        most: INVITATIONS_INVITER_MAX,
+        ..NewInvite::default()
+    };
+    match ask(Ask::Invite { new })? {
+        Done::Invited(Invited { uri, page, until_s, .. }) => Ok(Outcome::Invited { uri, page, until_s }),
+        _ => Err(Fault::new(FaultKind::Internal, "an answer to another question")),
+    }
 }
 
 fn refused(fault: Fault) -> Outcome {

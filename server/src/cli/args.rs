@@ -12,6 +12,7 @@ const ROOT: &str = "\
 Examples:
   throng serve --open-registration      a server for this machine; data in the user's data folder
   throng user add romeo                 make romeo@localhost, asking for a password
+  throng invite                         an address by which somebody makes an account
   throng ctl status                     what the running server does
   throng config explain c2s             what an option means
   throng load --sessions 1000 --pairs 100   synthetic users against a server that runs
@@ -50,6 +51,8 @@ Examples:
   throng user add romeo@example.org                makes the store of example.org, if there is none
   printf %s \"$PASSWORD\" | throng user add romeo --password-stdin
   throng user list --json
+  throng user pending                              who has registered and waits for approval
+  throng user approve romeo
   throng user import users.csv --data DIR --domain example.org";
 
 const IMPORT: &str = "\
@@ -146,6 +149,15 @@ pub fn root() -> Command {
         )
         .subcommand(with_rows(Command::new("serve"), |_| true).about("Run the server").after_help(SERVE))
         .subcommand(user())
+        .subcommand(super::invite::command(|command| {
+            with_rows(command, |row| {
+                let of_invitations = matches!(
+                    row.key,
+                    "registration" | "open_registration" | "invitation_page" | "invitation_seconds" | "without"
+                );
+                of_invitations || matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket")
+            })
+        }))
         .subcommand(config())
         .subcommand(store())
         .subcommand(ctl())
@@ -195,6 +207,16 @@ fn user() -> Command {
                 .arg(flag("yes", "Do not ask on a terminal").short('y')),
         )
         .subcommand(rows(Command::new("list")).about("List the accounts, one a line"))
+        .subcommand(
+            rows(Command::new("pending")).about("List accounts that wait for approval (registration = approval)"),
+        )
+        .subcommand(rows(Command::new("approve")).about("Put an account to use that waits for approval").arg(jid()))
+        .subcommand(
+            rows(Command::new("reject"))
+                .about("Remove an account that waits for approval")
+                .arg(jid())
+                .arg(flag("yes", "Do not ask on a terminal").short('y')),
+        )
         .subcommand(
             hashing(Command::new("import"))
                 .about("Make many accounts from a CSV file")

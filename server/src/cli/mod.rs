@@ -14,6 +14,7 @@ pub mod bench;
 pub mod config;
 pub mod ctl;
 pub mod import;
+pub mod invite;
 pub mod knob;
 pub mod limits;
 pub mod partitions;
@@ -445,6 +446,8 @@ fn dispatch(
         }
         ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io, program),
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
+        ("invite", Some((name, matches))) => invite::run_named(name, matches, &loaded(matches)?, io, program),
+        ("invite", None) => invite::run(matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => {
             // Options stand behind the last word: `ctl knob list --data DIR`.

@@ -1,5 +1,7 @@
 //! `throng serve`: takes the folder, sets up the log, hands over.
 
+use throng_engine::extension::Rule;
+
 use super::{Failure, Program, accounts};
 use crate::admin::Listening;
 use crate::config::Loaded;
@@ -31,11 +33,12 @@ pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
         text += &format!("  {:<24}{}\n", listening.address, listening.sort());
     }
     text += "Next: ";
-    text += match config.open_registration {
-        true => "point a client at it and register, or make an account: ",
-        false => "make an account and point a client at it: ",
-    };
     let own = super::accounts::place_flags(loaded);
+    text += &match config.rule() {
+        Some(Rule::Open | Rule::Approval) => "point a client at it and register, or make an account: ".to_owned(),
+        Some(Rule::Invite) => format!("invite somebody: throng invite{own}, or make an account: "),
+        None => "make an account and point a client at it: ".to_owned(),
+    };
     let dashboard = match config.admin_http.is_empty() {
         true => String::new(),
         false => format!("Dashboard: throng ctl dashboard{own} prints an address for a browser\n"),

@@ -9,8 +9,9 @@ use super::*;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, Announced, Audience, BackupState, ComponentRow, Control, Existing, Held, HeldRow, KnobChange, KnobRow,
-    Listening, NewAccount, Page, Put, Release, Reloaded, ScramKeys, SessionRow, Status,
+    AccountRow, Announced, ApplicantRow, Audience, BackupState, ComponentRow, Control, Existing, Held, HeldRow,
+    InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put, Release, Reloaded, ScramKeys,
+    SessionRow, Status,
 };
 use crate::events::{Event, What};
 
@@ -81,6 +82,45 @@ impl Accounts for Memory {
         let rows: Vec<AccountRow> = users.take(limit).map(|user| AccountRow { user: user.clone() }).collect();
         let next = (rows.len() == limit).then(|| rows[limit - 1].user.clone());
         Ok(Page { rows, next })
+    }
+
+    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault> {
+        self.note(format!("invite {new:?}"));
+        let uri = "xmpp:localhost?register;preauth=abc".into();
+        Ok(Invited { uri, id: "0123456789abcdef0123456789abcdef".into(), until_s: u64::MAX, ..Invited::default() })
+    }
+
+    /// Three, of which two begin alike, in two pages.
+    fn invitations(&self, after: Option<&str>, _: usize) -> Result<Page<InviteRow>, Fault> {
+        let row = |id: &str, state: &str| InviteRow {
+            id: id.repeat(8),
+            actor: "localhost".into(),
+            state: state.into(),
+            registers: true,
+            until_s: u64::MAX,
+            ..InviteRow::default()
+        };
+        Ok(match after {
+            None => Page { rows: vec![row("aaab", "open"), row("aaac", "open")], next: Some("more".into()) },
+            Some(_) => Page { rows: vec![row("bbbb", "used")], next: None },
+        })
+    }
+
+    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
+        self.note(format!("revoke {actor} {id}"));
+        Ok(())
+    }
+
+    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault> {
+        Ok(vec![ApplicantRow { user: "juliet@localhost".into(), since_s: 0, address: "192.0.2.1".into() }])
+    }
+
+    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
+        self.note(format!("decide {user} {approve}"));
+        match user {
+            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "ghost@localhost does not wait")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -410,7 +450,9 @@ fn the_forms_that_scripts_rely_on_parse() {
 #[test]
 fn help_teaches_and_wrong_words_are_usage() {
     let bench = Bench::new();
-    for line in ["--help", "serve --help", "user import --help", "ctl --help", "config --help", "store --help"] {
+    for line in
+        ["--help", "serve --help", "user import --help", "invite --help", "ctl --help", "config --help", "store --help"]
+    {
         let went = bench.run(line);
         assert!(went.exit == Exit::Done && went.out.contains("Examples:") && went.err.is_empty(), "{line}");
     }
@@ -516,6 +558,79 @@ fn users(bench: &mut Bench) {
     let went = bench.run("user import - --keep-going");
     assert_eq!(went.exit, Exit::Partly);
     assert!(went.err.contains("line 1: 1 fields") && went.out.starts_with("1 added, 0 updated, 0 skipped, 1 failed"));
+}
+
+#[test]
+fn people_are_invited_in_the_same_words_at_rest_and_at_a_running_server() {
+    for running in [false, true] {
+        let bench = Bench::new();
+        let serving = running.then(|| bench.serve());
+        let went = bench.run("invite");
+        assert_eq!(
+            (went.exit, went.out.as_str()),
+            (Exit::Done, "xmpp:localhost?register;preauth=abc\n"),
+            "{}",
+            went.err
+        );
+        assert!(went.err.contains("throng invite revoke 01234567"), "{}", went.err);
+        let went = bench.run("invite --user juliet --contact romeo@localhost --expires 12h --json");
+        let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+        assert_eq!(value["uri"], "xmpp:localhost?register;preauth=abc");
+        assert_eq!(bench.run("invite --uses 200 --at other.example").exit, Exit::Done);
+        let asked = bench.memory.calls.lock().unwrap().clone();
+        let made = |user: Option<&str>, contact: Option<&str>, domain: Option<&str>, uses, life_s| {
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            let (user, inviter, domain, befriends) = (own(user), own(contact), own(domain), contact.is_some());
+            format!("invite {:?}", NewInvite { user, inviter, befriends, domain, uses, life_s, most: 0 })
+        };
+        for call in [
+            made(None, None, None, 1, None),
+            made(Some("juliet@localhost"), Some("romeo@localhost"), None, 1, Some(43_200)),
+            made(None, None, Some("other.example"), 200, None),
+        ] {
+            assert!(asked.contains(&call), "{call} in {asked:?}");
+        }
+        for wrong in [
+            "invite --uses 0",
+            "invite --uses 2 --user juliet",
+            "invite --expires 367d",
+            "invite --user @localhost",
+            "invite revoke",
+            "invite --at x --contact romeo",
+        ] {
+            let went = bench.run(wrong);
+            assert!(went.exit == Exit::Usage && !went.err.is_empty(), "{wrong}: {}", went.err);
+        }
+        let listed = bench.run("invite list").out;
+        assert_eq!(listed.lines().count(), 3, "open ones below a heading: {listed}");
+        assert_eq!(bench.run("invite list --all --json").out.lines().count(), 3);
+        let went = bench.run("invite revoke aaa");
+        assert!(went.exit == Exit::Usage && went.err.contains("2 invitations begin with aaa"), "{}", went.err);
+        assert_eq!(bench.run("invite revoke ccc").exit, Exit::NotThere);
+        let went = bench.run("invite revoke AAAB");
+        assert_eq!(went.out, format!("revoked {}\n", "aaab".repeat(8)), "{}", went.err);
+        let calls = bench.memory.calls.lock().unwrap().clone();
+        assert!(calls.contains(&format!("revoke localhost {}", "aaab".repeat(8))), "{calls:?}");
+        drop(serving);
+    }
+}
+
+#[test]
+fn accounts_that_wait_are_listed_approved_and_rejected() {
+    for running in [false, true] {
+        let mut bench = Bench::new();
+        let serving = running.then(|| bench.serve());
+        assert!(bench.run("user pending").out.contains("juliet@localhost"));
+        let listed: serde_json::Value = serde_json::from_str(&bench.run("user pending --json").out).expect("JSON");
+        assert_eq!((&listed["user"], &listed["address"]), (&"juliet@localhost".into(), &"192.0.2.1".into()));
+        assert_eq!(bench.run("user approve juliet").out, "approved juliet@localhost\n");
+        assert_eq!(bench.run("user approve ghost").exit, Exit::NotThere);
+        bench.terminal = true;
+        bench.input = "no\n".into();
+        assert_eq!(bench.run("user reject juliet").exit, Exit::Failed, "asked, and the answer was no");
+        assert_eq!(bench.run("user reject juliet --yes").out, "rejected juliet@localhost\n");
+        drop(serving);
+    }
 }
 
 #[test]
@@ -769,10 +884,24 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     let some = Wanted::Delete(vec!["ghost@localhost".into(), "paris@localhost".into()]);
     assert_eq!(order(some), Outcome::Partly(vec!["ghost@localhost: there is no ghost@localhost".into()]));
     assert_eq!(order(Wanted::End(vec!["romeo@localhost".into(), "juliet@localhost/r".into()])), Outcome::Done);
+    let Outcome::Invited { uri, .. } = order(Wanted::Invite { local: Some("juliet".into()), befriends: true }) else {
+        panic!("no invitation");
+    };
+    assert_eq!(uri, "xmpp:localhost?register;preauth=abc");
+    let Outcome::Applicants { jids } = order(Wanted::ListApplicants) else { panic!("no list") };
+    assert_eq!(jids, ["juliet@localhost"]);
+    let decide = |approve| Wanted::Decide { accounts: vec!["juliet@localhost".into()], approve };
+    assert_eq!((order(decide(true)), order(decide(false))), (Outcome::Done, Outcome::Done));
     for what in [Wanted::Announce("a".into()), Wanted::SetMotd("b".into()), Wanted::DeleteMotd] {
         assert_eq!(order(what), Outcome::Done);
     }
     let calls = memory.calls.lock().expect("whole").clone();
+    let asked = calls.iter().find(|call| call.starts_with("invite ")).expect("it was asked for");
+    assert!(
+        asked.contains("user: Some(\"juliet@localhost\"), inviter: Some(\"romeo@localhost\"), befriends: true"),
+        "{asked}"
+    );
+    assert!(calls.contains(&"decide juliet@localhost true".to_owned()));
     let expected = ["kick romeo@localhost None", "kick juliet@localhost/r None", "announce a true None"];
     assert!(expected.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
     assert!(calls.contains(&"announce b true Some(2592000s)".to_owned()) && calls.contains(&"withdraw".to_owned()));

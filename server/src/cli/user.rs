@@ -1,13 +1,14 @@
-//! `throng user`: add, passwd, del, list; import has its own file.
+//! `throng user`: add, passwd, del, list, and who waits for approval; import has its own file.
 
 use std::io::{BufRead, BufReader, Read};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use serde_json::json;
 use throng_engine::limits::PASSWORD_BYTES_MAX;
 
 use super::accounts::{Opened, bare, open, password_fits};
-use super::{Exit, Failure, Io, Program, import};
+use super::{Exit, Failure, Io, Program, age, import, to_json};
 use crate::admin::{Accounts, Existing, NewAccount, Put, ROWS_PER_PAGE_MAX, ScramKeys};
 use crate::config::Loaded;
 use crate::entropy::Entropy;
@@ -27,11 +28,17 @@ pub fn run(
     match name {
         "import" => return import::run(matches, loaded, io, program),
         "list" => return list(&open(loaded, "list", None, program, io)?, io),
+        "pending" => return pending(&open(loaded, "list", None, program, io)?, io),
         _ => {}
     }
     let given = matches.get_one::<String>("jid").expect("clap requires it");
     if name == "del" {
         return delete(given, matches.get_flag("yes"), &open(loaded, "del", Some(given), program, io)?, io);
+    }
+    if matches!(name, "approve" | "reject") {
+        let opened = open(loaded, name, Some(given), program, io)?;
+        let sure = name == "approve" || matches.get_flag("yes");
+        return decide(given, name == "approve", sure, &opened, io);
     }
     // The lock is not held while someone thinks about a password.
     let password = read_password(matches, io)?;
@@ -73,6 +80,33 @@ fn delete(given: &str, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), F
     }
     opened.accounts.delete(&jid)?;
     done(io, "removed", &jid);
+    Ok(())
+}
+
+fn decide(given: &str, approve: bool, sure: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let jid = named(given, opened)?;
+    if io.terminal && !sure && !io.confirmed(&format!("Remove {jid}, which waits for approval? Type yes:")) {
+        return Err(Failure::failed("nothing was removed"));
+    }
+    opened.accounts.decide(&jid, approve)?;
+    done(io, if approve { "approved" } else { "rejected" }, &jid);
+    Ok(())
+}
+
+fn pending(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let rows = opened.accounts.applicants()?;
+    if !io.json && !rows.is_empty() {
+        io.say(format!("{:<32}  {:>7}  FROM", "USER", "WAITS"));
+    }
+    for row in rows {
+        match io.json {
+            true => io.say_json(&to_json(&row)),
+            false => {
+                io.say(format!("{:<32}  {:>7}  {}", row.user, age(now_s.saturating_sub(row.since_s)), row.address));
+            }
+        }
+    }
     Ok(())
 }
 

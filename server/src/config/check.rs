@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::kind::BareJid;
-use super::table::{Config, row};
+use super::table::{Config, Registration, row};
 
 /// Where a value came from. Later variants give way to earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,6 +153,11 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     for (on, key, danger) in [
         (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
         (config.open_registration, "open_registration", "anyone who reaches it could make accounts"),
+        (
+            matches!(config.registration, Registration::Open | Registration::Approval),
+            "registration",
+            "anyone who reaches it could make accounts",
+        ),
     ] {
         if let (true, false, Some(address)) = (on, config.i_know, public) {
             clash(
@@ -290,15 +295,29 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             );
         }
     }
-    if config.open_registration && config.without.contains(&"register") {
+    if config.rule().is_some() && config.without.contains(&"register") {
         let reason = "without effect while register is among those of without: leave one of the two out";
-        clash("open_registration", reason.into());
+        clash(if config.open_registration { "open_registration" } else { "registration" }, reason.into());
+    }
+    if config.registration == Registration::Invite && config.without.contains(&"invite") {
+        let reason = "invite takes invitations, and invite is among those of without: nobody could register";
+        clash("registration", reason.into());
+    }
+    if config.open_registration && !matches!(config.registration, Registration::Closed | Registration::Open) {
+        let reason = format!("registration is {}: leave one of the two out", config.registration.word());
+        clash("open_registration", reason);
     }
     let served = |domain: &str| domain == config.domain || config.virtual_hosts.iter().any(|other| other.0 == domain);
     let of = |jid: &BareJid| jid.0.split_once('@').is_some_and(|(_, domain)| served(domain));
     if let Some(stranger) = config.admins.iter().find(|jid| !of(jid)) {
         clash(
             "admins",
+            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
+        );
+    }
+    if let Some(stranger) = config.inviters.iter().find(|jid| !of(jid)) {
+        clash(
+            "inviters",
             format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
         );
     }

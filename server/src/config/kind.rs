@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use throng_engine::extension::contact::Contact;
+use throng_engine::extension::invite::links;
 use throng_engine::extension::service::Service;
-use throng_engine::wire::jid::{Jid, normalise_domain};
+use throng_engine::wire::jid::{Jid, normalise_domain, normalise_local};
 
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,10 @@ pub enum Kind {
     /// Domains of components, each with the file of its secret: `DOMAIN=FILE`; several are separated by commas or given one a flag;
     /// nothing is none.
     Components,
+    /// Localparts (RFC 7622 3.3); several are separated by commas or given one a flag; nothing is none.
+    Names,
+    /// A URL of HTTPS in which the invitation's token or address is put, or nothing.
+    PageOrNone,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
     /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
@@ -100,6 +105,8 @@ impl Kind {
                 commas; empty for none".into(),
             Kind::Jids => "JIDs without a resource such as romeo@example.org, separated by commas; empty for none".into(),
             Kind::Components => "DOMAIN=FILE such as echo.example.org=/etc/throng/echo.secret, separated by commas; empty for none".into(),
+            Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
+            Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
@@ -124,6 +131,8 @@ impl Kind {
             Kind::Services => "services",
             Kind::Jids => "jids",
             Kind::Components => "components",
+            Kind::Names => "names",
+            Kind::PageOrNone => "page",
             Kind::UrlOrNone => "url",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -159,12 +168,12 @@ impl Kind {
             Kind::Bytes { .. } => "BYTES",
             Kind::Seconds { .. } => "SECONDS",
             Kind::Choice(_) | Kind::Words(_) => "WORD",
-            Kind::Domain | Kind::Domains => "NAME",
+            Kind::Domain | Kind::Domains | Kind::Names => "NAME",
             Kind::Contacts => "ROLE=URI",
             Kind::Services => "URI",
             Kind::Jids => "JID",
             Kind::Components => "DOMAIN=FILE",
-            Kind::UrlOrNone => "URL",
+            Kind::UrlOrNone | Kind::PageOrNone => "URL",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -172,16 +181,8 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        matches!(
-            self,
-            Kind::Listeners
-                | Kind::Words(_)
-                | Kind::Domains
-                | Kind::Contacts
-                | Kind::Services
-                | Kind::Jids
-                | Kind::Components
-        )
+        use Kind::{Components, Contacts, Domains, Jids, Listeners, Names, Services, Words};
+        matches!(self, Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components)
     }
 }
 
@@ -291,6 +292,7 @@ impl Field for String {
         match kind {
             Kind::Domain => read_domain(text),
             Kind::UrlOrNone => read_url(text),
+            Kind::PageOrNone => read_page(text),
             _ => Some(text.to_owned()),
         }
     }
@@ -308,6 +310,18 @@ fn read_url(text: &str) -> Option<String> {
     let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
     let good = rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
     (!rest.is_empty() && good).then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
+}
+
+/// A URL of HTTPS with a place for the token or the address of an invitation (RFC 3986 2, with braces around these); empty stays empty.
+fn read_page(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some(String::new());
+    }
+    let plain = text.replace(links::TOKEN, "").replace(links::URI, "");
+    let rest = plain.strip_prefix("https://").filter(|rest| !rest.starts_with(['/', ':']) && !rest.is_empty())?;
+    let good = plain != text
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/?#[]@!$&'()*+,;=".contains(&byte));
+    good.then(|| text.to_owned())
 }
 
 /// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
@@ -431,6 +445,18 @@ impl Field for Vec<BareJid> {
     }
 }
 
+impl Field for Vec<LocalName> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<LocalName>> {
+        items(parts, NAMES_MAX, |text| normalise_local(text).ok().map(|local| LocalName(local.into())))
+    }
+    fn show(&self, _: &Kind) -> String {
+        match self.is_empty() {
+            true => "off".into(),
+            false => self.iter().map(|name| &*name.0).collect::<Vec<_>>().join(","),
+        }
+    }
+}
+
 impl Field for Vec<Contact> {
     fn read(parts: &[String], _: &Kind) -> Option<Vec<Contact>> {
         items(parts, TOLD_MAX, |text| text.parse().ok())
@@ -471,6 +497,12 @@ pub struct Component {
 
 /// Most components.
 const COMPONENTS_MAX: usize = 256;
+/// A localpart, normalised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalName(pub Box<str>);
+
+/// Most names in a list: each registration is held against them.
+const NAMES_MAX: usize = 1_000;
 
 /// Most JIDs in a list: each command of a user is held against them.
 const JIDS_MAX: usize = 1_000;
@@ -632,6 +664,33 @@ mod tests {
         {
             assert_eq!(read(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_page_has_a_place_for_the_invitation() {
+        let read = |text: &str| String::read(&one(text), &Kind::PageOrNone);
+        for good in ["", "https://a.example/invite/#{token}", "https://a.example/i?of={uri}"] {
+            assert_eq!(read(good).as_deref(), Some(good));
+        }
+        for bad in [
+            "https://a.example/",
+            "http://a/{token}",
+            "https://{token}",
+            "https:///{token}",
+            "https://a/{token} b",
+            "{token}",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_normalised_each_once_or_none() {
+        let kind = Kind::Names;
+        let read = |text: &str| <Vec<LocalName>>::read(&one(text), &kind).map(|names| names.show(&kind));
+        assert_eq!(read("Admin, root,admin").as_deref(), Some("admin,root"));
+        assert_eq!(read("off").as_deref(), Some("off"));
+        assert_eq!((read("a@b"), read("a b")), (None, None));
     }
 
     #[test]

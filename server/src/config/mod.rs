@@ -23,13 +23,15 @@ pub mod table;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use throng_engine::extension::Rule;
+
 pub use check::{Problem, Problems, Source};
 pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, ResourceConflict, Row,
-    Section, TABLE, TlsVersion,
+    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, Registration,
+    ResourceConflict, Row, Section, TABLE, TlsVersion, UserInvitations,
 };
 
 /// The configuration file in the data folder, read when no other is named.
@@ -167,6 +169,21 @@ impl Config {
     /// Path of the control socket: the option's, else `throng.sock` in the data folder.
     pub fn admin_socket_path(&self) -> PathBuf {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
+    }
+
+    /// Who may register in band; `None`: nobody.
+    pub fn rule(&self) -> Option<Rule> {
+        match self.registration {
+            Registration::Closed => self.open_registration.then_some(Rule::Open),
+            Registration::Open => Some(Rule::Open),
+            Registration::Invite => Some(Rule::Invite),
+            Registration::Approval => Some(Rule::Approval),
+        }
+    }
+
+    /// The address of a page for who is invited, if there is one.
+    pub fn page(&self) -> Option<Box<str>> {
+        (!self.invitation_page.is_empty()).then(|| self.invitation_page.as_str().into())
     }
 
     /// Whether files can be uploaded: there is an address for it, and the extension is not switched off.
@@ -312,6 +329,12 @@ mod tests {
             "login_failures_per_address_max",
         );
         refused(&[("archive", "false"), ("archive_days", "7")], "archive_days");
+        refused(&[("registration", "open"), ("c2s", "192.0.2.1:5222")], "registration");
+        refused(&[("registration", "approval"), ("c2s", "192.0.2.1:5222")], "registration");
+        refused(&[("registration", "invite"), ("open_registration", "true")], "open_registration");
+        refused(&[("registration", "invite"), ("without", "invite")], "registration");
+        refused(&[("registration", "approval"), ("without", "register")], "registration");
+        refused(&[("inviters", "romeo@elsewhere.example")], "inviters");
         refused(&[("upload_proxied", "192.0.2.1:1"), ("upload_url", "https://a/")], "upload_proxied");
         refused(&[("upload_proxied", "127.0.0.1:1")], "upload_url");
         refused(&[("upload_bytes_day_max", "1MiB")], "upload_bytes_day_max");
@@ -320,6 +343,8 @@ mod tests {
         let allowed = |pairs: &[(&'static str, &str)]| {
             load(&flags(pairs), &Environment::new(), None).expect("these go together");
         };
+        allowed(&[("registration", "invite"), ("c2s", "192.0.2.1:5222")]);
+        allowed(&[("registration", "open"), ("open_registration", "true")]);
         allowed(&[("outbound_bytes_soft", "1048575")]);
         allowed(&[("reserve_bytes", "0")]);
         allowed(&[("reserve_bytes", "4MiB")]);

@@ -12,7 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
-use super::kind::{BareJid, Component, Domain, Field, Kind, choice};
+use super::kind::{BareJid, Component, Domain, Field, Kind, LocalName, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -79,6 +79,32 @@ choice! {
         Sender = "sender",
         /// And the beginning of its text.
         Body = "body",
+    }
+}
+
+choice! {
+    /// Who may register an account in band (XEP-0077).
+    Registration {
+        /// Nobody.
+        Closed = "closed",
+        /// Anybody.
+        Open = "open",
+        /// Who shows an invitation (XEP-0445).
+        Invite = "invite",
+        /// Anybody, and an administrator has to approve.
+        Approval = "approval",
+    }
+}
+
+choice! {
+    /// What every user may invite to (XEP-0401).
+    UserInvitations {
+        /// Nothing.
+        Off = "off",
+        /// To become a contact.
+        Contacts = "contacts",
+        /// And to register an account.
+        Accounts = "accounts",
     }
 }
 
@@ -457,11 +483,16 @@ options! {
     SignIn Main Restart plain_auth: bool, Kind::Switch, "false",
         "Offer SASL PLAIN without TLS; only for listeners on loopback unless i_know.",
         "Over TLS PLAIN is always offered. Without TLS the password crosses the network readable.";
+    SignIn Main Restart registration: Registration, Kind::Choice(Registration::WORDS), "closed",
+        "Who may register an account in band (XEP-0077): nobody, anybody, who has an invitation, or who is approved afterwards.",
+        "invite: by `throng invite`, or by users as inviters and user_invitations say. approval: an account is made, and cannot be \
+         logged in to until `throng user approve` or an administrator's client has put it to use. All but closed only for listeners on \
+         loopback unless i_know, except invite. Password change in band is always there for those signed in.";
     SignIn Main Restart open_registration: bool, Kind::Switch, "false",
-        "Let anyone register an account in band (XEP-0077); only for listeners on loopback unless i_know.",
-        "Password change in band is always there for those signed in.";
+        "Let anyone register an account in band: the same as registration = open.",
+        "";
     SignIn Main Restart i_know: bool, Kind::Switch, "false",
-        "Allow plain_auth and open_registration on listeners that are not loopback.",
+        "Allow plain_auth, and registration by anyone, on listeners that are not loopback.",
         "";
     SignIn Detail Reload auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
@@ -487,8 +518,32 @@ options! {
         "Connections that one IP address (IPv6: /64) may have at once that have not logged in; 0 is no limit.",
         "More are closed with <resource-constraint/>.";
     SignIn Detail Reload registrations_hourly_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "accounts" }, "20",
-        "Accounts that one IP address (IPv6: /64) may register within an hour, with open_registration.",
+        "Accounts that one IP address (IPv6: /64) may register within an hour.",
+        "By invitation, too.";
+    SignIn Detail Reload reserved_names: Vec<LocalName>, Kind::Names,
+        "abuse,admin,administrator,hostmaster,info,postmaster,register,root,security,support,system,webmaster",
+        "Names that nobody can register in band, nor others that look like them; may be given several times.",
+        "Of those that look alike, digits for letters, separators, and letters of other scripts are found: adm1n. `throng user add` and \
+         an invitation for the name are not bound by it.";
+    SignIn Detail Reload inviters: Vec<BareJid>, Kind::Jids, "",
+        "Users who may invite to accounts (XEP-0401), beside admins; may be given several times.",
+        "Whom they invite waits for no approval. Their names cannot be registered in band.";
+    SignIn Detail Reload user_invitations: UserInvitations, Kind::Choice(UserInvitations::WORDS), "contacts",
+        "What every user may invite to by a client (XEP-0401): to become a contact, or also to register an account here.",
+        "A user can make 20 invitations within invitation_seconds, each for one.";
+    SignIn Detail Reload invitation_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "7d",
+        "Time for which an invitation is good, unless `throng invite --expires` says otherwise.",
         "";
+    SignIn Detail Reload invitation_page: String, Kind::PageOrNone, "",
+        "Address of a web page for who is invited and has no client yet (XEP-0401 6.2), in which {token} stands for the token.",
+        "As https://example.org/invite/#{token}. {uri} stands for the invitation's address without xmpp:, as pages of client developers \
+         take it. This server does not serve the page.";
+    SignIn Detail Reload applicants_max: u64, Kind::Count { min: 1, max: 10_000, unit: "accounts" }, "100",
+        "Accounts of a domain that may wait for approval, with registration = approval.",
+        "More are refused.";
+    SignIn Detail Reload applicants_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "14d",
+        "Time for which an account may wait for approval.",
+        "It goes when the next one comes.";
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
         "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
         "They may add and remove users, change passwords, end sessions and send announcements. Their names cannot be registered in \

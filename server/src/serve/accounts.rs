@@ -7,59 +7,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
 use throng_engine::store::account::{Credentials, Incarnation};
-use throng_engine::store::{Batch, Found, Query, Table, roster};
-use throng_engine::wire::jid::Jid;
+use throng_engine::store::{Batch, Found, Query, Table, invitation, roster};
 
 use super::Rows;
-use crate::admin::{AccountRow, Accounts, Existing, Fault, FaultKind, NewAccount, Page, Put, ScramKeys};
-use crate::disk::{DiskError, Engine};
+use super::invites::{self, Inviting};
+use super::names::fault;
+pub(super) use super::names::{prepare, prepare_account};
+use crate::admin::{
+    AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount, NewInvite, Page,
+    Put, ScramKeys,
+};
+use crate::disk::Engine;
 use crate::entropy::Entropy;
 
 /// The accounts of a store that no server uses.
 pub(super) struct AtRest {
     engine: Arc<dyn Engine>,
     domains: Domains,
+    inviting: Inviting,
 }
 
 impl AtRest {
-    pub(super) fn new(engine: Arc<dyn Engine>, domains: Domains) -> AtRest {
-        AtRest { engine, domains }
-    }
-}
-
-fn fault(error: &DiskError) -> Fault {
-    Fault::new(FaultKind::Internal, error.to_string())
-}
-
-/// A user's JID, normalised; without a domain of the main one.
-///
-/// # Errors
-/// Why it cannot be one.
-pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
-    let full = if user.contains('@') { user.to_owned() } else { format!("{user}@{}", domains.main()) };
-    let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
-    if domains.find_users(jid.domain()).is_none() {
-        let served = domains.names().collect::<Vec<_>>().join(", ");
-        return Err(format!(
-            "{} is not served here, but {served}: the option virtual_hosts adds domains",
-            jid.domain()
-        ));
-    }
-    if jid.local().is_none() {
-        return Err(format!("{user} is a domain, and no user"));
-    }
-    Ok(jid)
-}
-
-/// The same of an account, which has no resource.
-///
-/// # Errors
-/// Why it cannot be one.
-pub(super) fn prepare_account(user: &str, domains: &Domains) -> Result<Jid, String> {
-    let jid = prepare(user, domains)?;
-    match jid.is_bare() {
-        true => Ok(jid),
-        false => Err(format!("{user} has a resource: an account has none")),
+    pub(super) fn new(engine: Arc<dyn Engine>, domains: Domains, inviting: Inviting) -> AtRest {
+        AtRest { engine, domains, inviting }
     }
 }
 
@@ -113,8 +83,12 @@ impl Accounts for AtRest {
             if matches!(result, Put::Added | Put::Updated) {
                 let fresh = entropy.fresh().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
                 let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
+                // One that waits for approval goes on waiting.
+                let before = record_of(&**engine, &bare)?.and_then(|record| Credentials::decode(&record).ok());
+                let mut credentials = credentials(&account.keys).of(incarnation);
+                credentials.set_disabled(before.is_some_and(|before| before.is_disabled()));
                 let mut record = Vec::new();
-                credentials(&account.keys).of(incarnation).encode(&mut record);
+                credentials.encode(&mut record);
                 writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
                 // Sessions that wait to be resumed go with the password that they were begun with.
                 writes.delete_actor(Table::Sessions, bare.as_bytes());
@@ -144,6 +118,46 @@ impl Accounts for AtRest {
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
         list(&*self.engine, after, limit)
+    }
+
+    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault> {
+        let engine = &*self.engine;
+        let (actor, new) = self.inviting.plan(new, &self.domains)?;
+        let there = actor.contains('@') && incarnation(engine, &actor)?.is_some();
+        let (token, invitation, writes) = invites::made(engine, &actor, &new, there)?;
+        engine.commit(&[writes]).map_err(|error| fault(&error))?;
+        Ok(self.inviting.links(&actor, &invitation, &token))
+    }
+
+    fn invitations(&self, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault> {
+        invites::list(&*self.engine, after, limit)
+    }
+
+    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
+        let writes = invites::revoked(&*self.engine, actor, invites::read_id(id)?)?;
+        self.engine.commit(&[writes]).map_err(|error| fault(&error))
+    }
+
+    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault> {
+        invites::applicants(&*self.engine, &self.domains)
+    }
+
+    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
+        let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
+        let record = record_of(&*self.engine, jid.as_str())?.and_then(|record| Credentials::decode(&record).ok());
+        let Some(mut credentials) = record.filter(Credentials::is_disabled) else {
+            return Err(Fault::new(FaultKind::NotFound, format!("there is no user {jid} who waits for approval")));
+        };
+        let mut writes = Batch::new();
+        invitation::delete_applicant(&mut writes, jid.domain(), jid.as_str());
+        if approve {
+            credentials.set_disabled(false);
+            let mut record = Vec::new();
+            credentials.encode(&mut record);
+            writes.put(Table::Accounts, jid.as_str().as_bytes(), &[], &[&record]);
+        }
+        self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
+        if approve { Ok(()) } else { self.delete(user) }
     }
 }
 
@@ -180,11 +194,16 @@ fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
     Ok(writes)
 }
 
-/// Which account of this name there is, if there is one.
-fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> {
+/// The record of an account, if there is one.
+fn record_of(engine: &Rows, bare: &str) -> Result<Option<Box<[u8]>>, Fault> {
     let query = Query::Get { table: Table::Accounts, actor: bare.as_bytes().into(), sort: Box::default() };
     match engine.read(&query).map_err(|error| fault(&error))? {
-        Found::Value(record) => Ok(record.as_deref().map(Incarnation::of_record)),
+        Found::Value(record) => Ok(record),
         Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),
     }
+}
+
+/// Which account of this name there is, if there is one.
+fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> {
+    Ok(record_of(engine, bare)?.as_deref().map(Incarnation::of_record))
 }

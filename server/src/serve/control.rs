@@ -15,12 +15,14 @@ use throng_engine::io::{Command, PutMode, Reply};
 use throng_engine::wire::jid::Jid;
 
 use super::backups::Backups;
+use super::invites::{self, Inviting};
 use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, accounts};
 use crate::admin::{
-    AccountRow, Accounts, Announced, Audience, BackupState, CertificateState, ComponentRow, Control, Existing, Fault,
-    FaultKind, KnobChange, KnobRow, Listening, NewAccount, Page, Put, Reloaded, SessionRow, Status,
+    AccountRow, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow, Control,
+    Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put,
+    Reloaded, SessionRow, Status,
 };
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
@@ -242,6 +244,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         | Reply::Limits(_)
         | Reply::Announced { .. }
         | Reply::Components(_)
+        | Reply::Invited { .. }
         | Reply::Traced(_)
         | Reply::Busiest { .. } => Err(internal("an answer to another question")),
     }
@@ -290,6 +293,7 @@ impl Accounts for Running {
                         | Reply::Limits(_)
                         | Reply::Announced { .. }
                         | Reply::Components(_)
+                        | Reply::Invited { .. }
                         | Reply::Traced(_)
                         | Reply::Busiest { .. }
                         | Reply::Busy,
@@ -308,6 +312,39 @@ impl Accounts for Running {
 
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
         accounts::list(&*self.links.engine, after, limit)
+    }
+
+    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault> {
+        let settings = &self.links.settings;
+        let inviting = Inviting::of(self.knobs.lock().config());
+        let (actor, invitation) = inviting.plan(new, &settings.domains)?;
+        let command = Command::Invite { actor: (&*actor).into(), new: invitation };
+        match self.ask(self.partitions().home(&actor).index(), command)? {
+            Reply::Invited { token, invitation } => Ok(inviting.links(&actor, &invitation, &token)),
+            Reply::Busy => Err(Fault::new(FaultKind::Busy, invites::too_many(&actor))),
+            Reply::Exists => Err(invites::exists(&actor)),
+            reply => done(reply, &format!("user {actor}")).map(|_| Invited::default()),
+        }
+    }
+
+    fn invitations(&self, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault> {
+        invites::list(&*self.links.engine, after, limit)
+    }
+
+    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
+        let id = invites::read_id(id)?;
+        let command = Command::Revoke { actor: actor.into(), id };
+        done(self.ask(self.partitions().home(actor).index(), command)?, "invitation like this").map(drop)
+    }
+
+    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault> {
+        invites::applicants(&*self.links.engine, &self.links.settings.domains)
+    }
+
+    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
+        let jid = self.account(user)?;
+        let reply = self.ask(self.home(&jid), Command::Decide { account: jid.as_str().into(), approve })?;
+        done(reply, &format!("user {jid} who waits for approval")).map(drop)
     }
 }
 

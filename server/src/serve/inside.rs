@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use throng_engine::id::Domains;
 
+use super::invites::Inviting;
 use super::stop::{Stopped, stop};
 use super::wishes::Wishes;
 use super::{Throng, accounts, open, settings, start};
@@ -81,7 +82,7 @@ impl Host for Throng {
         // All have one password and one salt, so that their keys are derived once.
         let keys = ScramKeys::derive(&Secret::new(PASSWORD.to_owned()), ITERATIONS, &[7; 16])?;
         let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
-        let at_rest = accounts::AtRest::new(store.engine(), Domains::of_users(DOMAIN));
+        let at_rest = accounts::AtRest::new(store.engine(), Domains::of_users(DOMAIN), Inviting::of(&loaded.config));
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
         let wishes = Arc::new(Wishes::default());
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;

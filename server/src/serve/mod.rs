@@ -11,8 +11,10 @@ mod certificate;
 mod components;
 mod control;
 mod inside;
+mod invites;
 mod known;
 mod limits;
+mod names;
 mod owners;
 mod partitions;
 mod restoring;
@@ -104,7 +106,7 @@ impl Program for Throng {
         let domain = domain.unwrap_or_else(|| config.domain.clone());
         let mut domains = Domains::of_users(&domain);
         config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
-        Ok(Box::new(accounts::AtRest::new(engine, domains)))
+        Ok(Box::new(accounts::AtRest::new(engine, domains, invites::Inviting::of(config))))
     }
 
     fn check(&self, _: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use throng_engine::extension::invite::may::Invitations;
 use throng_engine::extension::pubsub::service::{Makers, Rules};
 use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::extension::upload::slot::Upload;
@@ -241,7 +242,8 @@ pub(super) fn engine_settings(
     }
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = own_key(engine, DECOY_KEY)?;
-    s.facts.registration = config.open_registration;
+    s.facts.registration = config.rule().is_some();
+    s.facts.rule = config.rule().unwrap_or_default();
     s.facts.services = services(config)?;
     let mut contacts = config.contact_addresses.clone();
     contacts.sort();
@@ -293,6 +295,17 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.unacked_bytes_max = config.unacked_bytes_max;
     s.opening_per_address_max = count(config.unauthenticated_per_address_max);
     s.admins = config.admins.iter().map(|jid| jid.0.clone()).collect();
+    s.inviters = config.inviters.iter().map(|jid| jid.0.clone()).collect();
+    s.invitations = match config.user_invitations {
+        config::UserInvitations::Off => Invitations::Off,
+        config::UserInvitations::Contacts => Invitations::Contacts,
+        config::UserInvitations::Accounts => Invitations::Accounts,
+    };
+    s.invitation_s = config.invitation_seconds.as_secs();
+    s.invitation_page = config.page();
+    s.reserved_names = config.reserved_names.iter().map(|name| name.0.clone()).collect();
+    s.applicants_max = count(config.applicants_max);
+    s.applicants_s = config.applicants_seconds.as_secs();
     s.scram_iterations = count(config.scram_iterations);
     s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
@@ -388,7 +401,7 @@ pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate
         direct_tls: listener.direct_tls,
         starttls: !listener.direct_tls && certificate,
         plain_auth: config.plain_auth,
-        registration: config.open_registration,
+        registration: config.rule().is_some(),
     };
     Entrance { kind, proxied: listener.proxied, component: listener.component }
 }
@@ -407,6 +420,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Meta if sort == announcement::KEY => announcement::Kept::decode(value).is_some(),
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
+        Table::Invitations => throng_engine::store::invitation::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }

@@ -7,6 +7,7 @@ mod counted;
 mod doctor;
 mod faults;
 mod formats;
+mod invites;
 mod life;
 mod limits;
 mod load;

@@ -1,12 +1,15 @@
 //! What follows from a request for a command: the closed types between this extension and the shard.
 
 use crate::orders::Wanted;
+use crate::store::invitation::NewInvitation;
 
 /// What a command wants to be done.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Wish {
     /// This.
     Order(Wanted),
+    /// An invitation of the sender's own.
+    Invite(NewInvitation),
     /// An account with the keys of this password, which are derived first.
     Password {
         /// Its bare JID.
@@ -23,6 +26,7 @@ impl std::fmt::Debug for Wish {
         // No passwords, however it comes to be printed.
         match self {
             Wish::Order(wanted) => wanted.fmt(f),
+            Wish::Invite(new) => new.fmt(f),
             Wish::Password { account, .. } => write!(f, "Password({account})"),
         }
     }

@@ -35,7 +35,12 @@ const fn asks(
 }
 
 /// A command without one.
-const fn at_once(node: &'static str, name: &'static str, wish: fn() -> Wish, tell: fn(&Outcome) -> Vec<u8>) -> Command {
+const fn at_once(
+    node: &'static str,
+    name: &'static str,
+    wish: fn(&Context<'_>, &str) -> Wish,
+    tell: fn(&Outcome) -> Vec<u8>,
+) -> Command {
     let read = |_: &Context<'_>, _: &Filled| Err(BAD_PAYLOAD);
     Command { node, name, who: Who::Administrators, form: None, at_once: Some(wish), read, tell }
 }
@@ -86,14 +91,14 @@ pub(super) static COMMANDS: &[Command] = &[
     at_once(
         "http://jabber.org/protocol/admin#get-registered-users-num",
         "Get the number of registered users",
-        || Wish::Order(Wanted::CountRegistered),
+        |_, _| Wish::Order(Wanted::CountRegistered),
         |outcome| count("registeredusersnum", outcome),
     ),
     // 4.15
     at_once(
         "http://jabber.org/protocol/admin#get-online-users-num",
         "Get the number of sessions online",
-        || Wish::Order(Wanted::CountOnline),
+        |_, _| Wish::Order(Wanted::CountOnline),
         |outcome| count("onlineusersnum", outcome),
     ),
     // 4.20
@@ -127,7 +132,7 @@ pub(super) static COMMANDS: &[Command] = &[
     at_once(
         "http://jabber.org/protocol/admin#delete-motd",
         "Delete the message of the day",
-        || Wish::Order(Wanted::DeleteMotd),
+        |_, _| Wish::Order(Wanted::DeleteMotd),
         nothing,
     ),
 ];
@@ -137,7 +142,7 @@ fn account(context: &Context<'_>, filled: &Filled) -> Result<Box<str>, Refusal> 
     (context.bare)(jid).filter(|jid| jid.contains('@')).ok_or(Condition::JidMalformed.into())
 }
 
-fn jids(filled: &Filled, read: fn(&str) -> Option<Box<str>>) -> Result<Vec<Box<str>>, Refusal> {
+pub(super) fn jids(filled: &Filled, read: fn(&str) -> Option<Box<str>>) -> Result<Vec<Box<str>>, Refusal> {
     let given: Vec<&str> = filled.all("accountjids").filter(|jid| !jid.is_empty()).collect();
     if given.len() > ADHOC_JIDS_MAX {
         return Err(BAD_PAYLOAD);

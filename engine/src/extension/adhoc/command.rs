@@ -10,6 +10,12 @@ use crate::orders::Outcome;
 pub(super) enum Who {
     /// Those whom the operator has named.
     Administrators,
+    /// They, where accounts wait for their approval.
+    Approvers,
+    /// They, and those who may invite to accounts.
+    Inviters,
+    /// Everybody, where invitations are not switched off.
+    Users,
 }
 
 /// One command.
@@ -23,8 +29,8 @@ pub(super) struct Command {
     pub(super) who: Who,
     /// The form that it begins with; without one it is carried out at once.
     pub(super) form: Option<Form>,
-    /// What is wanted without a form.
-    pub(super) at_once: Option<fn() -> Wish>,
+    /// What is wanted without a form; the sender's bare JID comes with it.
+    pub(super) at_once: Option<fn(&Context<'_>, &str) -> Wish>,
     /// What is wanted by a form.
     pub(super) read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
     /// What a completed command tells.

@@ -9,14 +9,19 @@
 
 pub mod act;
 mod admin;
+mod applicants;
 mod command;
 mod form;
+mod invites;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
 
 use super::hook::{Discovery, Extension, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Refusal, Step, Target, Verbs, always};
+use super::invite;
+use super::invite::links::Links;
+use super::invite::may::Invitations;
+use super::iq::{Condition, Context, Feature, IqRequest, Refusal, Rule, Step, Target, Verbs, always};
 use super::xml;
 use crate::orders::{Outcome, Why};
 use crate::wire::error::{Detail, ErrorType};
@@ -55,12 +60,20 @@ pub const EXTENSION: Extension = Extension {
 
 /// Every command.
 fn commands() -> impl Iterator<Item = &'static Command> {
-    admin::COMMANDS.iter()
+    admin::COMMANDS.iter().chain(applicants::COMMANDS).chain(invites::COMMANDS)
+}
+
+/// Whether a command is there: some are of an extension that may be switched off.
+fn is_there(command: &Command, context: &Context<'_>) -> bool {
+    !matches!(command.who, Who::Users | Who::Inviters) || invite::is_on(context.server)
 }
 
 fn may(who: Who, context: &Context<'_>) -> bool {
     match who {
         Who::Administrators => context.admin,
+        Who::Approvers => context.admin && context.server.registration && context.server.rule == Rule::Approval,
+        Who::Inviters => (context.admin || context.inviter) && invite::registers(context.server),
+        Who::Users => context.invitations != Invitations::Off && invite::is_on(context.server),
     }
 }
 
@@ -93,14 +106,15 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 fn answer(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Act, Refusal> {
     let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
     let node = element.attr("node").ok_or(Condition::BadRequest)?;
-    let command = commands().find(|command| command.node == node).ok_or(Condition::ItemNotFound)?;
+    let mut known = commands().filter(|command| is_there(command, context));
+    let command = known.find(|command| command.node == node).ok_or(Condition::ItemNotFound)?;
     if !may(command.who, context) {
         return Err(Condition::Forbidden.into());
     }
     let action = element.attr("action").unwrap_or("execute");
     let Some(id) = element.attr("sessionid") else {
         return match action {
-            "execute" => begin(command),
+            "execute" => begin(command, context, request.account),
             "cancel" | "complete" | "next" | "prev" => Err(BAD_SESSIONID),
             _ => Err(MALFORMED_ACTION),
         };
@@ -125,11 +139,11 @@ fn answer(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Act, Refusal
     }
 }
 
-fn begin(command: &'static Command) -> Result<Act, Refusal> {
+fn begin(command: &'static Command, context: &Context<'_>, sender: &str) -> Result<Act, Refusal> {
     match &command.form {
         Some(form) => Ok(Act::Begin { node: command.node, form: form.write() }),
         None => {
-            let wish = command.at_once.ok_or(BAD_ACTION)?();
+            let wish = command.at_once.ok_or(BAD_ACTION)?(context, sender);
             Ok(Act::Order { node: command.node, id: None, wish })
         }
     }
@@ -155,6 +169,11 @@ pub fn begun(node: &str, id: &str, form: &[u8]) -> Vec<u8> {
     let mut out = open(node, id, "executing");
     out.extend_from_slice(b"<actions execute='complete'><complete/></actions>");
     close(out, form)
+}
+
+/// The answer with which an invitation is given (XEP-0401 6.1).
+pub fn invited(node: &str, id: &str, links: &Links) -> Vec<u8> {
+    close(open(node, id, "completed"), &invites::form(links))
 }
 
 /// The answer to who cancels (XEP-0050 2.4.4).
@@ -211,7 +230,8 @@ fn serves(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -
         }
         Discovery::Info(NS) => Some(Step::Result(info(NS, "command-list", "Commands"))),
         Discovery::Info(node) | Discovery::Items(Some(node)) => {
-            let command = commands().find(|command| command.node == node)?;
+            let mut known = commands().filter(|command| is_there(command, context));
+            let command = known.find(|command| command.node == node)?;
             if !may(command.who, context) {
                 return Some(Step::Error(Condition::Forbidden.into()));
             }

@@ -146,6 +146,10 @@ impl Failure {
         "the server cannot read this account, its operator has to mend the store",
     );
 
+    /// The account is out of use: only who knows its password is told (RFC 6120 6.5.2).
+    pub const DISABLED: Failure =
+        Failure::with_text(SaslCondition::AccountDisabled, "the account waits for an administrator's approval");
+
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
 

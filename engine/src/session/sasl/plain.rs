@@ -178,7 +178,7 @@ impl ExpectDerived {
 
 fn finish(account: Box<str>, identity: (Incarnation, u64), disabled: bool) -> Result<Authenticated, Failure> {
     if disabled {
-        return Err(Failure::of(SaslCondition::AccountDisabled));
+        return Err(Failure::DISABLED);
     }
     Ok(Authenticated::new(account, identity, Mechanism::Plain))
 }

@@ -249,7 +249,7 @@ impl ExpectClientFinal {
             return Err(ScramError::InvalidProof.into());
         }
         if self.disabled {
-            return Err(Failure::of(SaslCondition::AccountDisabled));
+            return Err(Failure::DISABLED);
         }
         let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
         let server_final = format!("v={}", BASE64.encode(server.as_bytes()));

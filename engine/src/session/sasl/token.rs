@@ -91,7 +91,7 @@ impl TokenAttempt {
                 Ok((Authenticated::new(self.account, identity, self.mechanism), answer, due))
             }
             TokenAnswer::Expired => Err(Failure::of(SaslCondition::CredentialsExpired)),
-            TokenAnswer::Disabled => Err(Failure::of(SaslCondition::AccountDisabled)),
+            TokenAnswer::Disabled => Err(Failure::DISABLED),
             TokenAnswer::Wrong => Err(Failure::of(SaslCondition::NotAuthorized)),
         }
     }

@@ -1,0 +1,146 @@
+//! Accounts that an administrator has to approve, at the home of their domain: how many wait, for how long, and who is told.
+//!
+//! An account that waits is there, and out of use: nobody else can have its name, and its user is told at login what it waits for.
+
+use crate::accounts::Accounts;
+use crate::extension::offline::Keep;
+use crate::letters::{Answer, Apply, ConnRef, Kind, Leave, MessageClass, Question};
+use crate::limits::APPLICANTS_TOLD_S;
+use crate::store::account::Incarnation;
+use crate::store::invitation::{self as rows, Applicant};
+use crate::store::{Found, Table};
+use crate::wire::limit::{Held, Limit};
+use crate::wire::text::Writer;
+use rand_core::RngCore;
+
+/// Names that one message to administrators has.
+const NAMES_MAX: usize = 20;
+
+/// Accounts that administrators were not told of yet.
+#[derive(Debug, Default)]
+pub(crate) struct Untold {
+    domain: Box<str>,
+    /// The first of them.
+    names: Vec<Box<str>>,
+    count: u32,
+    /// When they may be told again, seconds of the monotonic clock.
+    from_s: u32,
+}
+
+impl Accounts {
+    /// An account may wait for approval, if not too many do.
+    pub(super) fn apply(&mut self, conn: ConnRef, domain: &str, apply: Apply, found: Vec<Found>) {
+        let Apply { account, credentials, address, leave } = apply;
+        let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
+            return self.outcome(conn, leave, &account, false, Answer::Unreadable);
+        };
+        let (now_s, mut waiting) = (self.wall_s(), 0);
+        for row in &all {
+            let known = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value));
+            let Some((name, applicant)) = known else {
+                waiting += 1;
+                continue;
+            };
+            if applicant.since_s.saturating_add(self.settings.applicants_s) <= now_s {
+                rows::delete_applicant(&mut self.writes, domain, name);
+                let nobody = self.nobody();
+                self.ask_home(nobody, name, Question::Expired(applicant.incarnation));
+            } else if *name == *account {
+                return self.outcome(conn, leave, &account, false, Answer::Taken);
+            } else {
+                waiting += 1;
+            }
+        }
+        if waiting >= self.settings.applicants_max {
+            self.limited(Limit::Applicants.into(), || domain.to_owned());
+            return self.outcome(conn, leave, &account, false, Answer::Held(Held::by(Limit::Applicants)));
+        }
+        let incarnation = match &leave {
+            Some(leave) => leave.incarnation,
+            None => Incarnation::drawn(self.entropy.next_u64()),
+        };
+        let applicant = Applicant { incarnation, since_s: now_s, address: address.to_string().into() };
+        applicant.put(&mut self.writes, domain, &account);
+        let inviter = leave.as_ref().map_or_else(|| "".into(), |leave| leave.inviter.clone());
+        let leave = Leave { by: domain.into(), id: None, incarnation, inviter, then: leave };
+        self.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
+    }
+
+    /// An account that was to wait was made, or not. Who has given leave before hears of it next.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn settle_applicant(
+        &mut self,
+        conn: ConnRef,
+        domain: &str,
+        leave: Leave,
+        account: &str,
+        made: bool,
+        answer: Answer,
+        found: Vec<Found>,
+    ) {
+        let row = found.into_iter().next().and_then(Found::value);
+        let waits = row.as_deref().and_then(Applicant::decode);
+        if waits.is_some_and(|waits| waits.incarnation == leave.incarnation) {
+            match made {
+                true => self.applicant_came(domain, account),
+                false => rows::delete_applicant(&mut self.writes, domain, account),
+            }
+        }
+        self.outcome(conn, leave.then, account, made, answer);
+    }
+
+    fn applicant_came(&mut self, domain: &str, account: &str) {
+        let untold = &mut self.untold;
+        if untold.count == 0 {
+            untold.domain = domain.into();
+        }
+        untold.count += 1;
+        if untold.names.len() < NAMES_MAX {
+            untold.names.push(account.into());
+        }
+        self.tell_administrators();
+    }
+
+    /// Tells administrators of accounts that wait, if there are any, and it was not done lately.
+    pub(crate) fn tell_administrators(&mut self) {
+        let now_s = self.now.mono_s();
+        if self.untold.count == 0 || self.untold.from_s > now_s {
+            return;
+        }
+        let untold = std::mem::take(&mut self.untold);
+        self.untold.from_s = now_s.saturating_add(APPLICANTS_TOLD_S);
+        let mut text = format!("{} accounts were registered and wait for approval:", untold.count);
+        untold.names.iter().for_each(|name| text.extend(["\n", name]));
+        let more = untold.count as usize - untold.names.len();
+        if more > 0 {
+            text += &format!("\nand {more} more");
+        }
+        text += "\nApprove or reject them by your client's commands, or with throng user approve and reject.";
+        let admins = self.settings.admins.clone();
+        for admin in admins.iter() {
+            let home = self.home(admin);
+            let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
+            self.post(home, kind, None, &untold.domain, admin, |out| {
+                let mut w = Writer::new(out);
+                w.open("message").attribute("from", &untold.domain).attribute("to", admin);
+                w.leaf("subject", "Accounts wait for approval").leaf("body", &text).close();
+            });
+        }
+    }
+
+    /// An account of this home that waits is put to use. The domain forgets of it.
+    pub(crate) fn approve(&mut self, account: &str, mut credentials: crate::store::account::Credentials) {
+        credentials.set_disabled(false);
+        let mut record = Vec::new();
+        credentials.encode(&mut record);
+        self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
+        self.applicant_decided(account);
+    }
+
+    /// An administrator has decided of an account of this home.
+    pub(crate) fn applicant_decided(&mut self, account: &str) {
+        let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
+        let nobody = self.nobody();
+        self.ask_home(nobody, &domain, Question::Decided(account.into()));
+    }
+}

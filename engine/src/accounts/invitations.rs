@@ -1,0 +1,378 @@
+//! Invitations at the home of the actor that keeps them, and accounts that wait for approval at that of their domain.
+//!
+//! ```text
+//! connection's shard ──Redeem──> actor's home ──Register──> account's home
+//!          ^                      writes a claim               makes the account
+//!          └────── answer ──────── settles it <────Settle──────────┘
+//! ```
+//!
+//! The claim is written in the turn in which the account's home is asked, so it is durable before the account is: after a crash there may
+//! be a claim without an account, never an account without its claim. A claim of an earlier life is looked into when its token is shown
+//! next, and a use that has led to no account comes back (XEP-0445 4).
+//!
+//! What reads and then writes an actor's rows is done one after another.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand_core::RngCore;
+
+use crate::accounts::Accounts;
+use crate::extension::adhoc;
+use crate::extension::invite::links::Links;
+use crate::extension::invite::token;
+use crate::extension::{Rule, Way};
+use crate::io::{Effect, Happened, Reply, StorageState};
+use crate::letters::{Answer, Apply, ConnRef, Leave, Question, Redeem, Settle};
+use crate::limits::{
+    INVITATION_CLAIM_S, INVITATION_CLAIMS_MAX, INVITATION_TOKEN_BYTES, INVITATIONS_USER_MAX, INVITATIONS_WAITING_MAX,
+};
+use crate::router::users::RosterStep;
+use crate::store::account::Incarnation;
+use crate::store::invitation::{self as rows, Claim, Invitation, InvitationId, Invited, NewInvitation};
+use crate::store::{Found, Query};
+use crate::turn::pending::{InvitationRead, Looking, Maker, Pending, Work};
+use crate::wire::limit::{Held, Limit};
+
+/// Actors whose rows are being changed, with what waits behind it: [`INVITATIONS_WAITING_MAX`] each at the most, but for ends of
+/// what has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Invitations {
+    busy: BTreeMap<Box<str>, VecDeque<Work>>,
+}
+
+impl Accounts {
+    /// Reads one invitation for a token that was shown.
+    pub(super) fn invitation_asked(&mut self, conn: ConnRef, actor: &str, id: InvitationId) {
+        self.read_invitation(actor, Looking::Shown { conn, id }, rows::get(actor, id));
+    }
+
+    /// See [`Question::Redeem`], [`Question::Apply`] and [`Question::Settle`].
+    pub(super) fn work_asked(&mut self, conn: ConnRef, actor: &str, question: Question) {
+        let work = match question {
+            Question::Redeem(redeem) => Work::Redeem { conn, redeem },
+            Question::Apply(apply) => Work::Apply { conn, apply },
+            Question::Settle(settle) => Work::Settle { conn, settle },
+            _ => return,
+        };
+        self.invitation_work(actor, work);
+    }
+
+    /// Does some work on an actor's rows, now or when what is before it is done.
+    pub(crate) fn invitation_work(&mut self, actor: &str, work: Work) {
+        let Some(waiting) = self.invitations.busy.get_mut(actor) else {
+            self.invitations.busy.insert(actor.into(), VecDeque::new());
+            return self.begin_work(actor, work);
+        };
+        // What has begun comes to an end: there are no more of these than of those that have begun.
+        if waiting.len() >= INVITATIONS_WAITING_MAX && !matches!(work, Work::Settle { .. }) {
+            return self.refuse_work(actor, work, Limit::Waiting);
+        }
+        waiting.push_back(work);
+    }
+
+    fn begin_work(&mut self, actor: &str, work: Work) {
+        let query = match &work {
+            Work::Make { new, .. } => rows::all(actor, new.most.max(INVITATIONS_USER_MAX) as u32 + 1),
+            Work::Revoke { id, .. } | Work::Vouch { id, .. } => rows::get(actor, *id),
+            Work::Redeem { redeem, .. } => rows::get(actor, redeem.id),
+            Work::Apply { .. } => rows::applicants(actor, self.settings.applicants_max + 1),
+            Work::Settle { settle, .. } => match settle.leave.id {
+                Some(id) => rows::get(actor, id),
+                None => rows::get_applicant(actor, &settle.account),
+            },
+        };
+        self.read_invitation(actor, Looking::Work(work), query);
+    }
+
+    fn read_invitation(&mut self, actor: &str, why: Looking, query: Query) {
+        let pending = Pending::Invitation(InvitationRead { actor: actor.into(), why });
+        // A domain has no account.
+        match actor.contains('@') {
+            true => self.look(pending, actor, Some(query)),
+            false => self.read(pending, vec![query]),
+        }
+    }
+
+    pub(crate) fn invitation_found(&mut self, read: InvitationRead, mut found: Vec<Found>) {
+        let InvitationRead { actor, why } = read;
+        let there = match actor.contains('@') {
+            true => self.seen(&actor, &mut found).0,
+            false => None,
+        };
+        match why {
+            Looking::Shown { conn, id } => self.invitation_shown(conn, &actor, id, there.is_some(), found),
+            Looking::Work(work) => {
+                self.do_work(&actor, work, there.is_some(), found);
+                self.work_over(&actor);
+            }
+        }
+        self.forget_no_one(&actor);
+    }
+
+    /// The rows cannot be read: nobody comes in by them, and nothing is written over them.
+    pub(crate) fn invitation_unreadable(&mut self, read: InvitationRead) {
+        let InvitationRead { actor, why } = read;
+        if actor.contains('@') {
+            self.unseen(&actor);
+        }
+        match why {
+            Looking::Shown { conn, .. } => self.reply_to(conn, Answer::Unreadable),
+            Looking::Work(work) => {
+                match work {
+                    Work::Settle { conn, settle } => self.reply_to(conn, settle.answer),
+                    Work::Make { maker: Maker::Operator(token), .. } | Work::Revoke { reply: token, .. } => {
+                        self.reply_invitation(token, Reply::Unreadable)
+                    }
+                    Work::Redeem { conn, .. } => self.reply_to(conn, Answer::Unreadable),
+                    Work::Apply { conn, apply } => {
+                        self.outcome(conn, apply.leave, &apply.account, false, Answer::Unreadable);
+                    }
+                    work => self.refuse_work(&actor, work, Limit::Waiting),
+                }
+                self.work_over(&actor);
+            }
+        }
+    }
+
+    fn work_over(&mut self, actor: &str) {
+        match self.invitations.busy.get_mut(actor).and_then(VecDeque::pop_front) {
+            Some(next) => self.begin_work(actor, next),
+            None => drop(self.invitations.busy.remove(actor)),
+        }
+    }
+
+    fn reply_invitation(&mut self, token: u64, reply: Reply) {
+        self.effects.push(Effect::Reply { token, reply, durable: true });
+    }
+
+    fn refuse_work(&mut self, actor: &str, work: Work, limit: Limit) {
+        match work {
+            Work::Make { maker, .. } => self.invitation_made(maker, Err(limit)),
+            Work::Revoke { reply, .. } => self.reply_invitation(reply, Reply::Busy),
+            Work::Redeem { conn, .. } => self.reply_to(conn, Answer::Held(Held::by(limit))),
+            Work::Apply { conn, apply } => {
+                self.outcome(conn, apply.leave, &apply.account, false, Answer::Held(Held::by(limit)));
+            }
+            Work::Settle { conn, settle } => self.reply_to(conn, settle.answer),
+            Work::Vouch { contact, .. } => self.vouch(actor, &contact, false),
+        }
+    }
+
+    fn do_work(&mut self, actor: &str, work: Work, there: bool, found: Vec<Found>) {
+        let full = self.storage == StorageState::Full;
+        match work {
+            Work::Settle { conn, settle } => self.settle_leave(conn, actor, *settle, there, found),
+            work if full => self.refuse_work(actor, work, Limit::Disk),
+            Work::Make { maker, new } => self.make_invitation(maker, actor, &new, there, found),
+            Work::Revoke { reply, id } => self.revoke_invitation(reply, actor, id, there, found),
+            Work::Redeem { conn, redeem } => self.redeem(conn, actor, *redeem, there, found),
+            Work::Apply { conn, apply } => self.apply(conn, actor, *apply, found),
+            Work::Vouch { contact, id } => self.vouch_by(actor, &contact, id, there, found),
+        }
+    }
+
+    // Making and revoking.
+
+    fn make_invitation(&mut self, maker: Maker, actor: &str, new: &NewInvitation, there: bool, found: Vec<Found>) {
+        let now_s = self.wall_s();
+        let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
+            return self.invitation_made(maker, Err(Limit::Waiting));
+        };
+        let (mut kept, mut reserved) = (0, false);
+        for row in &all {
+            let (Some(id), Some(known)) = (InvitationId::of_sort(&row.sort), Invitation::decode(&row.value)) else {
+                kept += 1;
+                continue;
+            };
+            match known.is_over(now_s) {
+                true => rows::delete(&mut self.writes, actor, id),
+                false => {
+                    kept += usize::from(now_s < known.until_s);
+                    reserved |= known.is_named && known.is_open(now_s);
+                }
+            }
+        }
+        // One that is for a name is kept by who will have it; any other by somebody who is there.
+        let is_user = actor.contains('@');
+        if is_user && (there == new.is_named || reserved && new.is_named) {
+            return self.invitation_none(maker, there || reserved);
+        }
+        if new.most > 0 && kept >= new.most {
+            self.limited(Limit::Invitations.into(), || actor.to_owned());
+            return self.invitation_made(maker, Err(Limit::Invitations));
+        }
+        let mut random = [0; INVITATION_TOKEN_BYTES];
+        self.entropy.fill_bytes(&mut random);
+        let token = token::make(random, actor);
+        let invitation = new.at(now_s);
+        invitation.put(&mut self.writes, actor, InvitationId::of(&token));
+        self.invitation_made(maker, Ok((actor, invitation, token)));
+    }
+
+    /// Somebody is there who must not be, or is not who must.
+    fn invitation_none(&mut self, maker: Maker, exists: bool) {
+        match maker {
+            Maker::Operator(token) => {
+                self.reply_invitation(token, if exists { Reply::Exists } else { Reply::NotFound });
+            }
+            maker => self.invitation_made(maker, Err(Limit::Waiting)),
+        }
+    }
+
+    fn invitation_made(&mut self, maker: Maker, made: Result<(&str, Invitation, String), Limit>) {
+        match (maker, made) {
+            (Maker::Operator(reply), Ok((_, invitation, token))) => {
+                let reply_with = Reply::Invited { token: token.into(), invitation: Box::new(invitation) };
+                self.reply_invitation(reply, reply_with);
+            }
+            (Maker::Operator(reply), Err(Limit::Disk)) => self.reply_invitation(reply, Reply::StoreFull),
+            (Maker::Operator(reply), Err(_)) => self.reply_invitation(reply, Reply::Busy),
+            (Maker::User(ordering), made) => {
+                if !self.asks_still(&ordering.asker) {
+                    return;
+                }
+                match made {
+                    Ok((actor, invitation, token)) => {
+                        let page = self.settings.invitation_page.as_deref();
+                        let links = Links::of(actor, &invitation, &token, page);
+                        let payload = adhoc::invited(ordering.node, &ordering.id, &links);
+                        self.answer(ordering.asker, Ok(&payload));
+                    }
+                    Err(limit) => self.answer(ordering.asker, Err(limit.into())),
+                }
+            }
+        }
+    }
+
+    fn revoke_invitation(&mut self, reply: u64, actor: &str, id: InvitationId, there: bool, found: Vec<Found>) {
+        let known = one(found).filter(|known| !known.is_revoked && is_kept(actor, known, there));
+        let Some(mut invitation) = known else {
+            return self.reply_invitation(reply, Reply::NotFound);
+        };
+        invitation.is_revoked = true;
+        invitation.put(&mut self.writes, actor, id);
+        self.reply_invitation(reply, Reply::Done(1));
+    }
+
+    // Registering by one.
+
+    fn invitation_shown(&mut self, conn: ConnRef, actor: &str, id: InvitationId, there: bool, found: Vec<Found>) {
+        let now_s = self.wall_s();
+        let Some(invitation) = one(found).filter(|known| known.registers && has_keeper(actor, known, there)) else {
+            return self.reply_to(conn, Answer::NotInvited);
+        };
+        if !invitation.is_open(now_s) {
+            // The last use may have been broken off by a crash.
+            let stale = invitation.claims.iter().find(|claim| self.is_stale(claim, now_s));
+            let open = !invitation.is_revoked && now_s < invitation.until_s;
+            let Some(claim) = stale.filter(|_| open) else { return self.reply_to(conn, Answer::NotInvited) };
+            let leave = self.leave(actor, id, &invitation, claim.incarnation);
+            return self.ask_home(conn, &claim.account, Question::WasMade(Box::new(leave)));
+        }
+        let inviter = invitation.inviter.clone();
+        let invited = Invited { actor: actor.into(), id, is_named: invitation.is_named, inviter: inviter.clone() };
+        match inviter.is_empty() || *inviter == *actor {
+            true => self.reply_to(conn, Answer::Invited(Box::new(invited))),
+            false => self.ask_home(conn, &inviter, Question::Vouch(Box::new(invited))),
+        }
+    }
+
+    fn is_stale(&self, claim: &Claim, now_s: u64) -> bool {
+        claim.life != self.life || claim.at_s.saturating_add(INVITATION_CLAIM_S) <= now_s
+    }
+
+    fn leave(&self, actor: &str, id: InvitationId, invitation: &Invitation, incarnation: Incarnation) -> Leave {
+        let inviter = if invitation.befriends { invitation.inviter.clone() } else { "".into() };
+        Leave { by: actor.into(), id: Some(id), incarnation, inviter, then: None }
+    }
+
+    /// A use is taken for an account, whose home is asked to make it. That its time is over meanwhile does not matter (XEP-0445 4).
+    fn redeem(&mut self, conn: ConnRef, actor: &str, redeem: Redeem, there: bool, found: Vec<Found>) {
+        let Redeem { id, account, credentials, address } = redeem;
+        let fits = |known: &Invitation| {
+            let free = known.left > 0 && !known.is_revoked && known.claims.len() < INVITATION_CLAIMS_MAX;
+            free && known.registers && (!known.is_named || *account == *actor)
+        };
+        let usable = one(found).filter(|known| fits(known) && (known.is_named || has_keeper(actor, known, there)));
+        let Some(mut invitation) = usable else { return self.reply_to(conn, Answer::NotInvited) };
+        let incarnation = Incarnation::drawn(self.entropy.next_u64());
+        let (life, at_s) = (self.life, self.wall_s());
+        invitation.claim(Claim { account: account.clone(), incarnation, life, at_s });
+        invitation.put(&mut self.writes, actor, id);
+        let leave = Box::new(self.leave(actor, id, &invitation, incarnation));
+        // Who may not decide of accounts lets somebody in, and an administrator decides whether that one stays.
+        if self.facts.rule == Rule::Approval && !invitation.is_trusted {
+            let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
+            let apply = Apply { account, credentials, address, leave: Some(leave) };
+            return self.ask_home(conn, &domain, Question::Apply(Box::new(apply)));
+        }
+        self.ask_home(conn, &account, Question::Register { credentials, leave: Some(leave) });
+    }
+
+    fn settle_leave(&mut self, conn: ConnRef, actor: &str, settle: Settle, there: bool, found: Vec<Found>) {
+        let Settle { leave, account, made, answer } = settle;
+        let Some(id) = leave.id else {
+            return self.settle_applicant(conn, actor, leave, &account, made, answer, found);
+        };
+        if let Some(mut invitation) = one(found).filter(|known| is_kept(actor, known, there))
+            && invitation.settle(&account, leave.incarnation, made)
+        {
+            if made {
+                let by = if invitation.inviter.is_empty() { actor.into() } else { invitation.inviter.clone() };
+                self.note(Happened::Joined { by }, &account, None);
+            }
+            invitation.put(&mut self.writes, actor, id);
+        }
+        self.reply_to(conn, answer);
+    }
+
+    // Becoming a contact by one.
+
+    /// A contact asks a user of this home for a subscription, and shows a token (XEP-0379 3.4).
+    pub(crate) fn token_of_contact(&mut self, user: u32, contact: &str, token: &str) {
+        let owner = self.bare_of_user(user);
+        let domain = owner.split_once('@').map_or("", |(_, domain)| domain);
+        match token::actor(token, domain).filter(|actor| *actor == owner) {
+            Some(_) => {
+                let work = Work::Vouch { contact: contact.into(), id: InvitationId::of(token) };
+                self.invitation_work(&owner, work);
+            }
+            // The user's client may know it.
+            None => self.vouch(&owner, contact, false),
+        }
+    }
+
+    fn vouch_by(&mut self, actor: &str, contact: &str, id: InvitationId, there: bool, found: Vec<Found>) {
+        let now_s = self.wall_s();
+        let good = |known: &Invitation| known.befriends && !known.is_named && there && known.is_open(now_s);
+        let user = self.users.find(actor);
+        let blocked = user.is_none_or(|user| self.guards(user, Way::In, contact).is_some());
+        let Some(mut invitation) = one(found).filter(good).filter(|_| !blocked) else {
+            return self.vouch(actor, contact, false);
+        };
+        invitation.left -= 1;
+        invitation.join(contact);
+        invitation.put(&mut self.writes, actor, id);
+        self.vouch(actor, contact, true);
+    }
+
+    fn vouch(&mut self, owner: &str, contact: &str, good: bool) {
+        if let Some(user) = self.users.find(owner) {
+            self.roster_step(user, RosterStep::Vouched { contact: contact.into(), good });
+        }
+    }
+}
+
+/// Whether who keeps an invitation may: one that is for a name is kept for who is not there yet.
+fn has_keeper(actor: &str, invitation: &Invitation, there: bool) -> bool {
+    !actor.contains('@') || there != invitation.is_named
+}
+
+/// Whether an invitation that was read is kept still: it goes with the account of who has made it, and is not written again then.
+fn is_kept(actor: &str, invitation: &Invitation, there: bool) -> bool {
+    !actor.contains('@') || invitation.is_named || there
+}
+
+fn one(found: Vec<Found>) -> Option<Invitation> {
+    found.into_iter().next()?.value().as_deref().and_then(Invitation::decode)
+}

@@ -1,0 +1,39 @@
+//! Leave to make an account: who has given it hears what came of it.
+
+use crate::accounts::Accounts;
+use crate::id::ConnId;
+use crate::letters::{Answer, ConnRef, Leave, Question, Settle};
+
+/// A connection that nobody waits at.
+const NOBODY: ConnId = ConnId { slot: u32::MAX, generation: 0 };
+
+impl Accounts {
+    /// Seconds since the Unix epoch.
+    pub(super) fn wall_s(&self) -> u64 {
+        self.now.wall_us / 1_000_000
+    }
+
+    /// Whoever has given leave for an account hears what came of it, and answers the connection; without leave it is answered now.
+    pub(super) fn outcome(
+        &mut self,
+        conn: ConnRef,
+        leave: Option<Box<Leave>>,
+        account: &str,
+        made: bool,
+        answer: Answer,
+    ) {
+        match leave {
+            None => self.reply_to(conn, answer),
+            Some(leave) => {
+                let by = leave.by.clone();
+                let settle = Settle { leave: *leave, account: account.into(), made, answer };
+                self.ask_home(conn, &by, Question::Settle(Box::new(settle)));
+            }
+        }
+    }
+
+    /// A question whose answer is for no connection.
+    pub(super) fn nobody(&self) -> ConnRef {
+        ConnRef { shard: self.id, conn: NOBODY }
+    }
+}

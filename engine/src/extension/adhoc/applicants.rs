@@ -1,0 +1,56 @@
+//! Accounts that wait for approval: commands of this server's own, for administrators.
+
+use super::BAD_PAYLOAD;
+use super::act::Wish;
+use super::admin::jids;
+use super::command::{Command, Who};
+use super::form::{Field, Form, result};
+use crate::extension::iq::Context;
+use crate::orders::{Outcome, Wanted};
+
+/// The type of the forms.
+const NS: &str = "urn:throng:applicants";
+
+const fn decides(node: &'static str, name: &'static str, read: Read) -> Command {
+    Command {
+        node,
+        name,
+        who: Who::Approvers,
+        form: Some(Form {
+            form_type: NS,
+            title: name,
+            fields: &[Field {
+                var: "accountjids",
+                kind: "jid-multi",
+                label: "The Jabber IDs of the accounts",
+                required: true,
+            }],
+        }),
+        at_once: None,
+        read,
+        tell: |_| Vec::new(),
+    }
+}
+
+type Read = fn(&Context<'_>, &super::form::Filled) -> Result<Wish, crate::extension::iq::Refusal>;
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        node: "urn:throng:applicants#list",
+        name: "List accounts that wait for approval",
+        who: Who::Approvers,
+        form: None,
+        at_once: Some(|_, _| Wish::Order(Wanted::ListApplicants)),
+        read: |_, _| Err(BAD_PAYLOAD),
+        tell: |outcome| match outcome {
+            Outcome::Applicants { jids } => result(NS, [("accountjids", jids.clone())]),
+            _ => Vec::new(),
+        },
+    },
+    decides("urn:throng:applicants#approve", "Approve accounts that wait", |context, filled| {
+        Ok(Wish::Order(Wanted::Decide { accounts: jids(filled, context.bare)?, approve: true }))
+    }),
+    decides("urn:throng:applicants#reject", "Reject accounts that wait", |context, filled| {
+        Ok(Wish::Order(Wanted::Decide { accounts: jids(filled, context.bare)?, approve: false }))
+    }),
+];

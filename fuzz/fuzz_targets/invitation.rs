@@ -1,0 +1,17 @@
+//! What a stranger shows as a token, and the rows that it leads to.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use throng_engine::extension::invite::{names, shown, token, with_request};
+use throng_engine::store::invitation::is_whole;
+
+fuzz_target!(|input: (&str, &[u8], &[u8])| {
+    let (text, sort, row) = input;
+    if let Some(actor) = token::actor(text, "example.org") {
+        assert!(actor == "example.org" || actor.ends_with("@example.org"));
+        assert_eq!(actor.matches('@').count(), usize::from(actor != "example.org"));
+        assert!(text.len() <= token::TOKEN_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+    let _ = (shown(row), with_request(row), is_whole(sort, row));
+    assert!(names::is_reserved(&[text.into()], text));
+});

@@ -1,0 +1,211 @@
+//! `throng invite`: make, list and revoke invitations, with the server stopped or running.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+use throng_engine::limits::{INVITATION_LIFE_S_MAX, INVITATION_USES_MAX};
+
+use super::accounts::{Opened, bare, open};
+use super::{Exit, Failure, Io, Program, age, to_json};
+use crate::admin::{InviteRow, NewInvite, ROWS_PER_PAGE_MAX};
+use crate::config::Loaded;
+use crate::config::kind::{Field, Kind};
+
+const HELP: &str = "\
+An invitation is an address (xmpp:...) that whoever is invited opens with a client, or reads from a code. Who opens it registers an \
+account, where registration is invite, open or approval; with --contact both become contacts of each other as well.
+
+It is for one person and for invitation_seconds (7 days), unless --uses and --expires say otherwise. The address is shown once: \
+the server keeps a digest of it. Users invite by their clients; what they may is said by user_invitations and inviters.
+
+Works with the server stopped (on the data folder) and running (through its control socket).
+
+Examples:
+  throng invite                                any name, at the main domain
+  throng invite --user juliet                  juliet@..., a name that is kept for her until then
+  throng invite --contact romeo                who comes by it becomes a contact of romeo's
+  throng invite --uses 200 --expires 30d       for a class
+  throng invite --json | jq -r .uri | qrencode -t UTF8
+  throng invite list
+  throng invite revoke 3f0a91c2";
+
+const LIST: &str = "\
+ID       by which it is revoked; as many digits as tell it from others will do
+STATE    open; used: as often as it may be; revoked; over: its time
+LEFT     how often it can be used, of how often it could
+ENDS     until its time is over
+FOR      the name that it is for; contact: it makes contacts and no account
+BY       who invites; - is the operator
+JOINED   who came by it, the first of them";
+
+/// The command, with the options of the data folder that `rows` adds.
+pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
+    let value = |name: &'static str, word: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(word).help(help)
+    };
+    rows(Command::new("invite"))
+        .about("Invite people to the server")
+        .after_help(HELP)
+        .args_conflicts_with_subcommands(true)
+        .arg(value("user", "NAME", "Only for this account: localpart, or localpart@domain; it must not be there yet"))
+        .arg(value("contact", "JID", "Who comes by it and this user become contacts"))
+        .arg(
+            value("at", "DOMAIN", "The domain of the account, if it is not the main one")
+                .conflicts_with_all(["user", "contact"]),
+        )
+        .arg(
+            value("expires", "TIME", "How long it is good: 12h, 7d; up to 366 days [default: invitation_seconds]")
+                .value_parser(life),
+        )
+        .arg(
+            value("uses", "N", "How often it can be used [default: 1]")
+                .value_parser(value_parser!(u32).range(1..=i64::from(INVITATION_USES_MAX)))
+                .conflicts_with("user"),
+        )
+        .subcommand(
+            rows(Command::new("list")).about("List invitations, one a line").after_help(LIST).arg(
+                Arg::new("all").long("all").action(ArgAction::SetTrue).help("Also those that let nobody in any more"),
+            ),
+        )
+        .subcommand(rows(Command::new("revoke")).about("Let an invitation let nobody in any more").arg(
+            Arg::new("id").value_name("ID").required(true).help("Its id, or the beginning of it: `throng invite list`"),
+        ))
+}
+
+fn life(text: &str) -> Result<u64, String> {
+    let kind = Kind::Seconds { min: 1, max: INVITATION_LIFE_S_MAX };
+    let read = Duration::read(&[text.to_owned()], &kind).map(|life| life.as_secs());
+    read.ok_or_else(|| format!("allowed: {}", kind.allowed()))
+}
+
+/// Runs `throng invite`.
+///
+/// # Errors
+/// What the accounts say.
+pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let user = matches.get_one::<String>("user");
+    let opened = open(loaded, "invite", None, program, io)?;
+    let full = |user: &String| bare(user, &opened.domain).map_err(|reason| Failure::new(Exit::Usage, reason));
+    let contact = matches.get_one::<String>("contact");
+    let new = NewInvite {
+        user: user.map(full).transpose()?,
+        inviter: contact.map(full).transpose()?,
+        befriends: contact.is_some(),
+        domain: matches.get_one::<String>("at").cloned(),
+        uses: matches.get_one::<u32>("uses").copied().unwrap_or(1),
+        life_s: matches.get_one::<u64>("expires").copied(),
+        most: 0,
+    };
+    let made = opened.accounts.invite(&new)?;
+    if io.json {
+        io.say_json(&to_json(&made));
+        return Ok(());
+    }
+    io.say(&made.uri);
+    if let Some(page) = &made.page {
+        io.say(page);
+    }
+    let how_often = if new.uses == 1 { "once".to_owned() } else { format!("{} times", new.uses) };
+    let left = age(made.until_s.saturating_sub(now_s()));
+    io.tell(format!(
+        "good {how_often}, for {left}; it is shown only now. To take it back: throng invite revoke {}",
+        &made.id[..8]
+    ));
+    Ok(())
+}
+
+/// Runs `throng invite NAME`.
+///
+/// # Errors
+/// What the accounts say; there is no such invitation, or more than one.
+pub(super) fn run_named(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: &Loaded,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
+    if name == "list" {
+        return list(matches.get_flag("all"), &open(loaded, "list", None, program, io)?, io);
+    }
+    let given = matches.get_one::<String>("id").expect("clap requires it").to_ascii_lowercase();
+    let opened = open(loaded, "revoke", None, program, io)?;
+    let mut fits: Vec<InviteRow> = Vec::new();
+    each(&opened, |row| {
+        if row.id.starts_with(&given) && !given.is_empty() {
+            fits.push(row);
+        }
+    })?;
+    match &fits[..] {
+        [] => Err(Failure::new(
+            Exit::NotThere,
+            format!("there is no invitation {given}: `throng invite list --all` shows them"),
+        )),
+        [one] => {
+            opened.accounts.revoke(&one.actor, &one.id)?;
+            match io.json {
+                true => io.say_json(&json!({ "done": "revoked", "id": one.id })),
+                false => io.say(format!("revoked {}", one.id)),
+            }
+            Ok(())
+        }
+        several => {
+            let text = format!("{} invitations begin with {given}: give more of the id", several.len());
+            Err(Failure::new(Exit::Usage, text))
+        }
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn each(opened: &Opened, mut take: impl FnMut(InviteRow)) -> Result<(), Failure> {
+    let mut after: Option<String> = None;
+    loop {
+        let page = opened.accounts.invitations(after.as_deref(), ROWS_PER_PAGE_MAX)?;
+        page.rows.into_iter().for_each(&mut take);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn list(all: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    each(opened, |row| {
+        if all || row.state == "open" {
+            rows.push(row);
+        }
+    })?;
+    rows.sort_by(|a, b| (a.until_s, &a.id).cmp(&(b.until_s, &b.id)));
+    if !io.json {
+        io.say(format!(
+            "{:<8}  {:<7}  {:>11}  {:>7}  {:<24}  {:<24}  JOINED",
+            "ID", "STATE", "LEFT", "ENDS", "FOR", "BY"
+        ));
+    }
+    for row in rows {
+        if io.json {
+            io.say_json(&to_json(&row));
+            continue;
+        }
+        let whom = match (&row.user, row.registers) {
+            (Some(user), _) => user.as_str(),
+            (None, true) => "anybody",
+            (None, false) => "contact",
+        };
+        let ends = match row.until_s.saturating_sub(now_s()) {
+            0 => "over".to_owned(),
+            left => age(left),
+        };
+        let left = format!("{}/{}", row.left, row.uses);
+        let by = row.inviter.as_deref().unwrap_or("-");
+        let joined = row.joined.join(" ");
+        let id = row.id.get(..8).unwrap_or(&row.id);
+        io.say(format!("{id:<8}  {:<7}  {left:>11}  {ends:>7}  {whom:<24}  {by:<24}  {joined}", row.state));
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Names of users as operators give them, and faults of the store as they are told.
+
+use throng_engine::id::Domains;
+use throng_engine::wire::jid::Jid;
+
+use crate::admin::{Fault, FaultKind};
+use crate::disk::DiskError;
+
+/// A fault of the store.
+pub(super) fn fault(error: &DiskError) -> Fault {
+    Fault::new(FaultKind::Internal, error.to_string())
+}
+
+/// A user's JID, normalised; without a domain of the main one.
+///
+/// # Errors
+/// Why it cannot be one.
+pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
+    let full = if user.contains('@') { user.to_owned() } else { format!("{user}@{}", domains.main()) };
+    let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
+    if domains.find_users(jid.domain()).is_none() {
+        let served = domains.names().collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "{} is not served here, but {served}: the option virtual_hosts adds domains",
+            jid.domain()
+        ));
+    }
+    if jid.local().is_none() {
+        return Err(format!("{user} is a domain, and no user"));
+    }
+    Ok(jid)
+}
+
+/// The same of an account, which has no resource.
+///
+/// # Errors
+/// Why it cannot be one.
+pub(super) fn prepare_account(user: &str, domains: &Domains) -> Result<Jid, String> {
+    let jid = prepare(user, domains)?;
+    match jid.is_bare() {
+        true => Ok(jid),
+        false => Err(format!("{user} has a resource: an account has none")),
+    }
+}

@@ -1,0 +1,108 @@
+//! `throng invite` and `throng user pending`, on a store at rest and on a running server, to the client that comes in by them.
+
+use serde_json::Value;
+
+use crate::support::{Client, Server, good, throng};
+
+const HEADER: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
+
+fn lines(output: &std::process::Output) -> Vec<Value> {
+    good(output);
+    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn asked(server: &Server, arguments: &[&str]) -> Vec<Value> {
+    lines(&server.command(&[arguments, &["--json"]].concat()).output().expect("throng runs"))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().expect(key)
+}
+
+fn show(client: &mut Client, token: &str) -> String {
+    client.ask(HEADER, "</stream:features>");
+    client.ask(
+        &format!("<iq type='set' id='pa' to='localhost'><preauth xmlns='urn:xmpp:pars:0' token='{token}'/></iq>"),
+        "id='pa'",
+    )
+}
+
+fn register(client: &mut Client, user: &str) -> String {
+    client.ask(
+        &format!(
+            "<iq type='set' id='reg'><query xmlns='jabber:iq:register'><username>{user}</username><password>pencil</password></query></iq>"
+        ),
+        "id='reg'",
+    )
+}
+
+/// XEP-0445 4 end to end: an invitation of a running server, used, seen as used also after `kill -9`.
+#[test]
+fn an_invitation_of_a_running_server_lets_one_in_and_is_remembered() {
+    let mut server = Server::start_with(&["--invitation-page", "https://localhost/i/#{token}"]);
+    let made = asked(&server, &["invite", "--user", "juliet", "--expires", "2h"]);
+    let token = text(&made[0], "token").to_owned();
+    assert_eq!(text(&made[0], "uri"), format!("xmpp:juliet@localhost?register;preauth={token}"));
+    assert_eq!(text(&made[0], "page"), format!("https://localhost/i/#{token}"));
+    let again = server.command(&["invite", "--user", "juliet"]).output().expect("throng runs");
+    assert_eq!(again.status.code(), Some(5), "she is invited: {}", String::from_utf8_lossy(&again.stderr));
+    let reserved = register(&mut opened(&server), "juliet");
+    assert!(reserved.contains("type='error'"), "{reserved}");
+    let mut client = Client::connect(&server.plain);
+    let shown = show(&mut client, &token);
+    assert!(shown.contains("type='result'"), "{shown}");
+    assert!(register(&mut client, "juliet").contains("type='result'"));
+    drop(server.client("juliet", "r"));
+    let check = |server: &Server| {
+        let open = asked(server, &["invite", "list"]);
+        assert!(open.is_empty(), "{open:?}");
+        let all = asked(server, &["invite", "list", "--all"]);
+        assert_eq!((all.len(), text(&all[0], "state"), &all[0]["joined"][0]), (1, "used", &"juliet@localhost".into()));
+    };
+    check(&server);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+    check(&server);
+}
+
+fn opened(server: &Server) -> Client {
+    let mut client = Client::connect(&server.plain);
+    client.ask(HEADER, "</stream:features>");
+    client
+}
+
+/// The same commands on a store at rest: what they make, a server that is started then takes.
+#[test]
+fn invitations_are_made_and_revoked_in_a_store_at_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").to_str().expect("a plain path").to_owned();
+    let at_rest = |arguments: &[&str]| throng(&[arguments, &["--data", &data]].concat());
+    let none = at_rest(&["invite"]);
+    assert!(!none.status.success(), "there is no store");
+    good(&at_rest(&["user", "add", "romeo@localhost", "--password", "pencil"]));
+    let closed = at_rest(&["invite"]);
+    let why = String::from_utf8_lossy(&closed.stderr).into_owned();
+    assert!(closed.status.code() == Some(2) && why.contains("registration = invite"), "{why}");
+    let nobody = at_rest(&["invite", "--contact", "ghost", "--registration", "open"]);
+    assert_eq!(nobody.status.code(), Some(5), "{}", String::from_utf8_lossy(&nobody.stderr));
+    let made =
+        |more: &[&str]| lines(&at_rest(&[&["invite", "--registration", "open", "--json"], more].concat())).remove(0);
+    let (contact, other) = (made(&["--contact", "romeo"]), made(&["--uses", "3"]));
+    assert!(text(&contact, "uri").starts_with("xmpp:romeo@localhost?roster;preauth="), "{contact}");
+    assert!(text(&contact, "uri").ends_with(";ibr=y"), "{contact}");
+    good(&at_rest(&["invite", "revoke", &text(&other, "id")[..10]]));
+    let twice = at_rest(&["invite", "revoke", text(&other, "id")]);
+    assert_eq!(twice.status.code(), Some(5));
+    good(&at_rest(&["store", "check"]));
+
+    let server = Server::start_in(folder, &[]);
+    let mut romeo = server.client("romeo", "r");
+    romeo.ask("<iq type='get' id='ro'><query xmlns='jabber:iq:roster'/></iq>", "id='ro'");
+    let mut refused = Client::connect(&server.plain);
+    assert!(show(&mut refused, text(&other, "token")).contains("type='error'"));
+    let mut client = Client::connect(&server.plain);
+    assert!(show(&mut client, text(&contact, "token")).contains("type='result'"));
+    assert!(register(&mut client, "juliet").contains("type='result'"));
+    romeo.hear("jid='juliet@localhost' subscription='both'");
+}
