@@ -3,14 +3,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use throng_engine::session::sasl::{
-    Begun, ChannelBindings, Decoy, Fast, Mechanism, NONCE_BYTES, PlainCache, PlainStep, Terms, begin_with,
+    Allowed, Begun, ChannelBindings, Decoy, Fast, Mechanism, NONCE_BYTES, PlainCache, PlainStep, Terms, begin_with,
 };
 use throng_engine::store::account::Credentials;
 
 fuzz_target!(|input: (u8, &str, &str, &[u8])| {
     let (which, first, last, record) = input;
     let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
-    let terms = Terms { domain: "example.net", secured: Some(&bindings), plain_allowed: true };
+    let terms = Terms { domain: "example.net", secured: Some(&bindings), allowed: Allowed::default() };
     let decoy = Decoy::new(&[3; 32], 4096);
     if let Ok(credentials) = Credentials::decode(record) {
         let mut again = Vec::new();

@@ -5,6 +5,7 @@
 //! `Actors::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
+pub(crate) mod gained;
 pub(crate) mod limits;
 pub(crate) mod tokens;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 use rand_core::RngCore;
 
+use crate::accounts::gained::Gaining;
 use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
@@ -22,7 +24,7 @@ use crate::letters::{Answer, ConnRef, Question, Shows};
 use crate::limits::{JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{self, Credentials, Incarnation};
 use crate::store::{Found, Table};
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
@@ -39,6 +41,8 @@ pub struct Accounts {
     pub(crate) tokens: TokenMaker,
     /// Accounts whose tokens are being read; bounded by the reads under way.
     tokens_asked: BTreeMap<Box<str>, Asked>,
+    /// Accounts whose record is being read to add keys to it; bounded by the reads under way.
+    gaining: BTreeMap<Box<str>, Gaining>,
     /// Failed logins of the addresses that this shard counts for.
     pub(crate) failed_logins: AddressThrottle,
     /// Logins to the accounts of this home.
@@ -61,6 +65,7 @@ impl Accounts {
             decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
             tokens: TokenMaker::new(&settings.decoy_key),
             tokens_asked: BTreeMap::new(),
+            gaining: BTreeMap::new(),
             failed_logins: AddressThrottle::new(Limit::AddressLogins, &settings.throttle, key),
             logins: AccountThrottle::new(&settings.throttle, key),
             registrations: AddressThrottle::new(Limit::Registrations, &settings.registration_throttle, key),
@@ -135,6 +140,8 @@ impl Accounts {
                 let tokens = self.tokens_read(&account, found);
                 self.token_wanted(conn, &account, row.as_deref(), tokens);
             }
+            Why::Upgrade { conn } => self.upgrade_wanted(conn, row.as_deref()),
+            Why::Gain { gained, conn } => self.gain(&account, row.as_deref(), gained, conn),
             Why::LogIn { conn, shows } => {
                 let seen = if shows == Shows::Password { self.plain_cache.seen(&account) } else { None };
                 let account = account.clone();
@@ -176,6 +183,8 @@ impl Accounts {
         }
         match read.why {
             Why::Token { conn } => self.token_unreadable(conn),
+            Why::Upgrade { conn } => self.upgrade_wanted(conn, None),
+            Why::Gain { gained, conn } => self.gain(&read.account, None, gained, conn),
             Why::LogIn { conn, .. } | Why::Register { conn, .. } => self.reply_to(conn, Answer::Unreadable),
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
                 self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
@@ -210,9 +219,8 @@ impl Accounts {
     /// neither are its tokens.
     pub(crate) fn write_account(&mut self, account: &str, keys: Credentials, there: Option<Incarnation>) {
         let incarnation = there.unwrap_or_else(|| Incarnation::drawn(self.entropy.next_u64()));
-        let mut record = Vec::new();
-        keys.of(incarnation).encode(&mut record);
-        self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
+        account::put(&mut self.writes, account, &keys.of(incarnation));
+        self.record_written(account);
         self.plain_cache.forget(account);
         if there.is_some() {
             self.end_tokens(account);
@@ -282,6 +290,7 @@ impl Accounts {
             self.writes.delete_actor(table, account.as_bytes());
         }
         self.plain_cache.forget(&account);
+        self.record_written(&account);
         self.tokens_erased(&account);
         self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.

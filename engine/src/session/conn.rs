@@ -42,6 +42,8 @@ pub enum Stage {
     ExpectRestart(sasl::Authenticated),
     /// What came with the authentication of a user is being done (XEP-0388 2.6.1).
     ExpectInline(sasl::Authenticated),
+    /// A step of a task by which the account of an authenticated user gains keys (XEP-0480 2.3).
+    ExpectTask(sasl::Authenticated),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(sasl::Authenticated),
     /// The stream header of a component (XEP-0114 3).
@@ -72,14 +74,19 @@ impl Stage {
             | Stage::ExpectTokenAnswer(_)
             | Stage::ExpectRegistration(_)
             | Stage::ExpectSecret(_) => Phase::Authenticating,
-            Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => Phase::Authenticated,
+            Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectTask(_) | Stage::ExpectBind(_) => {
+                Phase::Authenticated
+            }
         }
     }
 
     /// Whose the connection is, once that is proven.
     pub fn owner(&self) -> Option<&sasl::Authenticated> {
         match self {
-            Stage::ExpectRestart(owner) | Stage::ExpectInline(owner) | Stage::ExpectBind(owner) => Some(owner),
+            Stage::ExpectRestart(owner)
+            | Stage::ExpectInline(owner)
+            | Stage::ExpectTask(owner)
+            | Stage::ExpectBind(owner) => Some(owner),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use crate::contacts::Decided;
 use crate::extension::Way;
 use crate::io::JobDone;
-use crate::letters::{AGAIN, Kind, Letter, Letters};
+use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
@@ -101,6 +101,9 @@ impl Shard {
                 if let Some(seen) = seen {
                     self.plain_cache.remember(account, **seen);
                 }
+            }
+            Letter::KeysGained { account, gained } => {
+                self.keys_gained(batch.str(*account), Gained::clone(gained), None)
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use crate::extension::register;
 use crate::session::conn::Opening;
-use crate::session::sasl::{self, ChannelBindings, Form};
+use crate::session::sasl::{self, Allowed, ChannelBindings, Form};
 use crate::settings::Settings;
+use crate::store::hash::Hashes;
 use crate::streams::opening::is_private;
 use crate::wire::text::Writer;
 use crate::{extension, ns};
@@ -17,6 +18,10 @@ pub(super) struct Features {
     pub(super) bind: Box<[u8]>,
     /// Behind a resource that was bound with the authentication, but for stream management.
     bound: Box<[u8]>,
+    /// What may be offered, to everybody.
+    pub(super) allowed: Allowed,
+    /// What accounts can gain (XEP-0480 2.1).
+    upgrades: Hashes,
 }
 
 impl Features {
@@ -35,7 +40,9 @@ impl Features {
         limits(&mut bound, settings.stanza_bytes_max, settings.idle_s_max);
         let mut bind = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
         bind.extend_from_slice(&bound);
-        Features { inline: inline.into(), bind: bind.into(), bound: bound.into() }
+        let allowed = Allowed { plain: true, hashes: settings.scram_hashes };
+        let upgrades = settings.scram_upgrades;
+        Features { inline: inline.into(), bind: bind.into(), bound: bound.into(), allowed, upgrades }
     }
 
     /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
@@ -49,9 +56,9 @@ impl Features {
         }
         if is_private(opening) {
             let bindings = bindings(opening);
-            sasl::write_bindings(out, bindings.as_ref(), true);
+            sasl::write_bindings(out, bindings.as_ref(), self.allowed);
             for form in [Form::Sasl1, Form::Sasl2] {
-                sasl::write_features(out, form, bindings.as_ref(), true, &self.inline);
+                sasl::write_features(out, form, bindings.as_ref(), self.allowed, &self.inline, self.upgrades);
             }
             if opening.listener.registration {
                 out.extend_from_slice(register::STREAM_FEATURE);

@@ -32,7 +32,15 @@ impl Shard {
             Some(false) => return self.fail_removed(conn),
             None => return,
         }
+        let gains = self.gains();
         let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        if inline.upgrade.is_some() {
+            return self.task_begins(conn, owner);
+        }
+        inline.upgrades = inline.upgrades.and(gains);
+        if !inline.upgrades.is_empty() {
+            return self.look_for_upgrades(conn, owner.bare());
+        }
         if inline.wants_token().is_some() {
             return self.make_token(conn, owner.bare());
         }

@@ -2,7 +2,7 @@
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
-use crate::letters::{Answer, ConnRef, Question, Shows};
+use crate::letters::{Answer, ConnRef, Gained, Question, Shows};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::ns;
 use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
@@ -13,7 +13,7 @@ use crate::session::sasl::{Authenticated, Begun, Failure, Form, Mechanism, NONCE
 use crate::shard::Shard;
 use crate::shard::features::bindings;
 use crate::store::account::Credentials;
-use crate::store::hash::Tag;
+use crate::store::hash::{Hashes, Tag};
 use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
 use crate::turn::pending::Pending;
@@ -95,6 +95,7 @@ impl Shard {
             {
                 self.handshake(id, element, behind);
             }
+            Stage::ExpectTask(_) if namespace == ns::SASL2 => self.task(id, element),
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => {
@@ -167,13 +168,14 @@ impl Shard {
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let domains = self.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
+        let allowed = self.features.allowed;
         let opening = self.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
         let bindings = bindings(opening);
         let domain = domains.name(opening.domain);
-        step(&Terms { domain, secured: bindings.as_ref(), plain_allowed: true })
+        step(&Terms { domain, secured: bindings.as_ref(), allowed })
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
@@ -279,6 +281,11 @@ impl Shard {
                     PlainStep::Done(proof, seen) => self.authenticated(id, proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
+                        let (gains, iterations) = (self.gains(), self.settings.scram_iterations);
+                        let job = match &found {
+                            Some(found) => job.gaining(found, gains, iterations),
+                            None => job,
+                        };
                         self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
@@ -303,10 +310,18 @@ impl Shard {
     pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
-            (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
-                Ok((proof, seen)) => self.authenticated(id, proof, Some(seen), b"", b""),
-                Err(failure) => self.auth_failed(id, failure),
-            },
+            (Stage::ExpectPlainKeys(state), JobDone::Checked(mut derived)) => {
+                let sets = derived.take_gained();
+                match state.verify(derived) {
+                    Ok((proof, seen)) => {
+                        if !sets.is_empty() {
+                            self.give_keys(proof.bare(), Gained { identity: proof.identity(), sets });
+                        }
+                        self.authenticated(id, proof, Some(seen), b"", b"");
+                    }
+                    Err(failure) => self.auth_failed(id, failure),
+                }
+            }
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
                     return self.registration_failed(id, &registering, Limit::Credentials);
@@ -390,7 +405,13 @@ impl Shard {
         opening.attempts = 0;
         opening.requests = 0;
         match &mut opening.inline {
-            Some(inline) => inline.message = message.to_vec(),
+            Some(inline) => {
+                inline.message = message.to_vec();
+                // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
+                if proof.mechanism().hash().is_none() {
+                    inline.upgrades = Hashes::default();
+                }
+            }
             None => {
                 conn.expect = StreamExpect::Opening;
                 conn.header_sent = false;

@@ -9,6 +9,7 @@ pub mod announcement;
 pub mod archive;
 pub mod hash;
 pub mod key;
+pub mod keys;
 pub mod log;
 pub mod nodes;
 pub mod op;

@@ -4,7 +4,7 @@ use crate::extension::Resume;
 use crate::extension::pubsub::node::Node;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
-use crate::letters::{ConnRef, Origin, Shows};
+use crate::letters::{ConnRef, Gained, Origin, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::{Found, Query, Table};
@@ -128,6 +128,10 @@ pub(crate) enum Why {
     LogIn { conn: ConnRef, shows: Shows },
     /// A connection of this shard that has authenticated gets a token; the account's tokens are read, too.
     Token { conn: ConnId },
+    /// A connection of this shard that has authenticated may give the account keys that it lacks.
+    Upgrade { conn: ConnId },
+    /// The account gains keys; the connection goes on then.
+    Gain { gained: Gained, conn: Option<ConnId> },
     /// An account is to be made.
     Register { conn: ConnRef, credentials: Box<Credentials> },
     /// A session wants another password: whose it changes is settled before its keys are derived.

@@ -35,6 +35,7 @@ mod scripts;
 mod throttle;
 mod unreadable;
 mod unused_roster;
+mod upgrade;
 mod uploads;
 mod urgent;
 mod waiting_order;

@@ -130,7 +130,7 @@ fn xep0388_2_1_the_offer() {
     let offer = desk.says("");
     assert!(offer.contains("<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>"), "{offer}");
     let inline = between(&offer, "<authentication xmlns='urn:xmpp:sasl:2'>", "</authentication>");
-    assert!(inline.starts_with("<mechanism>SCRAM-SHA-256</mechanism>"), "{inline}");
+    assert!(inline.starts_with("<mechanism>SCRAM-SHA-512</mechanism>"), "{inline}");
     assert!(inline.contains("<sm xmlns='urn:xmpp:sm:3'/>") && !inline.contains("tls-0rtt"), "{inline}");
     assert_eq!(
         between(inline, "<bind xmlns='urn:xmpp:bind:0'>", "</bind>"),

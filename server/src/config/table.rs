@@ -68,6 +68,9 @@ choice! {
     }
 }
 
+/// The words for hash functions of SCRAM, the oldest first.
+pub const SCRAM_HASHES: [&str; 3] = ["sha-1", "sha-256", "sha-512"];
+
 choice! {
     /// How much is logged.
     LogLevel {
@@ -483,6 +486,13 @@ options! {
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \
          place keep theirs until their password changes.";
+
+    SignIn Detail Restart scram_hashes: Vec<&'static str>, Kind::Words(&SCRAM_HASHES), "",
+        "Hash functions with which SCRAM is offered; when empty, those of which all accounts have keys.",
+        "They are offered to everybody alike. New passwords get keys of all of them. Accounts of earlier versions or other servers \
+         gain those of SHA-512 and SHA-256 when their clients log in (XEP-0480, or by PLAIN); a hash function that some account \
+         lacks is offered after a restart when none lacks it any more. With one named here that an account lacks, clients that \
+         choose it fail to log in to that account.";
 
     // Limits and time-outs of a stream.
     Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",

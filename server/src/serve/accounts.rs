@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
-use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::account::{self, Credentials, Incarnation};
 use throng_engine::store::{Batch, Found, Query, Table, roster};
 use throng_engine::wire::jid::Jid;
 
@@ -97,8 +97,8 @@ impl Accounts for AtRest {
         let (mut writes, mut results) = (Batch::new(), Vec::with_capacity(batch.len()));
         let mut written = std::collections::BTreeMap::new();
         let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
-        for account in batch {
-            let bare = match prepare_account(&account.user, &self.domains) {
+        for new in batch {
+            let bare = match prepare_account(&new.user, &self.domains) {
                 Ok(jid) => jid.as_str().to_owned(),
                 Err(why) => {
                     results.push(Put::Invalid(why));
@@ -113,9 +113,7 @@ impl Accounts for AtRest {
             if matches!(result, Put::Added | Put::Updated) {
                 let fresh = entropy.fresh().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
                 let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
-                let mut record = Vec::new();
-                credentials(&account.keys).of(incarnation).encode(&mut record);
-                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
+                account::put(&mut writes, &bare, &credentials(&new.keys).of(incarnation));
                 // Sessions that wait to be resumed go with the password that they were begun with.
                 writes.delete_actor(Table::Sessions, bare.as_bytes());
                 written.insert(bare, incarnation);

@@ -34,10 +34,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 pub use buckets::Holding;
 pub use cache::PlainCache;
-pub use form::{CLOSE_SUCCESS2, Form, open_success2};
+pub use form::{CLOSE_SUCCESS2, Form, open_success2, write_additional_data};
 pub use mechanism::{
-    BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, write_bindings,
-    write_features,
+    Allowed, BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, upgrade_name,
+    upgrade_of, write_bindings, write_features,
 };
 pub use plain::{DeriveKeys, Derived, ExpectDerived, PlainAttempt, PlainStep};
 pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
@@ -58,8 +58,8 @@ pub struct Terms<'a> {
     pub domain: &'a str,
     /// There if the connection is over TLS.
     pub secured: Option<&'a ChannelBindings>,
-    /// Whether PLAIN is allowed on this connection.
-    pub plain_allowed: bool,
+    /// What is allowed on this connection.
+    pub allowed: Allowed,
 }
 
 impl Terms<'_> {
@@ -115,6 +115,11 @@ impl Authenticated {
     /// Which account of that name it was when its record was read: there may be another by now, or none.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// The account, and a number for the keys of the password that was shown.
+    pub fn identity(&self) -> (Incarnation, u64) {
+        (self.incarnation, self.key)
     }
 
     /// Whether these are the credentials that were shown: the same account, under the same password.
@@ -236,7 +241,7 @@ pub fn begin_with(
         let (payload, agent) = payload.zip(agent).ok_or(lacks)?;
         return TokenAttempt::parse(mechanism, kind, &decode(payload)?, terms, fast, agent).map(Begun::Token);
     }
-    if !offered(terms.secured, terms.plain_allowed).contains(mechanism) {
+    if !offered(terms.secured, terms.allowed).contains(mechanism) {
         return Err(Failure::of(match mechanism {
             Mechanism::Plain if terms.secured.is_none() => SaslCondition::EncryptionRequired,
             Mechanism::Plain => SaslCondition::MechanismTooWeak,
