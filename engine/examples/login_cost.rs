@@ -20,8 +20,11 @@ use throng_engine::wire::limit::Limit;
 
 const ITERATIONS: u32 = 10_000;
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
-const TERMS: Terms<'static> =
-    Terms { domain: "example.net", secured: None, allowed: Allowed { plain: true, hashes: Hashes::ALL } };
+const TERMS: Terms<'static> = Terms {
+    domain: "example.net",
+    secured: None,
+    allowed: Allowed { plain: true, hashes: Hashes::ALL, external: false },
+};
 
 /// Runs `step` in rounds and prints the least mean time a run.
 fn measure(what: &str, runs: u32, mut step: impl FnMut()) {

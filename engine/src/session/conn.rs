@@ -34,6 +34,8 @@ pub enum Stage {
     ExpectPlainAccount(Box<sasl::PlainAttempt>),
     /// The derived key of a PLAIN password.
     ExpectPlainKeys(Box<sasl::ExpectDerived>),
+    /// The account's row, for EXTERNAL.
+    ExpectExternalAccount(sasl::ExternalAttempt),
     /// What the account's home says of a token.
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
@@ -71,6 +73,7 @@ impl Stage {
             | Stage::ExpectProof(_)
             | Stage::ExpectPlainAccount(_)
             | Stage::ExpectPlainKeys(_)
+            | Stage::ExpectExternalAccount(_)
             | Stage::ExpectTokenAnswer(_)
             | Stage::ExpectRegistration(_)
             | Stage::ExpectSecret(_) => Phase::Authenticating,

@@ -18,7 +18,7 @@ pub(super) struct Features {
     pub(super) bind: Box<[u8]>,
     /// Behind a resource that was bound with the authentication, but for stream management.
     bound: Box<[u8]>,
-    /// What may be offered, to everybody.
+    /// What may be offered to everybody.
     pub(super) allowed: Allowed,
     /// What accounts can gain (XEP-0480 2.1).
     upgrades: Hashes,
@@ -40,13 +40,13 @@ impl Features {
         limits(&mut bound, settings.stanza_bytes_max, settings.idle_s_max);
         let mut bind = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
         bind.extend_from_slice(&bound);
-        let allowed = Allowed { plain: true, hashes: settings.scram_hashes };
+        let allowed = Allowed { hashes: settings.scram_hashes, ..Allowed::default() };
         let upgrades = settings.scram_upgrades;
         Features { inline: inline.into(), bind: bind.into(), bound: bound.into(), allowed, upgrades }
     }
 
     /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
-    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, bytes_max: usize) {
+    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, domain: &str, bytes_max: usize) {
         if !opening.secured && opening.listener.starttls {
             out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
             if !is_private(opening) {
@@ -56,9 +56,11 @@ impl Features {
         }
         if is_private(opening) {
             let bindings = bindings(opening);
-            sasl::write_bindings(out, bindings.as_ref(), self.allowed);
+            let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+            let allowed = Allowed { external: sasl::offers_external(certificate, domain), ..self.allowed };
+            sasl::write_bindings(out, bindings.as_ref(), allowed);
             for form in [Form::Sasl1, Form::Sasl2] {
-                sasl::write_features(out, form, bindings.as_ref(), self.allowed, &self.inline, self.upgrades);
+                sasl::write_features(out, form, bindings.as_ref(), allowed, &self.inline, self.upgrades);
             }
             if opening.listener.registration {
                 out.extend_from_slice(register::STREAM_FEATURE);

@@ -9,7 +9,9 @@ use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
-use crate::session::sasl::{Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms};
+use crate::session::sasl::{
+    Allowed, Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms, offers_external,
+};
 use crate::shard::Shard;
 use crate::shard::features::bindings;
 use crate::store::account::Credentials;
@@ -65,7 +67,12 @@ impl Shard {
                     Stage::ExpectBind(owner.clone())
                 }
                 _ => {
-                    self.features.write_choice(&mut out, opening, PREAUTH_BYTES_MAX.min(bytes_max));
+                    self.features.write_choice(
+                        &mut out,
+                        opening,
+                        domains.name(domain),
+                        PREAUTH_BYTES_MAX.min(bytes_max),
+                    );
                     Stage::ExpectChoice
                 }
             };
@@ -175,7 +182,9 @@ impl Shard {
         }
         let bindings = bindings(opening);
         let domain = domains.name(opening.domain);
-        step(&Terms { domain, secured: bindings.as_ref(), allowed })
+        let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+        let allowed = Allowed { external: offers_external(certificate, domain), ..allowed };
+        step(&Terms { domain, secured: bindings.as_ref(), allowed, certificate })
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
@@ -192,6 +201,10 @@ impl Shard {
             Ok(Begun::Plain(attempt)) => {
                 let account = Box::<str>::from(attempt.bare());
                 (Stage::ExpectPlainAccount(Box::new(attempt)), account, Mechanism::Plain, Shows::Password)
+            }
+            Ok(Begun::External(attempt)) => {
+                let account = Box::<str>::from(attempt.bare());
+                (Stage::ExpectExternalAccount(attempt), account, Mechanism::External, Shows::Proof)
             }
             Ok(Begun::Token(attempt)) => {
                 let (account, mechanism) = (Box::<str>::from(attempt.bare()), attempt.mechanism());
@@ -289,6 +302,13 @@ impl Shard {
                         self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
+                }
+            }
+            (Stage::ExpectExternalAccount(attempt), Answer::Credentials { row, .. }) => {
+                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
+                match attempt.account(found.as_ref()) {
+                    Ok(proof) => self.authenticated(id, proof, None, b"", b""),
+                    Err(failure) => self.auth_failed(id, failure),
                 }
             }
             (Stage::ExpectTokenAnswer(attempt), Answer::Token(answer)) => match attempt.answered(*answer) {
@@ -410,6 +430,10 @@ impl Shard {
                 // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
                 if proof.mechanism().hash().is_none() {
                     inline.upgrades = Hashes::default();
+                }
+                // A token would outlive the certificate, when that ends or is revoked.
+                if proof.mechanism() == Mechanism::External {
+                    inline.token = None;
                 }
             }
             None => {

@@ -11,6 +11,7 @@ mod components;
 mod crowded_login;
 mod ended;
 mod eventing;
+mod external;
 mod favour;
 mod flood;
 mod flush;

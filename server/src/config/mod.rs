@@ -28,8 +28,8 @@ pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, PushDetails, ResourceConflict, Row, SCRAM_HASHES,
-    Section, TABLE, TlsVersion,
+    BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, PushDetails, ResourceConflict, Row,
+    SCRAM_HASHES, Section, TABLE, TlsVersion,
 };
 
 /// The configuration file in the data folder, read when no other is named.

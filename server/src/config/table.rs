@@ -37,6 +37,18 @@ choice! {
 }
 
 choice! {
+    /// By what the account of a client's certificate is found in which there is no XMPP address.
+    ClientName {
+        /// By nothing: the certificate is nobody's.
+        None = "none",
+        /// By a mailbox (rfc822Name).
+        Mail = "mail",
+        /// By the common name of the subject.
+        CommonName = "common-name",
+    }
+}
+
+choice! {
     /// What happens when a client binds a resource that is in use (RFC 6120 7.7.2.2).
     ResourceConflict {
         /// The older session is closed with `<conflict/>`.
@@ -441,6 +453,18 @@ options! {
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";
+    Tls Detail Reload tls_client_authorities: Option<PathBuf>, Kind::PathOrNone, "",
+        "Authorities in PEM whose certificates clients may log in with (SASL EXTERNAL, XEP-0178); clients are asked for none when empty.",
+        "Name only authorities of your own that issue certificates for accounts: each of them can log in as everybody. A client \
+         needs no certificate; one that it shows has to be good, or its connection fails. Read again at reload: sessions in place \
+         stay.";
+    Tls Detail Reload tls_client_revoked: Option<PathBuf>, Kind::PathOrNone, "",
+        "Lists in PEM of certificates that tls_client_authorities have revoked (RFC 5280 5).",
+        "Read again at reload. A list that is out of date still counts.";
+    Tls Detail Reload tls_client_name: ClientName, Kind::Choice(ClientName::WORDS), "none",
+        "By what the account of a client's certificate is found that has no XMPP address in it (id-on-xmppAddr).",
+        "none: by nothing. mail: a mailbox in it (rfc822Name) is the JID. common-name: the subject's common name is the JID, or the \
+         localpart of one at the main domain.";
 
     // Accounts, authentication, registration.
     SignIn Main Restart plain_auth: bool, Kind::Switch, "false",

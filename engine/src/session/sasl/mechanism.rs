@@ -27,6 +27,8 @@ pub enum Mechanism {
     ScramSha1,
     /// PLAIN (RFC 4616).
     Plain,
+    /// EXTERNAL (RFC 4422 A): the certificate that the client has shown (XEP-0178).
+    External,
     /// HT-SHA-256-EXPR: a token of FAST (XEP-0484), bound to the TLS channel.
     TokenExporter,
     /// HT-SHA-256-ENDP: a token, bound to the server's certificate.
@@ -51,6 +53,11 @@ impl Mechanism {
     /// All mechanisms that show a token, in the same order.
     pub const TOKENS: [Mechanism; 3] = [Mechanism::TokenExporter, Mechanism::TokenEndPoint, Mechanism::TokenUnbound];
 
+    /// All mechanisms but those for tokens, in order of preference (RFC 6120 6.3.3): who has shown a certificate needs no password.
+    fn without_tokens() -> impl Iterator<Item = Mechanism> {
+        std::iter::once(Mechanism::External).chain(Mechanism::PASSWORDS)
+    }
+
     /// The registered name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,6 +68,7 @@ impl Mechanism {
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::Plain => "PLAIN",
+            Mechanism::External => "EXTERNAL",
             Mechanism::TokenExporter => "HT-SHA-256-EXPR",
             Mechanism::TokenEndPoint => "HT-SHA-256-ENDP",
             Mechanism::TokenUnbound => "HT-SHA-256-NONE",
@@ -69,7 +77,7 @@ impl Mechanism {
 
     /// The mechanism of a registered name; names are upper case (RFC 4422 3.1).
     pub fn from_name(name: &str) -> Option<Mechanism> {
-        let mut all = Mechanism::PASSWORDS.into_iter().chain(Mechanism::TOKENS);
+        let mut all = Mechanism::without_tokens().chain(Mechanism::TOKENS);
         all.find(|mechanism| mechanism.name() == name)
     }
 
@@ -99,20 +107,22 @@ impl Mechanism {
     }
 }
 
-/// What may be offered beside what the channel allows. It is the same whoever the client is, so nothing tells which accounts
-/// there are.
+/// What may be offered beside what the channel allows. It is the same whoever the client says that it is, so nothing tells which
+/// accounts there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// PLAIN, on connections of this kind.
     pub plain: bool,
     /// SCRAM with these hash functions.
     pub hashes: Hashes,
+    /// EXTERNAL: the client has shown a certificate that names a user of the domain.
+    pub external: bool,
 }
 
 impl Default for Allowed {
-    /// All of it.
+    /// All of it, but EXTERNAL.
     fn default() -> Allowed {
-        Allowed { plain: true, hashes: Hashes::ALL }
+        Allowed { plain: true, hashes: Hashes::ALL, external: false }
     }
 }
 
@@ -148,7 +158,7 @@ impl Mechanisms {
 
     /// The members in order of preference.
     pub fn iter(self) -> impl Iterator<Item = Mechanism> {
-        Mechanism::PASSWORDS.into_iter().filter(move |&mechanism| self.contains(mechanism))
+        Mechanism::without_tokens().filter(move |&mechanism| self.contains(mechanism))
     }
 
     /// Whether a mechanism that requires channel binding is in the set.
@@ -172,8 +182,9 @@ pub fn tokens_offered(secured: Option<&ChannelBindings>) -> impl Iterator<Item =
 /// it.
 pub fn offered(secured: Option<&ChannelBindings>, allowed: Allowed) -> Mechanisms {
     let bound = secured.is_some_and(|bindings| bindings.types().next().is_some());
-    let members = Mechanism::PASSWORDS.into_iter().filter(|mechanism| match mechanism {
+    let members = Mechanism::without_tokens().filter(|mechanism| match mechanism {
         Mechanism::Plain => allowed.plain,
+        Mechanism::External => allowed.external,
         mechanism => (bound || !mechanism.is_bound()) && allowed.hash(*mechanism),
     });
     Mechanisms(members.fold(0, |set, mechanism| set | 1 << mechanism as u8))
@@ -302,7 +313,7 @@ fn put(out: &mut Vec<u8>, pieces: &[&str]) {
 mod tests {
     use super::*;
 
-    const NO_PLAIN: Allowed = Allowed { plain: false, hashes: Hashes::ALL };
+    const NO_PLAIN: Allowed = Allowed { plain: false, hashes: Hashes::ALL, external: false };
 
     fn names(secured: Option<&ChannelBindings>, allowed: Allowed) -> Vec<&'static str> {
         offered(secured, allowed).iter().map(Mechanism::name).collect()
@@ -329,6 +340,8 @@ mod tests {
                 "PLAIN"
             ]
         );
+        assert_eq!(names(None, Allowed { external: true, ..NO_PLAIN })[..2], ["EXTERNAL", "SCRAM-SHA-512"]);
+        assert_eq!(Mechanism::from_name("EXTERNAL"), Some(Mechanism::External));
         let two = Allowed { hashes: Hashes::ALL.without(HashKind::Sha512), ..all };
         assert_eq!(
             names(Some(&bindings), two),

@@ -9,6 +9,7 @@
 //!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ── Authenticated
 //!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
 //!        │                                                          └─ DeriveKeys, ExpectDerived ──── Authenticated
+//!        ├─ ExternalAttempt ─ account ───────────────────────────────────────────────────────────────── Authenticated
 //!        └─ TokenAttempt ── answered ──────────────────────────────────────────────────────────────── Authenticated
 //! ```
 //!
@@ -19,6 +20,7 @@
 
 mod buckets;
 mod cache;
+mod external;
 mod form;
 mod known;
 mod mechanism;
@@ -34,6 +36,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 pub use buckets::Holding;
 pub use cache::PlainCache;
+pub use external::{ExternalAttempt, offers_external};
 pub use form::{CLOSE_SUCCESS2, Form, open_success2, write_additional_data};
 pub use mechanism::{
     Allowed, BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, upgrade_name,
@@ -45,6 +48,7 @@ pub use throttle::{AccountThrottle, AddressThrottle, Freed, Refused, ThrottlePar
 pub use token::{Fast, Made, TokenAttempt, TokenMaker};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
+use crate::session::facts::ClientCertificate;
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::hash::SecretKey;
 use crate::store::token::Agent;
@@ -60,6 +64,8 @@ pub struct Terms<'a> {
     pub secured: Option<&'a ChannelBindings>,
     /// What is allowed on this connection.
     pub allowed: Allowed,
+    /// What the client has shown in its TLS handshake.
+    pub certificate: Option<&'a ClientCertificate>,
 }
 
 impl Terms<'_> {
@@ -209,6 +215,8 @@ pub enum Begun {
     Plain(PlainAttempt),
     /// What the account's home says of a token.
     Token(TokenAttempt),
+    /// The account's record, for EXTERNAL.
+    External(ExternalAttempt),
 }
 
 /// Reads `<auth mechanism='..'>payload</auth>` (RFC 6120 6.4.2).
@@ -271,9 +279,10 @@ impl ExpectInitial {
 }
 
 fn first_message(mechanism: Mechanism, message: String, terms: &Terms<'_>) -> Result<Begun, Failure> {
-    match mechanism.hash() {
-        Some(hash) => ExpectAccount::client_first(mechanism, hash, &message, terms).map(Begun::Scram),
-        None => PlainAttempt::parse(&message, terms).map(Begun::Plain),
+    match (mechanism, mechanism.hash()) {
+        (Mechanism::External, _) => ExternalAttempt::parse(&message, terms).map(Begun::External),
+        (_, Some(hash)) => ExpectAccount::client_first(mechanism, hash, &message, terms).map(Begun::Scram),
+        (_, None) => PlainAttempt::parse(&message, terms).map(Begun::Plain),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::session::sasl::{Allowed, Begun, begin};
 
-const NO_PLAIN: Allowed = Allowed { plain: false, hashes: crate::store::hash::Hashes::ALL };
+const NO_PLAIN: Allowed = Allowed { plain: false, hashes: crate::store::hash::Hashes::ALL, external: false };
 
 const DOMAIN: &str = "example.net";
 
@@ -10,7 +10,7 @@ fn bindings() -> ChannelBindings {
 }
 
 fn terms(secured: Option<&ChannelBindings>) -> Terms<'_> {
-    Terms { domain: DOMAIN, secured, allowed: NO_PLAIN }
+    Terms { domain: DOMAIN, secured, allowed: NO_PLAIN, certificate: None }
 }
 
 fn decoy() -> Decoy {

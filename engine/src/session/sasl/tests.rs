@@ -6,7 +6,7 @@ use crate::store::hash::{HashKind, Hashes};
 use crate::wire::error::NS_SASL;
 
 fn terms() -> Terms<'static> {
-    Terms { domain: "example.net", secured: None, allowed: Allowed::default() }
+    Terms { domain: "example.net", secured: None, allowed: Allowed::default(), certificate: None }
 }
 
 fn decoy() -> Decoy {
@@ -308,6 +308,7 @@ proptest! {
                 let _ = state.response(&encode(&last), &terms);
             }
             Ok(Begun::Token(_)) => prop_assert!(false, "a token without <fast/>"),
+            Ok(Begun::External(_)) => prop_assert!(false, "no certificate was shown"),
             Err(failure) => prop_assert!(SaslCondition::ALL.contains(&failure.condition)),
         }
     }

@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn messages_that_are_none() {
-        let terms = Terms { domain: "example.net", secured: None, allowed: Allowed::default() };
+        let terms = Terms { domain: "example.net", secured: None, allowed: Allowed::default(), certificate: None };
         let fast = Fast { count: None, invalidate: false };
         let parse = |mechanism: Mechanism, message: &[u8], terms: &Terms<'_>| {
             let kind = mechanism.token().unwrap();
