@@ -38,6 +38,10 @@ pub struct Inline {
     pub around: (Vec<u8>, Vec<u8>),
     /// There was no session to be resumed.
     pub not_resumed: bool,
+    /// What the client is told of its account with its session: elements of `<bound/>`.
+    pub bound: Vec<u8>,
+    /// The place in the table of extensions from which on they are still to be asked for that.
+    pub told: usize,
 }
 
 /// A task by which an account gains keys (XEP-0480 3).

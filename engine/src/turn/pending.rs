@@ -43,6 +43,8 @@ pub(crate) enum Pending {
     Again(Box<AgainRead>),
     /// A feature's read.
     Feature(FeatureRead),
+    /// What a client is told of its account with its session.
+    Bound(ConnId, Resume),
     /// Nodes of a user, for a session that has become available.
     Last(LastRead),
     /// An operator's look at an account before it is written.
