@@ -10,17 +10,22 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use throng_engine::session::sasl::{
-    AccountThrottle, AddressThrottle, Authenticated, Begun, Decoy, NONCE_BYTES, PlainCache, PlainStep, Terms,
+    AccountThrottle, AddressThrottle, Allowed, Authenticated, Begun, Decoy, NONCE_BYTES, PlainCache, PlainStep, Terms,
     ThrottleParams, begin,
 };
 use throng_engine::store::account::Credentials;
-use throng_engine::store::hash::HashKind;
+use throng_engine::store::hash::{HashKind, Hashes};
 use throng_engine::wire::jid;
 use throng_engine::wire::limit::Limit;
 
 const ITERATIONS: u32 = 10_000;
 const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
-const TERMS: Terms<'static> = Terms { domain: "example.net", secured: None, plain_allowed: true };
+const TERMS: Terms<'static> = Terms {
+    domain: "example.net",
+    secured: None,
+    allowed: Allowed { plain: true, hashes: Hashes::ALL, external: false },
+    certificate: None,
+};
 
 /// Runs `step` in rounds and prints the least mean time a run.
 fn measure(what: &str, runs: u32, mut step: impl FnMut()) {
@@ -49,11 +54,12 @@ fn client_final(mechanism: &str, kind: HashKind, record: &[u8], decoy: &Decoy, b
     };
     let credentials = Credentials::decode(record).expect("a record");
     let (_, server_first) = state.account(Some(&credentials), decoy, &NONCE);
-    let salted = kind.salted_password("pencil", credentials.salt(), credentials.iterations());
+    let set = credentials.keys(kind).expect("all are there");
+    let salted = kind.salted_password("pencil", set.salt(), set.iterations());
     let client_key = kind.hmac(salted.as_bytes(), &[b"Client Key"]);
     let nonce = server_first[2..].split(',').next().expect("a nonce");
     let signed = format!("{bare},{server_first},c=biws,r={nonce}");
-    let signature = kind.hmac(credentials.keys(kind).stored.as_bytes(), &[signed.as_bytes()]);
+    let signature = kind.hmac(set.keys().stored.as_bytes(), &[signed.as_bytes()]);
     BASE64.encode(format!("c=biws,r={nonce},p={}", BASE64.encode(client_key.xor(&signature).as_bytes())))
 }
 
@@ -78,7 +84,9 @@ fn main() {
 
     let bare = "n=romeo,r=fyko+d2lbbFgONRv9qkxdawL";
     let first = BASE64.encode(format!("n,,{bare}"));
-    for (mechanism, kind) in [("SCRAM-SHA-1", HashKind::Sha1), ("SCRAM-SHA-256", HashKind::Sha256)] {
+    for (mechanism, kind) in
+        [("SCRAM-SHA-1", HashKind::Sha1), ("SCRAM-SHA-256", HashKind::Sha256), ("SCRAM-SHA-512", HashKind::Sha512)]
+    {
         let last = client_final(mechanism, kind, &record, &decoy, bare);
         measure(mechanism, 20_000, || {
             black_box(scram(mechanism, &first, &record, &decoy, &last));
@@ -94,10 +102,10 @@ fn main() {
     measure("PLAIN, derived (10,000 iterations)", 20, || {
         black_box(plain(&payload, &record, &decoy, &mut forgetful));
     });
-    measure("new account (10,000 iterations, both hashes)", 20, || {
+    measure("new account (10,000 iterations, all hashes)", 20, || {
         black_box(Credentials::derive("pencil", ITERATIONS, &[2; 16], 0)).expect("an account");
     });
-    for kind in [HashKind::Sha1, HashKind::Sha256] {
+    for kind in HashKind::ALL {
         measure(&format!("10,000 iterations of {kind:?}"), 20, || {
             black_box(kind.salted_password("pencil", &[2; 16], ITERATIONS));
         });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::id::{ConnId, ShardId};
 use crate::letters::Letters;
 use crate::orders::{Order, Outcome};
-pub use crate::session::facts::{ListenerKind, Lost, TlsFacts};
+pub use crate::session::facts::{ClientCertificate, ListenerKind, Lost, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
 use crate::settings::Settings;

@@ -10,7 +10,7 @@ use crate::extension::offline::Keep;
 use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
 use crate::id::{ConnId, DomainId, Gate, Peer, SessionId, ShardId};
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{Credentials, Incarnation, KeySet};
 use crate::store::hash::Tag;
 use crate::store::invitation::{InvitationId, Invited};
 use crate::store::token::{TokenAnswer, TokenShown};
@@ -304,6 +304,22 @@ pub enum Letter {
         /// What its home is to know the password by that it has shown (PLAIN).
         seen: Option<Box<Tag>>,
     },
+    /// A login has shown the right password: the account gains keys that it lacked (XEP-0480).
+    KeysGained {
+        /// The account's bare JID.
+        account: Name,
+        /// The keys.
+        gained: Box<Gained>,
+    },
+}
+
+/// Keys of hash functions that an account had none of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gained {
+    /// Of which account under which password, see [`Credentials::identity`].
+    pub identity: (Incarnation, u64),
+    /// The keys, at most one set for each hash function.
+    pub sets: Vec<KeySet>,
 }
 
 /// A connection of some shard.

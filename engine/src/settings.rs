@@ -7,6 +7,7 @@ use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
+use crate::store::hash::Hashes;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
@@ -129,6 +130,10 @@ pub struct Settings {
     pub opening_per_address_max: u32,
     /// Iterations of SCRAM keys of new passwords (RFC 7677 4).
     pub scram_iterations: u32,
+    /// Hash functions with which SCRAM is offered, to everybody.
+    pub scram_hashes: Hashes,
+    /// Those of which accounts may lack keys, and gain them (XEP-0480).
+    pub scram_upgrades: Hashes,
     /// Note each login that succeeded, for a log that is read that closely.
     pub note_logins: bool,
     /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
@@ -243,6 +248,8 @@ impl Settings {
             unacked_bytes_max: 1 << 30,
             opening_per_address_max: 20_000,
             scram_iterations: 10_000,
+            scram_hashes: Hashes::ALL,
+            scram_upgrades: Hashes::default(),
             note_logins: false,
             auth_attempts_max: 3,
             plain_cache_max: 20_000,

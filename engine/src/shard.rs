@@ -51,6 +51,7 @@ pub mod seats;
 pub mod sweep;
 pub mod tail;
 pub mod to_component;
+pub mod upgrade;
 
 use std::sync::Arc;
 

@@ -19,6 +19,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const CORE: &[Xep] = &[
     Xep { number: 160, version: "1.0.1", title: "Best Practices for Handling Offline Messages" },
     Xep { number: 114, version: "1.6", title: "Jabber Component Protocol" },
+    Xep { number: 178, version: "1.2", title: "Best Practices for Use of SASL EXTERNAL with Certificates" },
     Xep { number: 198, version: "1.6.3", title: "Stream Management" },
     Xep { number: 203, version: "2.0", title: "Delayed Delivery" },
     Xep { number: 334, version: "1.0.0", title: "Message Processing Hints" },
@@ -29,6 +30,7 @@ const CORE: &[Xep] = &[
     Xep { number: 440, version: "1.0.0", title: "SASL Channel-Binding Type Capability" },
     Xep { number: 474, version: "0.5.0", title: "SASL SCRAM Downgrade Protection" },
     Xep { number: 478, version: "0.2.0", title: "Stream Limits Advertisement" },
+    Xep { number: 480, version: "0.2.0", title: "SASL Upgrade Tasks" },
     Xep { number: 484, version: "0.2.0", title: "Fast Authentication Streamlining Tokens" },
 ];
 

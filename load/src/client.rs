@@ -11,6 +11,9 @@ use throng_engine::wire::text::{escape_into, escape_value_into};
 use throng_engine::wire::{Element, Expect, Progress, Scanner, StreamScope, ns};
 
 use crate::sasl::{self, Mechanism, Scram};
+use returning::{Kept, SASL2, SM, Stands};
+
+mod returning;
 
 const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
@@ -29,6 +32,17 @@ pub enum Security {
     StartTls,
     /// From the first byte (XEP-0368).
     Direct,
+}
+
+/// How clients come to a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Login {
+    /// By authentication, a new stream and binding (RFC 6120 6, 7).
+    Sasl,
+    /// By authentication with binding in it (XEP-0388, XEP-0386).
+    Sasl2,
+    /// The same, and by a token when they return (XEP-0484).
+    Fast,
 }
 
 /// What all clients have in common.
@@ -55,6 +69,10 @@ pub struct Profile {
     /// What to send in the place of a request for a resource: `<resume/>` (XEP-0198 5). The session stands then for this client, and the
     /// answer is its caller's affair.
     pub resume: Option<String>,
+    /// How they come to a session.
+    pub login: Login,
+    /// With [`Login::Sasl2`] and [`Login::Fast`]: manage the stream (XEP-0198), and resume the session after a break.
+    pub resumes: bool,
 }
 
 impl Profile {
@@ -71,6 +89,8 @@ impl Profile {
             resource: String::new(),
             pipelined: false,
             resume: None,
+            login: Login::Sasl,
+            resumes: false,
         }
     }
 }
@@ -150,13 +170,15 @@ pub struct Client {
     scope: StreamScope,
     partial: Option<Box<Partial>>,
     scram: Option<Box<Scram>>,
+    /// What it has from its logins by XEP-0388; it stays from one connection to the next.
+    kept: Option<Box<Kept>>,
     step: Step,
     expect: Expect,
     /// The stream is secured.
     secured: bool,
 }
 
-const _: () = assert!(size_of::<Client>() <= 40, "an idle client costs this much here");
+const _: () = assert!(size_of::<Client>() <= 48, "an idle client costs this much here");
 
 impl Default for Client {
     /// A client before its stream.
@@ -165,6 +187,7 @@ impl Default for Client {
             scope: StreamScope::Usual,
             partial: None,
             scram: None,
+            kept: None,
             step: Step::Over,
             expect: Expect::Opening,
             secured: false,
@@ -175,14 +198,30 @@ impl Default for Client {
 impl Client {
     /// Opens a stream (RFC 6120 4.2), on a new connection or on one that has just been `secured`.
     pub fn open(&mut self, profile: &Profile, secured: bool, out: &mut Vec<u8>) {
-        *self = Client { step: Step::Features, secured, ..Client::default() };
+        *self = Client { step: Step::Features, secured, kept: self.kept.take(), ..Client::default() };
         header(profile, out);
+    }
+
+    /// Its connection is closed: what it keeps is for the next one.
+    pub(crate) fn rest(&mut self) {
+        *self = Client { kept: self.kept.take(), ..Client::default() };
+    }
+
+    /// It closes its stream, and its session ends with that.
+    pub(crate) fn leaves(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.forget_session();
+        }
     }
 
     /// After [`Client::open`]: the first word of authentication, if the profile lets it go with the header (XEP-0305).
     pub(crate) fn hurry(&mut self, tools: &Tools<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
         let profile = tools.profile;
         let private = self.secured || profile.security == Security::Off;
+        // A token goes with the header whatever else does: that is what it is for.
+        if private && self.kept.as_ref().is_some_and(|kept| kept.has_token()) {
+            return self.show_token(tools, out);
+        }
         if profile.pipelined && private && !profile.register && profile.mechanism.is_some() {
             self.authenticate(profile.mechanism, tools, out, news);
         }
@@ -197,7 +236,10 @@ impl Client {
     /// Bytes of heap that it keeps.
     #[cfg(test)]
     fn keeps_heap(&self) -> bool {
-        self.partial.is_some() || self.scram.is_some() || matches!(self.scope, StreamScope::Declared(_))
+        self.partial.is_some()
+            || self.scram.is_some()
+            || self.kept.is_some()
+            || matches!(self.scope, StreamScope::Declared(_))
     }
 
     /// Bytes came; what is to be answered is appended to `out`.
@@ -243,7 +285,14 @@ impl Client {
                 Ok(Progress::Element { consumed }) => {
                     let scope = self.scope.clone();
                     let element = scanner.element(&scope, &input[at..at + consumed]);
-                    if !matches!(self.step, Step::Settled | Step::Ready) || !seen(&element, out) {
+                    let stands = matches!(self.step, Step::Settled | Step::Ready);
+                    if stands && let Some(kept) = self.kept.as_mut().filter(|kept| kept.counts()) {
+                        match element.is("r", SM) {
+                            true => kept.acknowledge(out),
+                            false => kept.handled += u32::from(element.namespace() == ns::CLIENT),
+                        }
+                    }
+                    if !stands || !seen(&element, out) {
                         self.element(&element, tools, out, news);
                     }
                     at += consumed;
@@ -287,7 +336,8 @@ impl Client {
         if element.is("error", ns::STREAM) {
             return self.fail(news, format!("stream error: {}", condition()), false);
         }
-        match self.step {
+        let step = self.step;
+        match step {
             Step::Features if element.is("features", ns::STREAM) => self.features(element, tools, out, news),
             Step::Proceed if element.is("proceed", TLS) => {
                 self.step = Step::Over;
@@ -298,19 +348,25 @@ impl Client {
                 None | Some("conflict") => self.authenticate(None, tools, out, news),
                 Some(why) => self.fail(news, format!("registration: {why}"), false),
             },
-            Step::Challenge | Step::Success if element.is("failure", SASL) => {
+            Step::Challenge | Step::Success if self.refuses_token(element) => {
+                self.fail(news, format!("token: {}", condition()), false);
+            }
+            Step::Challenge | Step::Success if element.is("failure", form(tools.profile)) => {
                 let fatal = matches!(condition(), "not-authorized" | "account-disabled");
                 self.fail(news, format!("authentication: {}", condition()), fatal);
             }
-            Step::Challenge if element.is("challenge", SASL) => {
+            Step::Challenge if element.is("challenge", form(tools.profile)) => {
                 let password = (tools.account)().password;
                 let answer = self.scram.as_mut().and_then(|scram| scram.answer(&password, &element.text()));
                 match answer {
-                    Some(answer) => write(out, &["<response xmlns='", SASL, "'>", &answer, "</response>"]),
+                    Some(answer) => {
+                        write(out, &["<response xmlns='", form(tools.profile), "'>", &answer, "</response>"]);
+                    }
                     None => return self.fail(news, "authentication: unusable challenge".into(), false),
                 }
                 self.step = Step::Success;
             }
+            Step::Success if element.is("success", SASL2) => self.succeeded(element, tools, out, news),
             Step::Success if element.is("success", SASL) => {
                 let proved = self.scram.take().is_none_or(|scram| scram.verify(&element.text()));
                 if !proved {
@@ -365,8 +421,9 @@ impl Client {
             self.step = Step::Proceed;
             return;
         }
+        let list = if tools.profile.login == Login::Sasl { "mechanisms" } else { "authentication" };
         let offered =
-            element.child("mechanisms", SASL).map(|child| String::from_utf8_lossy(child.inner()).into_owned());
+            element.child(list, form(tools.profile)).map(|child| String::from_utf8_lossy(child.inner()).into_owned());
         let offered = offered.unwrap_or_default();
         let is_offered = |mechanism: &Mechanism| offered.contains(&format!(">{}<", mechanism.name()));
         let order = [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha1];
@@ -416,7 +473,56 @@ impl Client {
             self.step = Step::Challenge;
             self.scram.insert(Box::new(Scram::new(mechanism, &name))).first()
         };
-        write(out, &["<auth xmlns='", SASL, "' mechanism='", mechanism.name(), "'>", &first, "</auth>"]);
+        if tools.profile.login == Login::Sasl {
+            write(out, &["<auth xmlns='", SASL, "' mechanism='", mechanism.name(), "'>", &first, "</auth>"]);
+            return;
+        }
+        let kept = self.kept.get_or_insert_default();
+        kept.show_password(tools.profile, mechanism.name(), &first, &name, out);
+    }
+
+    fn show_token(&mut self, tools: &Tools<'_>, out: &mut Vec<u8>) {
+        let name = (tools.account)().name;
+        if let Some(kept) = &mut self.kept {
+            kept.show_token(tools.profile, &name, out);
+            self.step = Step::Success;
+        }
+    }
+
+    /// Whether the token that was shown is refused; then it is of no use any more.
+    fn refuses_token(&mut self, element: &Element<'_>) -> bool {
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.shows_token()) else { return false };
+        let refused = element.is("failure", SASL2);
+        if refused {
+            kept.forget_token();
+        }
+        refused
+    }
+
+    /// `<success/>` of XEP-0388, with a session (XEP-0386) or the one of before (XEP-0198).
+    fn succeeded(
+        &mut self,
+        element: &Element<'_>,
+        tools: &mut Tools<'_>,
+        out: &mut Vec<u8>,
+        news: &mut dyn FnMut(News<'_>),
+    ) {
+        let said = returning::additional_data(element).unwrap_or_default();
+        let proved = self.scram.take().is_none_or(|scram| scram.verify(&said));
+        let stands = match self.kept.as_mut().map(|kept| kept.succeeded(element)) {
+            Some(Ok(stands)) if proved => stands,
+            Some(Err(why)) => return self.fail(news, format!("authentication: {why}"), false),
+            _ => return self.fail(news, "authentication: the server has not proved itself".into(), false),
+        };
+        self.step = Step::Settled;
+        if stands == Stands::Bound {
+            settle(tools, out);
+        }
+        // The session of before has shown presence already.
+        if stands == Stands::Resumed || !is_settling(tools.profile) {
+            self.step = Step::Ready;
+            news(News::Ready);
+        }
     }
 
     fn stanza(&mut self, element: &Element<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
@@ -445,6 +551,11 @@ impl Client {
             _ => {}
         }
     }
+}
+
+/// The namespace in which clients authenticate.
+fn form(profile: &Profile) -> &'static str {
+    if profile.login == Login::Sasl { SASL } else { SASL2 }
 }
 
 fn bind(profile: &Profile, out: &mut Vec<u8>) {

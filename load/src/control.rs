@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use throng_tls::client::Terms;
 
 use crate::accounts::Accounts;
-use crate::client::{Profile, Security};
+use crate::client::{Login, Profile, Security};
 use crate::driver::{self, Kind};
 use crate::figures::{Gauges, Sample};
 use crate::phases::{Director, Phase, Totals, part};
 use crate::proc;
 use crate::sasl::Mechanism;
-use crate::scenario::{Auth, DriverChoice, Scenario, Tls};
+use crate::scenario::{self, Auth, DriverChoice, Scenario, Tls};
 use crate::swarm::{self, Plan};
 
 /// Samples that wait for the control at most; workers wait when there are more.
@@ -98,6 +98,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
             Auth::Plain => Some(Mechanism::Plain),
             Auth::ScramSha1 => Some(Mechanism::ScramSha1),
             Auth::ScramSha256 => Some(Mechanism::ScramSha256),
+            Auth::ScramSha512 => Some(Mechanism::ScramSha512),
         },
         register: scenario.register,
         available: scenario.available,
@@ -106,6 +107,12 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         resource: String::new(),
         pipelined: scenario.pipelined,
         resume: None,
+        login: match scenario.login {
+            scenario::Login::Sasl => Login::Sasl,
+            scenario::Login::Sasl2 => Login::Sasl2,
+            scenario::Login::Fast => Login::Fast,
+        },
+        resumes: scenario.resume,
     };
     let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
     let sources = sources(scenario);

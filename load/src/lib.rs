@@ -33,5 +33,5 @@ mod swarm;
 mod wheel;
 
 pub use cli::{Failure, Outcome, command, run};
-pub use client::{Account, Client, News, Profile, Security, Tools, refusal};
+pub use client::{Account, Client, Login, News, Profile, Security, Tools, refusal};
 pub use sasl::{Mechanism, keys};

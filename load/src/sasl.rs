@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// Derivations kept, about 250 bytes each.
+/// Derivations kept, about 350 bytes each.
 const CACHE_MAX: usize = 1 << 16;
 
 /// Most iterations done for a server that asks for them: some seconds of a core.
@@ -31,6 +31,8 @@ pub enum Mechanism {
     ScramSha1,
     /// RFC 7677.
     ScramSha256,
+    /// The same with SHA-512.
+    ScramSha512,
 }
 
 impl Mechanism {
@@ -40,19 +42,32 @@ impl Mechanism {
             Mechanism::Plain => "PLAIN",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
+            Mechanism::ScramSha512 => "SCRAM-SHA-512",
         }
     }
 
     fn pbkdf2(self) -> pbkdf2::Algorithm {
-        if self == Mechanism::ScramSha1 { pbkdf2::PBKDF2_HMAC_SHA1 } else { pbkdf2::PBKDF2_HMAC_SHA256 }
+        match self {
+            Mechanism::ScramSha1 => pbkdf2::PBKDF2_HMAC_SHA1,
+            Mechanism::ScramSha512 => pbkdf2::PBKDF2_HMAC_SHA512,
+            _ => pbkdf2::PBKDF2_HMAC_SHA256,
+        }
     }
 
     fn hmac(self) -> hmac::Algorithm {
-        if self == Mechanism::ScramSha1 { hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY } else { hmac::HMAC_SHA256 }
+        match self {
+            Mechanism::ScramSha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            Mechanism::ScramSha512 => hmac::HMAC_SHA512,
+            _ => hmac::HMAC_SHA256,
+        }
     }
 
     fn digest(self) -> &'static digest::Algorithm {
-        if self == Mechanism::ScramSha1 { &digest::SHA1_FOR_LEGACY_USE_ONLY } else { &digest::SHA256 }
+        match self {
+            Mechanism::ScramSha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+            Mechanism::ScramSha512 => &digest::SHA512,
+            _ => &digest::SHA256,
+        }
     }
 }
 
@@ -64,9 +79,9 @@ pub(crate) fn plain(name: &str, password: &str) -> String {
 /// What an account's proofs are made of (RFC 5802 3); as many bytes of each as the hash has are used.
 #[derive(Clone, Copy)]
 struct Keys {
-    client: [u8; 32],
-    stored: [u8; 32],
-    server: [u8; 32],
+    client: [u8; 64],
+    stored: [u8; 64],
+    server: [u8; 64],
 }
 
 fn mac(mechanism: Mechanism, key: &[u8], data: &[u8]) -> Vec<u8> {
@@ -82,11 +97,11 @@ fn derived(mechanism: Mechanism, password: &str, salt: &[u8], iterations: NonZer
     if let Some(found) = cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return *found;
     }
-    let mut salted = [0; 32];
+    let mut salted = [0; 64];
     let salted = &mut salted[..length(mechanism)];
     pbkdf2::derive(mechanism.pbkdf2(), iterations, salt, password.as_bytes(), salted);
     let padded = |bytes: &[u8]| {
-        let mut out = [0; 32];
+        let mut out = [0; 64];
         out[..bytes.len()].copy_from_slice(bytes);
         out
     };
@@ -165,7 +180,7 @@ impl Scram {
     }
 }
 
-/// Keys of an account in the form that `throng user import` takes (RFC 5803), for both hashes, of one salt and count.
+/// Keys of an account in the form that `throng user import` takes (RFC 5803), for all hashes, of one salt and count.
 pub fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
     let part = |mechanism: Mechanism| {
         let keys = derived(mechanism, password, salt, iterations);
@@ -173,7 +188,7 @@ pub fn keys(password: &str, salt: &[u8], iterations: NonZeroU32) -> String {
         let salt = STANDARD.encode(salt);
         format!("{{{}${iterations}:{salt}${stored}:{server}}}", mechanism.name())
     };
-    part(Mechanism::ScramSha256) + &part(Mechanism::ScramSha1)
+    part(Mechanism::ScramSha512) + &part(Mechanism::ScramSha256) + &part(Mechanism::ScramSha1)
 }
 
 #[cfg(test)]
@@ -210,6 +225,23 @@ mod tests {
             "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
         );
         assert!(scram.verify(&STANDARD.encode("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")));
+    }
+
+    #[test]
+    fn the_example_of_draft_melnikov_scram_sha_512() {
+        let (answer, scram) = exchange(
+            Mechanism::ScramSha512,
+            "rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,\
+             s=Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=,i=4096",
+        );
+        assert_eq!(
+            answer,
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,\
+             p=Hc5yec3NmCD7t+kFRw4/3yD6/F3SQHc7AVYschRja+Bc3sbdjlA0eH1OjJc0DD4ghn1tnXN5/Wr6qm9xmaHt4A=="
+        );
+        let proof = "v=BQuhnKHqYDwQWS5jAw4sZed+C9KFUALsbrq81bB0mh+bcUUbbMPNNmBIupnS2AmyyDnG5CTBQtkjJ9kyY4kzmw==";
+        assert!(scram.verify(&STANDARD.encode(proof)));
     }
 
     #[test]

@@ -138,6 +138,20 @@ words! {
         ScramSha1 = "scram-sha-1",
         /// RFC 7677.
         ScramSha256 = "scram-sha-256",
+        /// The same with SHA-512.
+        ScramSha512 = "scram-sha-512",
+    }
+}
+
+words! {
+    /// How clients come to a session.
+    Login {
+        /// RFC 6120 6, 7.
+        Sasl = "sasl",
+        /// XEP-0388 with XEP-0386.
+        Sasl2 = "sasl2",
+        /// And XEP-0484.
+        Fast = "fast",
     }
 }
 
@@ -208,7 +222,12 @@ table! {
         tls_insecure: bool = false, "",
             "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
         auth: Auth = Auth::Auto, "WORD",
-            "How to log in: plain, scram-sha-1, scram-sha-256 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
+            "How to authenticate: plain, scram-sha-1, scram-sha-256, scram-sha-512 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
+        login: Login = Login::Sasl, "WORD",
+            "How to come to a session: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: the same, and by a token when \
+             returning (XEP-0484), which goes with the header";
+        resume: bool = false, "",
+            "With sasl2 or fast: manage the stream (XEP-0198), and resume the session after a reset";
         pipelined: bool = false, "",
             "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
              if auth names a mechanism, and behind success the new header, bind and presence at once";
@@ -385,6 +404,7 @@ impl Scenario {
                 self.tls != Tls::Off && !self.tls_insecure,
                 "tls: certificates are not checked here; give tls_insecure as well",
             ),
+            (self.resume && self.login == Login::Sasl, "resume: it goes with sasl2 or fast as login"),
             (self.threads == 0 || self.threads > 1024, "threads: 1 to 1024"),
             (self.processes == 0 || self.processes > 1024, "processes: 1 to 1024"),
         ];

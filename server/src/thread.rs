@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, Now, ShardId};
 use throng_engine::io::{
-    BacklogRow, Command, Effect, Input, ListenerKind, Lost, Output, Reply, StorageState, TlsFacts,
+    BacklogRow, ClientCertificate, Command, Effect, Input, ListenerKind, Lost, Output, Reply, StorageState, TlsFacts,
 };
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
@@ -34,7 +34,7 @@ use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
 use crate::orders::OrderPort;
-use crate::tls::{TlsConfig, TlsConnection, TlsVersion};
+use crate::tls::{ClientNames, TlsConfig, TlsConnection, TlsVersion};
 use crate::waits::{self, Place};
 pub use ending::{Ending, Report, Stage};
 use front::{Fronted, Head};
@@ -914,6 +914,7 @@ impl Events {
             let tls = TlsFacts {
                 exporter: info.tls_exporter,
                 server_end_point: info.server_end_point.clone().unwrap_or_default(),
+                certificate: info.client.as_ref().map(named),
             };
             h.shard.handle(h.now, Input::Secured { conn, tls: Box::new(tls) }, h.out);
         }
@@ -936,6 +937,12 @@ impl Events {
             }
         }
     }
+}
+
+/// Whose certificate a client has shown, as the engine takes it.
+fn named(names: &ClientNames) -> ClientCertificate {
+    let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+    ClientCertificate { addresses: boxed(&names.addresses), mapped: boxed(&names.mapped) }
 }
 
 #[cfg(test)]

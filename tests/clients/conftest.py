@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from actors import KINDS
-from servers import Prosody, Throng
+from servers import Certified, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
@@ -120,6 +120,36 @@ def approving_server(server, request, loop):
 def approving_world(approving_server, tls, loop, request):
     """The clients of one test on that server."""
     yield from new_world(approving_server, tls, loop, request)
+
+
+@pytest.fixture(scope="session")
+def moved_server(server, request, loop):
+    """A second one whose accounts have come with keys of SHA-1 only, and that offers all mechanisms."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    shards = request.config.getoption("--shards")
+    options = ["--scram-hashes", "sha-1,sha-256,sha-512"]
+    yield from running(Moved(server.driver, shards, accounts=50, options=options), loop)
+
+
+@pytest.fixture
+def moved_world(moved_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(moved_server, tls, loop, request)
+
+
+@pytest.fixture(scope="session")
+def certified_server(server, request, loop):
+    """A second one that takes certificates of clients."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    yield from running(Certified(server.driver, request.config.getoption("--shards"), accounts=100), loop)
+
+
+@pytest.fixture
+def certified_world(certified_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(certified_server, tls, loop, request)
 
 
 @pytest.fixture(scope="session")

@@ -57,10 +57,14 @@ class Raw:
         self.reader = self.writer = None
         #: What the stream offers as it is once secured.
         self.features = ""
+        #: Files with a certificate to be shown and its key.
+        self.certificate = None
 
     async def connect(self):
         """Connect, with TLS if that comes first; nothing is said yet."""
         context = ssl.create_default_context(cafile=self.world.server.cafile)
+        if self.certificate:
+            context.load_cert_chain(*self.certificate)
         direct = {"ssl": context, "server_hostname": DOMAIN} if self.world.tls == "direct" else {}
         self.reader, self.writer = await asyncio.open_connection(
             "127.0.0.1", self.world.port, **direct

@@ -4,6 +4,9 @@ Each runs as a child process on free loopback ports with its data, its
 certificate and its log in one temporary folder.
 """
 
+import base64
+import hashlib
+import hmac
 import os
 import shutil
 import socket
@@ -227,6 +230,104 @@ class Throng(Server):
             *(part for domain in COMPONENTS for part in ("--components", f"{domain}={self.component_secret_file}")),
             *self.options,
         ]
+
+
+def scram_sha_1_keys(password, salt=b"0123456789abcdef", rounds=4096):
+    """What other servers store of a password (RFC 5803)."""
+    salted = hashlib.pbkdf2_hmac("sha1", password.encode(), salt, rounds)
+    stored = hashlib.sha1(hmac.digest(salted, b"Client Key", "sha1")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha1")
+    salt, stored, server = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return f"{{SCRAM-SHA-1${rounds}:{salt}${stored}:{server}}}"
+
+
+class Moved(Throng):
+    """Throng with accounts of another server, of whose passwords it has keys of SHA-1."""
+
+    def prepare(self):
+        """Import the keys while the server is stopped."""
+        (self.folder / "turn.secret").write_text(self.turn_secret + "\n")
+        csv = self.folder / "users.csv"
+        csv.write_text("".join(f"{a.name},{scram_sha_1_keys(a.password)}\n" for a in self.prepared()))
+        self._user("import", str(csv), "--domain", DOMAIN)
+
+
+#: For `openssl ca`.
+CA_CONFIG = """
+[ca]
+default_ca = own
+[own]
+database = {folder}/index.txt
+new_certs_dir = {folder}
+serial = {folder}/serial
+crlnumber = {folder}/crlnumber
+default_md = sha256
+default_crl_days = 30
+policy = any
+unique_subject = no
+[any]
+commonName = optional
+"""
+
+
+class Authority:
+    """Certificates, made by OpenSSL."""
+
+    def __init__(self, folder, name="Verona CA"):
+        self.folder = folder
+        folder.mkdir()
+        self.pem, self.key, self.revoked = (folder / n for n in ("ca.pem", "ca.key", "revoked.pem"))
+        for file, text in (("index.txt", ""), ("serial", "1000\n"), ("crlnumber", "1000\n"),
+                           ("ca.cnf", CA_CONFIG.format(folder=folder))):
+            (folder / file).write_text(text)
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                      "-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+                      "-keyout", self.key, "-out", self.pem)
+        self._ca("-gencrl", "-out", self.revoked)
+        self.count = 0
+
+    @staticmethod
+    def _openssl(*arguments):
+        done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise RuntimeError(f"openssl {arguments}: {done.stderr}")
+
+    def _ca(self, *arguments):
+        self._openssl("ca", "-batch", "-notext", "-config", self.folder / "ca.cnf", "-cert", self.pem,
+                      "-keyfile", self.key, *arguments)
+
+    def issue(self, *jids, name="phone", ended=False):
+        """A certificate with these XMPP addresses (RFC 6120 13.7.1.4): its file, and that of its key."""
+        self.count += 1
+        pem, key, csr, ext = (self.folder / f"{self.count}.{s}" for s in ("pem", "key", "csr", "ext"))
+        self._openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                      "-subj", f"/CN={name}", "-keyout", key, "-out", csr)
+        names = ",".join(f"otherName:1.3.6.1.5.5.7.8.5;UTF8:{jid}" for jid in jids)
+        ext.write_text("extendedKeyUsage=clientAuth\n" + (f"subjectAltName={names}\n" if names else ""))
+        times = ("-startdate", "200101000000Z", "-enddate", "200201000000Z") if ended else ("-days", "10")
+        self._ca("-in", csr, "-out", pem, "-extfile", ext, *times)
+        return str(pem), str(key)
+
+    def revoke(self, certificate):
+        """Revoke one, and write the list anew."""
+        self._ca("-revoke", certificate[0])
+        self._ca("-gencrl", "-out", self.revoked)
+
+
+class Certified(Throng):
+    """Throng that takes certificates of clients."""
+
+    def prepare(self):
+        """Import the accounts, and make the authority."""
+        super().prepare()
+        self.authority = Authority(self.folder / "ca")
+        self.stranger = Authority(self.folder / "other", "Mantua CA")
+        self.options += ["--tls-client-authorities", str(self.authority.pem),
+                         "--tls-client-revoked", str(self.authority.revoked)]
+
+    def reload(self):
+        """`throng ctl reload`."""
+        subprocess.run([self.binary, "ctl", "reload", "--data", str(self.data)], check=True, capture_output=True, timeout=60)
 
 
 PROSODY_CONFIG = """

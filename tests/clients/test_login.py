@@ -9,8 +9,8 @@ from raw import HEADER, Raw, plain
 from servers import Account
 
 PLAIN_MECHANISMS = {
-    "slixmpp": ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
-    "aioxmpp": ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
+    "slixmpp": ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
+    "aioxmpp": ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
     "xmppjs": ["SCRAM-SHA-1", "PLAIN"],
 }
 
@@ -36,6 +36,8 @@ async def test_every_mechanism_logs_in(world, kind):
     """RFC 6120 6, RFC 5802, RFC 7677: an imported account logs in by each mechanism."""
     account = world.server.fresh()
     for mechanism in PLAIN_MECHANISMS[kind]:
+        if mechanism == "SCRAM-SHA-512" and world.server.driver == "prosody":
+            continue  # Debian's has none
         actor = world.make(kind, account)
         await actor.connect(mechanism=mechanism)
         await actor.ping()
@@ -44,7 +46,7 @@ async def test_every_mechanism_logs_in(world, kind):
 
 @pytest.mark.secure
 @pytest.mark.needs("plus")
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS"])
 async def test_binds_to_the_channel_by_tls_exporter(world, kind, mechanism):
     """RFC 5802 6, RFC 9266: SCRAM bound to the TLS 1.3 channel."""
     if world.server.driver == "prosody":

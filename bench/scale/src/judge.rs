@@ -123,6 +123,9 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
     } else if p99_ms.is_some() {
         budgets.push(("p99, ms", p99_ms, 50.0, true));
     }
+    let returned = options.storm_share * up;
+    let recovered_s = number(load, "/sessions/storm_recovered_s").filter(|seconds| *seconds > 0.0);
+    let returns_per_s = recovered_s.filter(|_| storm).map(|seconds| rounded(returned / seconds));
     let good = load["good"] == true || storm && number(load, "/messages/lost") == Some(0.0);
     let mut met = good && measured.ended_by.is_none();
     let (mut lines, mut told) = (Vec::new(), Vec::new());
@@ -136,6 +139,9 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
     }
     if !good {
         lines.push("NOT MET  messages: lost, doubled, out of order or unknown, or nobody was there".into());
+    }
+    if let Some(returns_per_s) = returns_per_s {
+        lines.push(format!("         storm, logins a second until all were back: {returns_per_s}"));
     }
     if let Some(why) = &measured.ended_by {
         lines.push(format!("ended by: {why}"));
@@ -155,7 +161,9 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
         "met": met,
         "budgets": told,
         "ended_by": measured.ended_by,
-        "login": { "mechanism": options.auth, "pipelined": options.pipelined, "a_second": rounded(logins_per_s),
+        "login": { "mechanism": options.auth, "form": options.login, "resume": options.resume,
+                   "pipelined": options.pipelined, "a_second": rounded(logins_per_s),
+                   "storm_a_second": returns_per_s,
                    "ms": load.pointer("/sessions/login_ms") },
         "presence_bytes": options.presence_bytes,
         "bytes_a_session": memory,

@@ -31,6 +31,13 @@ pub(crate) struct Options {
     /// derives them once; PLAIN makes the server derive them for each account that it has not seen.
     #[arg(long, default_value = "scram-sha-256")]
     auth: String,
+    /// How to come to a session: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: the same, and by a token when returning
+    /// (XEP-0484).
+    #[arg(long, default_value = "sasl", value_parser = ["sasl", "sasl2", "fast"])]
+    login: String,
+    /// With sasl2 or fast: resume the session after a reset (XEP-0198).
+    #[arg(long)]
+    resume: bool,
     /// Send what needs no answer without waiting for one (XEP-0305).
     #[arg(long)]
     pipelined: bool,

@@ -136,6 +136,8 @@ fn load_arguments(options: &Options, to: &str, server: u32) -> Vec<String> {
         ("server-pid", server.to_string()),
         ("sessions", options.sessions.to_string()),
         ("auth", options.auth.clone()),
+        ("login", options.login.clone()),
+        ("resume", options.resume.to_string()),
         ("pairs", pairs.to_string()),
         ("in-flight", u8::from(options.rate == 0.0).to_string()),
         ("rate", if pairs == 0 { 0.0 } else { options.rate }.to_string()),

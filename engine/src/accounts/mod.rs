@@ -6,6 +6,7 @@
 //! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
 
 mod applicants;
+pub(crate) mod gained;
 pub(crate) mod invitations;
 mod leave;
 pub(crate) mod limits;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use rand_core::RngCore;
 
 use crate::accounts::applicants::Untold;
+use crate::accounts::gained::Gaining;
 use crate::accounts::invitations::Invitations;
 use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
@@ -27,7 +29,7 @@ use crate::letters::{Answer, ConnRef, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{self, Credentials, Incarnation};
 use crate::store::invitation::{self, Invitation, InvitationId};
 use crate::store::{Found, Table};
 use crate::streams::ended::Ended;
@@ -45,6 +47,8 @@ pub struct Accounts {
     pub(crate) tokens: TokenMaker,
     /// Accounts whose tokens are being read; bounded by the reads under way.
     tokens_asked: BTreeMap<Box<str>, Asked>,
+    /// Accounts whose record is being read to add keys to it; bounded by the reads under way.
+    gaining: BTreeMap<Box<str>, Gaining>,
     /// Failed logins of the addresses that this shard counts for.
     pub(crate) failed_logins: AddressThrottle,
     /// Logins to the accounts of this home.
@@ -70,6 +74,7 @@ impl Accounts {
             decoy: Decoy::new(&settings.decoy_key, settings.scram_iterations),
             tokens: TokenMaker::new(&settings.decoy_key),
             tokens_asked: BTreeMap::new(),
+            gaining: BTreeMap::new(),
             failed_logins: AddressThrottle::new(Limit::AddressLogins, &settings.throttle, key),
             logins: AccountThrottle::new(&settings.throttle, key),
             registrations: AddressThrottle::new(Limit::Registrations, &settings.registration_throttle, key),
@@ -165,6 +170,8 @@ impl Accounts {
                 let tokens = self.tokens_read(&account, found);
                 self.token_wanted(conn, &account, row.as_deref(), tokens);
             }
+            Why::Upgrade { conn } => self.upgrade_wanted(conn, row.as_deref()),
+            Why::Gain { gained, conn } => self.gain(&account, row.as_deref(), gained, conn),
             Why::LogIn { conn, shows } => {
                 let seen = if shows == Shows::Password { self.plain_cache.seen(&account) } else { None };
                 let account = account.clone();
@@ -226,6 +233,8 @@ impl Accounts {
                 self.reply_to(conn, Answer::Unreadable);
             }
             Why::Expired(_) => {}
+            Why::Upgrade { conn } => self.upgrade_wanted(conn, None),
+            Why::Gain { gained, conn } => self.gain(&read.account, None, gained, conn),
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
                 self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
             }
@@ -312,9 +321,8 @@ impl Accounts {
     }
 
     fn put_account(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
-        let mut record = Vec::new();
-        keys.of(incarnation).encode(&mut record);
-        self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
+        account::put(&mut self.writes, account, &keys.of(incarnation));
+        self.record_written(account);
         self.plain_cache.forget(account);
     }
 
@@ -377,6 +385,7 @@ impl Accounts {
         // Which nodes of services know it is read first: they are told.
         crate::store::nodes::delete_published(&mut self.writes, &account);
         self.plain_cache.forget(&account);
+        self.record_written(&account);
         self.tokens_erased(&account);
         self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.

@@ -231,6 +231,13 @@ pub fn inlines(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static ho
     switched_on(server).filter_map(|(place, extension)| Some((place, extension.inline.as_ref()?)))
 }
 
+/// What a client is told of its account with its session, by the first extension from a place on that has something to tell; and the
+/// place behind that.
+pub fn bound(server: &ServerFacts, account: &str, from: usize) -> Option<(usize, Step)> {
+    let told = |(place, extension): (usize, &Extension)| Some((place + 1, (extension.bound?)(server, account)?));
+    switched_on(server).filter(|(place, _)| *place >= from).find_map(told)
+}
+
 /// Whether requests with this namespace to a user's sessions are for those alone who may see the user's presence.
 pub fn guards_sessions(namespace: &str) -> bool {
     TABLE.iter().any(|extension| extension.guards_sessions == Some(namespace))

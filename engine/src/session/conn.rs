@@ -35,6 +35,8 @@ pub enum Stage {
     ExpectPlainAccount(Box<sasl::PlainAttempt>),
     /// The derived key of a PLAIN password.
     ExpectPlainKeys(Box<sasl::ExpectDerived>),
+    /// The account's row, for EXTERNAL.
+    ExpectExternalAccount(sasl::ExternalAttempt),
     /// What the account's home says of a token.
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
@@ -45,6 +47,8 @@ pub enum Stage {
     ExpectRestart(sasl::Authenticated),
     /// What came with the authentication of a user is being done (XEP-0388 2.6.1).
     ExpectInline(sasl::Authenticated),
+    /// A step of a task by which the account of an authenticated user gains keys (XEP-0480 2.3).
+    ExpectTask(sasl::Authenticated),
     /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(sasl::Authenticated),
     /// The stream header of a component (XEP-0114 3).
@@ -72,18 +76,24 @@ impl Stage {
             | Stage::ExpectProof(_)
             | Stage::ExpectPlainAccount(_)
             | Stage::ExpectPlainKeys(_)
+            | Stage::ExpectExternalAccount(_)
             | Stage::ExpectTokenAnswer(_)
             | Stage::ExpectInvitation(_)
             | Stage::ExpectRegistration(_)
             | Stage::ExpectSecret(_) => Phase::Authenticating,
-            Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectBind(_) => Phase::Authenticated,
+            Stage::ExpectRestart(_) | Stage::ExpectInline(_) | Stage::ExpectTask(_) | Stage::ExpectBind(_) => {
+                Phase::Authenticated
+            }
         }
     }
 
     /// Whose the connection is, once that is proven.
     pub fn owner(&self) -> Option<&sasl::Authenticated> {
         match self {
-            Stage::ExpectRestart(owner) | Stage::ExpectInline(owner) | Stage::ExpectBind(owner) => Some(owner),
+            Stage::ExpectRestart(owner)
+            | Stage::ExpectInline(owner)
+            | Stage::ExpectTask(owner)
+            | Stage::ExpectBind(owner) => Some(owner),
             _ => None,
         }
     }

@@ -20,6 +20,17 @@ pub struct TlsFacts {
     pub exporter: Option<[u8; 32]>,
     /// Hash of the server's certificate for `tls-server-end-point` (RFC 5929 4).
     pub server_end_point: Vec<u8>,
+    /// The certificate that the client has shown, if it was asked for one: an authority that the operator trusts has issued it.
+    pub certificate: Option<ClientCertificate>,
+}
+
+/// Whose a client's certificate is, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Its XMPP addresses (RFC 6120 13.7.1.4), as they are in it.
+    pub addresses: Box<[Box<str>]>,
+    /// If it has none: addresses that the operator's rule finds (XEP-0178 2, step 11 c).
+    pub mapped: Box<[Box<str>]>,
 }
 
 /// Why a connection ends that nobody here has closed.

@@ -6,6 +6,7 @@
 use super::sasl::{self, Failure, Fast, Made, Mechanism};
 use crate::extension::datetime::{self, Precision};
 use crate::limits::{BIND_TAG_BYTES_MAX, PREVID_BYTES_MAX};
+use crate::store::hash::{HashKind, Hashes};
 use crate::store::token::{Agent, TokenKind};
 use crate::wire::error::SaslCondition;
 use crate::wire::text::Writer;
@@ -19,6 +20,10 @@ pub struct Inline {
     pub agent: Option<Agent>,
     /// What comes with a token.
     pub fast: Option<Fast>,
+    /// Keys that the client can give the account, if it lacks them (XEP-0480); when it is authenticated, those that it does lack.
+    pub upgrades: Hashes,
+    /// Where it is with that.
+    pub upgrade: Option<Upgrade>,
     /// The client wants a token of this kind.
     pub token: Option<TokenKind>,
     /// The client wants to resume a session.
@@ -33,6 +38,23 @@ pub struct Inline {
     pub around: (Vec<u8>, Vec<u8>),
     /// There was no session to be resumed.
     pub not_resumed: bool,
+    /// What the client is told of its account with its session: elements of `<bound/>`.
+    pub bound: Vec<u8>,
+    /// The place in the table of extensions from which on they are still to be asked for that.
+    pub told: usize,
+}
+
+/// A task by which an account gains keys (XEP-0480 3).
+#[derive(Debug)]
+pub struct Upgrade {
+    /// Of which hash function.
+    pub kind: HashKind,
+    /// What the client is told to derive the key by.
+    pub salt: Box<[u8]>,
+    /// PBKDF2 iterations.
+    pub iterations: u32,
+    /// The client has begun it, and is to send what it has derived; otherwise it is to begin.
+    pub begun: bool,
 }
 
 /// `<resume/>` (XEP-0198 5).
@@ -100,6 +122,10 @@ impl Inline {
                 (ns::SASL2, "user-agent") => once(&mut agent, read_agent(&child)?)?,
                 (ns::SM, "resume") => once(&mut inline.resume, read_resume(&child))?,
                 (ns::BIND2, "bind") => once(&mut inline.bind, read_bind(&child, server)?)?,
+                (ns::SASL_UPGRADE, "upgrade") => {
+                    let kind = sasl::upgrade_of(child.text().trim());
+                    inline.upgrades = kind.map_or(inline.upgrades, |kind| inline.upgrades.with(kind));
+                }
                 (ns::FAST, "fast") => once(&mut inline.fast, read_fast(&child)?)?,
                 (ns::FAST, "request-token") => once(&mut inline.token, read_kind(&child)?)?,
                 _ => {}

@@ -80,6 +80,7 @@ impl Shard {
                 s.archive,
                 s.stanza_bytes_max,
                 s.scram_iterations,
+                (s.scram_hashes, s.scram_upgrades),
             )
         };
         assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");

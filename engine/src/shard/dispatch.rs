@@ -1,9 +1,9 @@
 //! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
 
 use crate::contacts::Decided;
-use crate::extension::Way;
+use crate::extension::{Step, Way};
 use crate::io::JobDone;
-use crate::letters::{AGAIN, Kind, Letter, Letters};
+use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::shard::Shard;
@@ -107,6 +107,9 @@ impl Shard {
                 if let Some(seen) = seen {
                     self.plain_cache.remember(account, **seen);
                 }
+            }
+            Letter::KeysGained { account, gained } => {
+                self.keys_gained(batch.str(*account), Gained::clone(gained), None)
             }
         }
     }
@@ -245,6 +248,7 @@ impl Shard {
             Pending::Tail(read) => self.tail_unreadable(read),
             Pending::Again(again) => self.again_unreadable(&again),
             Pending::Feature(read) => self.feature_unreadable(read),
+            Pending::Bound(conn, _) => self.tell_bound(conn, Step::Error(StanzaCondition::InternalServerError.into())),
             Pending::Last(read) => self.last_found(read, &found),
             Pending::Flush(flush) => self.flush_unreadable(&flush),
             Pending::Announcement { user, session } => self.seen_found(user, session, &found),
@@ -281,6 +285,7 @@ impl Shard {
                 }
             }
             Some(Pending::Feature(read)) => self.feature_found(read, found),
+            Some(Pending::Bound(conn, resume)) => self.tell_bound(conn, resume.go_on(&found)),
             Some(Pending::Last(read)) => self.last_found(read, &found),
             Some(Pending::Flush(flush)) => self.flush_found(flush, found),
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),

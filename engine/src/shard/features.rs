@@ -2,8 +2,9 @@
 
 use crate::extension::{invite, register};
 use crate::session::conn::Opening;
-use crate::session::sasl::{self, ChannelBindings, Form};
+use crate::session::sasl::{self, Allowed, ChannelBindings, Form};
 use crate::settings::Settings;
+use crate::store::hash::Hashes;
 use crate::streams::opening::is_private;
 use crate::wire::text::Writer;
 use crate::{extension, ns};
@@ -19,6 +20,10 @@ pub(super) struct Features {
     bound: Box<[u8]>,
     /// Tokens are taken before authentication (XEP-0445 3).
     invites: bool,
+    /// What may be offered to everybody.
+    pub(super) allowed: Allowed,
+    /// What accounts can gain (XEP-0480 2.1).
+    upgrades: Hashes,
 }
 
 impl Features {
@@ -37,16 +42,14 @@ impl Features {
         limits(&mut bound, settings.stanza_bytes_max, settings.idle_s_max);
         let mut bind = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
         bind.extend_from_slice(&bound);
-        Features {
-            inline: inline.into(),
-            bind: bind.into(),
-            bound: bound.into(),
-            invites: invite::is_on(&settings.facts),
-        }
+        let allowed = Allowed { hashes: settings.scram_hashes, ..Allowed::default() };
+        let upgrades = settings.scram_upgrades;
+        let invites = invite::is_on(&settings.facts);
+        Features { inline: inline.into(), bind: bind.into(), bound: bound.into(), invites, allowed, upgrades }
     }
 
     /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
-    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, bytes_max: usize) {
+    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, domain: &str, bytes_max: usize) {
         if !opening.secured && opening.listener.starttls {
             out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
             if !is_private(opening) {
@@ -56,9 +59,11 @@ impl Features {
         }
         if is_private(opening) {
             let bindings = bindings(opening);
-            sasl::write_bindings(out, bindings.as_ref(), true);
+            let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+            let allowed = Allowed { external: sasl::offers_external(certificate, domain), ..self.allowed };
+            sasl::write_bindings(out, bindings.as_ref(), allowed);
             for form in [Form::Sasl1, Form::Sasl2] {
-                sasl::write_features(out, form, bindings.as_ref(), true, &self.inline);
+                sasl::write_features(out, form, bindings.as_ref(), allowed, &self.inline, self.upgrades);
             }
             if opening.listener.registration {
                 if self.invites {

@@ -1,6 +1,7 @@
 //! What came with an authentication (XEP-0388 2.6.1), done at the user's home before the client is told of its success: a token
 //! for the next time, a session resumed, or one begun.
 
+use crate::extension::{self, Step};
 use crate::id::ConnId;
 use crate::ns;
 use crate::session::conn::Stage;
@@ -8,6 +9,7 @@ use crate::session::inline::{Bind, Inline};
 use crate::session::sasl::{Authenticated, Form};
 use crate::shard::Shard;
 use crate::streams::management::SM_ITEM_NOT_FOUND;
+use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::Held;
 use crate::wire::text::Writer;
@@ -32,7 +34,15 @@ impl Shard {
             Some(false) => return self.fail_removed(conn),
             None => return,
         }
+        let gains = self.gains();
         let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        if inline.upgrade.is_some() {
+            return self.task_begins(conn, owner);
+        }
+        inline.upgrades = inline.upgrades.and(gains);
+        if !inline.upgrades.is_empty() {
+            return self.look_for_upgrades(conn, owner.bare());
+        }
         if inline.wants_token().is_some() {
             return self.make_token(conn, owner.bare());
         }
@@ -43,11 +53,34 @@ impl Shard {
             }
             self.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
         }
+        let inline = self.heard(conn).inline.as_ref().expect("it is still there");
+        let from = inline.bind.as_ref().map(|_| inline.told);
+        if let Some((told, step)) = from.and_then(|from| extension::bound(&self.facts, owner.bare(), from)) {
+            self.heard(conn).inline.as_mut().expect("it is still there").told = told;
+            return self.tell_bound(conn, step);
+        }
         let mut inline = self.heard(conn).inline.take().expect("it is still there");
         match inline.bind.take() {
             Some(bind) => self.bind_inline(conn, owner.bare(), &inline, bind),
             None => self.succeed_unbound(conn, owner, &inline),
         }
+    }
+
+    /// What an extension has to tell a client of its account with its session, or what it reads for that.
+    pub(super) fn tell_bound(&mut self, conn: ConnId, step: Step) {
+        let Some(Stage::ExpectInline(_)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        match step {
+            Step::Read(queries, resume) => {
+                self.block(conn);
+                return self.read(Pending::Bound(conn, resume), queries);
+            }
+            Step::Result(element) => {
+                let inline = self.opening(conn).and_then(|opening| opening.inline.as_mut());
+                inline.into_iter().for_each(|inline| inline.bound.extend_from_slice(&element));
+            }
+            _ => {}
+        }
+        self.inline_goes_on(conn);
     }
 
     /// The client may ask for a resource itself (RFC 6120 7), or resume another session.
@@ -92,14 +125,18 @@ impl Shard {
             out.extend_from_slice(SM_ITEM_NOT_FOUND);
         }
         let mut w = Writer::new(&mut out);
-        w.open("bound").attribute("xmlns", ns::BIND2).raw(enabled.as_deref().unwrap_or_default()).close();
+        w.open("bound")
+            .attribute("xmlns", ns::BIND2)
+            .raw(&inline.bound)
+            .raw(enabled.as_deref().unwrap_or_default())
+            .close();
         inline.close_success(&mut out);
         self.features.write_behind(&mut out, true, enabled.is_some());
         self.send_bytes(conn, &out);
         self.hold_beginning(conn);
         for (place, name) in bind.features {
             let place = usize::from(place);
-            let Some(hook) = crate::extension::TABLE[place].inline.as_ref() else { continue };
+            let Some(hook) = extension::TABLE[place].inline.as_ref() else { continue };
             if let Some(Some(change)) = self.with_note(id, place, |note| (hook.handle)(note, &name)) {
                 self.change_session(id, place, change);
             }

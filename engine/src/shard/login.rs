@@ -2,18 +2,20 @@
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Happened, Job, JobDone};
-use crate::letters::{Answer, Question, Shows};
+use crate::letters::{Answer, Gained, Question, Shows};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::ns;
 use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
-use crate::session::sasl::{Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms};
+use crate::session::sasl::{
+    Allowed, Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms, offers_external,
+};
 use crate::shard::Shard;
 use crate::shard::features::bindings;
 use crate::store::account::Credentials;
-use crate::store::hash::Tag;
+use crate::store::hash::{Hashes, Tag};
 use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
 use crate::turn::pending::Pending;
@@ -65,7 +67,12 @@ impl Shard {
                     Stage::ExpectBind(owner.clone())
                 }
                 _ => {
-                    self.features.write_choice(&mut out, opening, PREAUTH_BYTES_MAX.min(bytes_max));
+                    self.features.write_choice(
+                        &mut out,
+                        opening,
+                        domains.name(domain),
+                        PREAUTH_BYTES_MAX.min(bytes_max),
+                    );
                     Stage::ExpectChoice
                 }
             };
@@ -95,6 +102,7 @@ impl Shard {
             {
                 self.handshake(id, element, behind);
             }
+            Stage::ExpectTask(_) if namespace == ns::SASL2 => self.task(id, element),
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => {
@@ -167,13 +175,16 @@ impl Shard {
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let domains = self.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
+        let allowed = self.features.allowed;
         let opening = self.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
         let bindings = bindings(opening);
         let domain = domains.name(opening.domain);
-        step(&Terms { domain, secured: bindings.as_ref(), plain_allowed: true })
+        let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+        let allowed = Allowed { external: offers_external(certificate, domain), ..allowed };
+        step(&Terms { domain, secured: bindings.as_ref(), allowed, certificate })
     }
 
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
@@ -190,6 +201,10 @@ impl Shard {
             Ok(Begun::Plain(attempt)) => {
                 let account = Box::<str>::from(attempt.bare());
                 (Stage::ExpectPlainAccount(Box::new(attempt)), account, Mechanism::Plain, Shows::Password)
+            }
+            Ok(Begun::External(attempt)) => {
+                let account = Box::<str>::from(attempt.bare());
+                (Stage::ExpectExternalAccount(attempt), account, Mechanism::External, Shows::Proof)
             }
             Ok(Begun::Token(attempt)) => {
                 let (account, mechanism) = (Box::<str>::from(attempt.bare()), attempt.mechanism());
@@ -280,9 +295,21 @@ impl Shard {
                     PlainStep::Done(proof, seen) => self.authenticated(id, proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
+                        let (gains, iterations) = (self.gains(), self.settings.scram_iterations);
+                        let job = match &found {
+                            Some(found) => job.gaining(found, gains, iterations),
+                            None => job,
+                        };
                         self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
+                }
+            }
+            (Stage::ExpectExternalAccount(attempt), Answer::Credentials { row, .. }) => {
+                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
+                match attempt.account(found.as_ref()) {
+                    Ok(proof) => self.authenticated(id, proof, None, b"", b""),
+                    Err(failure) => self.auth_failed(id, failure),
                 }
             }
             (Stage::ExpectTokenAnswer(attempt), Answer::Token(answer)) => match attempt.answered(*answer) {
@@ -304,10 +331,18 @@ impl Shard {
     pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
-            (Stage::ExpectPlainKeys(state), JobDone::Checked(derived)) => match state.verify(derived) {
-                Ok((proof, seen)) => self.authenticated(id, proof, Some(seen), b"", b""),
-                Err(failure) => self.auth_failed(id, failure),
-            },
+            (Stage::ExpectPlainKeys(state), JobDone::Checked(mut derived)) => {
+                let sets = derived.take_gained();
+                match state.verify(derived) {
+                    Ok((proof, seen)) => {
+                        if !sets.is_empty() {
+                            self.give_keys(proof.bare(), Gained { identity: proof.identity(), sets });
+                        }
+                        self.authenticated(id, proof, Some(seen), b"", b"");
+                    }
+                    Err(failure) => self.auth_failed(id, failure),
+                }
+            }
             (Stage::ExpectRegistration(registering), JobDone::Keys(keys)) => {
                 let Some(credentials) = keys else {
                     return self.registration_failed(id, &registering.id, Limit::Credentials);
@@ -388,7 +423,17 @@ impl Shard {
         opening.attempts = 0;
         opening.requests = 0;
         match &mut opening.inline {
-            Some(inline) => inline.message = message.to_vec(),
+            Some(inline) => {
+                inline.message = message.to_vec();
+                // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
+                if proof.mechanism().hash().is_none() {
+                    inline.upgrades = Hashes::default();
+                }
+                // A token would outlive the certificate, when that ends or is revoked.
+                if proof.mechanism() == Mechanism::External {
+                    inline.token = None;
+                }
+            }
             None => {
                 conn.expect = StreamExpect::Opening;
                 conn.header_sent = false;

@@ -3,7 +3,7 @@
 use hmac::digest::{CtOutput, Digest};
 use hmac::{Hmac, Mac};
 use sha1::Sha1;
-use sha2::Sha256;
+use sha2::{Sha256, Sha512};
 use std::fmt;
 
 /// A hash function of the SCRAM family.
@@ -13,9 +13,11 @@ pub enum HashKind {
     Sha1,
     /// SHA-256 (RFC 7677): 32 bytes.
     Sha256,
+    /// SHA-512, as RFC 7677 has SHA-256: 64 bytes.
+    Sha512,
 }
 
-/// The output of a hash or MAC: 20 or 32 bytes. Comparing two takes the same time wherever they differ.
+/// The output of a hash or MAC: 20, 32 or 64 bytes. Comparing two takes the same time wherever they differ.
 #[derive(Clone, Copy)]
 pub struct Tag {
     /// What lies beyond `len` is zero.
@@ -25,7 +27,7 @@ pub struct Tag {
 
 impl Tag {
     /// Bytes of the longest tag.
-    pub const BYTES_MAX: usize = 32;
+    pub const BYTES_MAX: usize = 64;
 
     fn new(output: &[u8]) -> Tag {
         let mut bytes = [0; Tag::BYTES_MAX];
@@ -55,7 +57,7 @@ impl Tag {
 
 impl PartialEq for Tag {
     fn eq(&self, other: &Tag) -> bool {
-        let constant = |tag: &Tag| CtOutput::<Sha256>::new(tag.bytes.into());
+        let constant = |tag: &Tag| CtOutput::<Sha512>::new(tag.bytes.into());
         self.len == other.len && constant(self) == constant(other)
     }
 }
@@ -70,12 +72,16 @@ impl fmt::Debug for Tag {
 }
 
 impl HashKind {
+    /// All of them, the oldest first.
+    pub const ALL: [HashKind; 3] = [HashKind::Sha1, HashKind::Sha256, HashKind::Sha512];
+
     /// Bytes of an output.
     #[allow(clippy::len_without_is_empty)]
     pub const fn len(self) -> usize {
         match self {
             HashKind::Sha1 => 20,
             HashKind::Sha256 => 32,
+            HashKind::Sha512 => 64,
         }
     }
 
@@ -89,6 +95,7 @@ impl HashKind {
         match self {
             HashKind::Sha1 => run::<Sha1>(parts),
             HashKind::Sha256 => run::<Sha256>(parts),
+            HashKind::Sha512 => run::<Sha512>(parts),
         }
     }
 
@@ -98,6 +105,7 @@ impl HashKind {
         match self {
             HashKind::Sha1 => mac(Hmac::<Sha1>::new_from_slice(key).expect("any key length"), parts),
             HashKind::Sha256 => mac(Hmac::<Sha256>::new_from_slice(key).expect("any key length"), parts),
+            HashKind::Sha512 => mac(Hmac::<Sha512>::new_from_slice(key).expect("any key length"), parts),
         }
     }
 
@@ -109,8 +117,73 @@ impl HashKind {
         match self {
             HashKind::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(password.as_bytes(), salt, iterations, out),
             HashKind::Sha256 => pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, out),
+            HashKind::Sha512 => pbkdf2::pbkdf2_hmac::<Sha512>(password.as_bytes(), salt, iterations, out),
         }
         Tag { bytes, len: self.len() as u8 }
+    }
+}
+
+/// Some of the hash functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hashes(u8);
+
+impl Hashes {
+    /// All of them.
+    pub const ALL: Hashes = Hashes(0b111);
+
+    /// A bit for each.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Those whose bits these are; `None` if some stand for none.
+    pub const fn of_bits(bits: u8) -> Option<Hashes> {
+        if bits & !Hashes::ALL.0 == 0 { Some(Hashes(bits)) } else { None }
+    }
+
+    /// Whether this one is among them.
+    pub const fn contains(self, kind: HashKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub const fn with(self, kind: HashKind) -> Hashes {
+        Hashes(self.0 | 1 << kind as u8)
+    }
+
+    /// These but for one.
+    #[must_use]
+    pub const fn without(self, kind: HashKind) -> Hashes {
+        Hashes(self.0 & !(1 << kind as u8))
+    }
+
+    /// Those that are not among them.
+    #[must_use]
+    pub const fn others(self) -> Hashes {
+        Hashes(!self.0 & Hashes::ALL.0)
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub const fn and(self, other: Hashes) -> Hashes {
+        Hashes(self.0 & other.0)
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Each of them, the oldest first.
+    pub fn iter(self) -> impl Iterator<Item = HashKind> {
+        HashKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl FromIterator<HashKind> for Hashes {
+    fn from_iter<I: IntoIterator<Item = HashKind>>(kinds: I) -> Hashes {
+        kinds.into_iter().fold(Hashes::default(), Hashes::with)
     }
 }
 
@@ -179,6 +252,31 @@ mod tests {
             hex(HashKind::Sha256.digest(&[b"abc"])),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    /// RFC 4231 4.3, case 2, and FIPS 180-4 for "abc", of SHA-512; PBKDF2 as computed by OpenSSL 3.
+    #[test]
+    fn rfc4231_vectors_of_sha_512() {
+        let question: &[&[u8]] = &[b"what do ya want ", b"for nothing?"];
+        assert_eq!(
+            hex(HashKind::Sha512.hmac(b"Jefe", question)),
+            "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737"
+        );
+        assert_eq!(
+            hex(HashKind::Sha512.digest(&[b"a", b"bc"])),
+            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"
+        );
+        assert_eq!(hex(HashKind::Sha512.salted_password("password", b"salt", 4096)), PBKDF2_SHA_512);
+    }
+
+    const PBKDF2_SHA_512: &str = "d197b1b33db0143e018b12f3d1d1479e6cdebdcc97c5c0f87f6902e072f457b5143f30602641b3d55cd335988cb36b84376060ecd532e039b742a239434af2d5";
+
+    #[test]
+    fn sets_of_hash_functions() {
+        let old = Hashes::ALL.and([HashKind::Sha1, HashKind::Sha256].into_iter().collect());
+        assert!(old.contains(HashKind::Sha1) && !old.contains(HashKind::Sha512) && !old.is_empty());
+        assert_eq!(old.others().iter().collect::<Vec<_>>(), [HashKind::Sha512]);
+        assert!(Hashes::ALL.others().is_empty());
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod archive;
 pub mod hash;
 pub mod invitation;
 pub mod key;
+pub mod keys;
 pub mod log;
 pub mod nodes;
 pub mod op;

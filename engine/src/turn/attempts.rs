@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Happened, Note};
-use crate::letters::{ConnRef, Letter, Question};
+use crate::letters::{ConnRef, Gained, Letter, Question};
 use crate::session::conn::{Attempt, ConnState, Stage};
 use crate::session::sasl::Refused;
 use crate::store::hash::Tag;
@@ -49,6 +49,14 @@ impl Turn {
         let letters = self.letters_to(home);
         let account = letters.name(account);
         letters.push(Letter::LoginSpared { account, peer, seen: seen.map(Box::new) });
+    }
+
+    /// An account gains keys that its password was shown to be right for.
+    pub(crate) fn give_keys(&mut self, account: &str, gained: Gained) {
+        let home = self.home(account);
+        let letters = self.letters_to(home);
+        let account = letters.name(account);
+        letters.push(Letter::KeysGained { account, gained: Box::new(gained) });
     }
 
     /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was

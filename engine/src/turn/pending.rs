@@ -4,7 +4,7 @@ use crate::extension::Resume;
 use crate::extension::pubsub::node::Node;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Job, PutMode};
-use crate::letters::{Apply, ConnRef, Leave, Origin, Redeem, Settle, Shows};
+use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
@@ -46,6 +46,8 @@ pub(crate) enum Pending {
     Again(Box<AgainRead>),
     /// A feature's read.
     Feature(FeatureRead),
+    /// What a client is told of its account with its session.
+    Bound(ConnId, Resume),
     /// Nodes of a user, for a session that has become available.
     Last(LastRead),
     /// An operator's look at an account before it is written.
@@ -133,6 +135,10 @@ pub(crate) enum Why {
     LogIn { conn: ConnRef, shows: Shows },
     /// A connection of this shard that has authenticated gets a token; the account's tokens are read, too.
     Token { conn: ConnId },
+    /// A connection of this shard that has authenticated may give the account keys that it lacks.
+    Upgrade { conn: ConnId },
+    /// The account gains keys; the connection goes on then.
+    Gain { gained: Gained, conn: Option<ConnId> },
     /// An account is to be made, by somebody's leave or not; invitations for its name are read, too.
     Register { conn: ConnRef, credentials: Box<Credentials>, leave: Option<Box<Leave>> },
     /// Whether who invites is there.

@@ -130,7 +130,7 @@ fn xep0388_2_1_the_offer() {
     let offer = desk.says("");
     assert!(offer.contains("<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>"), "{offer}");
     let inline = between(&offer, "<authentication xmlns='urn:xmpp:sasl:2'>", "</authentication>");
-    assert!(inline.starts_with("<mechanism>SCRAM-SHA-256</mechanism>"), "{inline}");
+    assert!(inline.starts_with("<mechanism>SCRAM-SHA-512</mechanism>"), "{inline}");
     assert!(inline.contains("<sm xmlns='urn:xmpp:sm:3'/>") && !inline.contains("tls-0rtt"), "{inline}");
     assert_eq!(
         between(inline, "<bind xmlns='urn:xmpp:bind:0'>", "</bind>"),
@@ -209,6 +209,49 @@ fn xep0388_2_4_who_logs_in_is_who_opened_the_stream() {
         let said = said(&desk.host.ask(conn, &format!("{header}{request}")));
         assert_eq!((said.contains("<success"), said.contains("<invalid-authzid")), (good, !good), "{from}: {said}");
     }
+}
+
+/// XEP-0386 2.2, XEP-0313 5: with its session a client is told where its archive begins and ends, the same as it would be told when it
+/// asks; a session that is resumed is not told.
+#[test]
+fn xep0386_2_2_the_ends_of_the_archive() {
+    let mut desk = Desk::new(|_| {});
+    let inside = |said: &str| between(said, "<bound xmlns='urn:xmpp:bind:0'>", "</bound>").to_owned();
+    let (conn, heard) = desk.log_in(&by_password("romeo", PASSWORD, PHONE, BIND));
+    let empty = inside(&heard);
+    assert!(empty.starts_with("<metadata xmlns='urn:xmpp:mam:2'/><enabled"), "{empty}");
+    let previd = between(&empty, "id='", "'").to_owned();
+    for body in ["1", "2", "3"] {
+        desk.later(60);
+        desk.host.ask(conn, &format!("<message to='juliet@localhost' type='chat'><body>{body}</body></message>"));
+    }
+    let heard = said(&desk.host.ask(conn, "<iq type='get' id='m'><metadata xmlns='urn:xmpp:mam:2'/></iq>"));
+    let asked = format!("<metadata{}</metadata>", between(&heard, "<metadata", "</metadata>"));
+    let told = inside(&desk.says(&by_password("romeo", PASSWORD, DESK, BIND)));
+    assert!(told.starts_with(&asked), "{told}: {asked}");
+    assert!(
+        asked.contains("timestamp='2023-11-14T22:14:20.000Z'")
+            && asked.contains("timestamp='2023-11-14T22:16:20.000Z'")
+    );
+    let resume = format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{previd}'/>");
+    let heard = desk.says(&by_password("romeo", PASSWORD, PHONE, &format!("{resume}{BIND}")));
+    assert!(heard.contains("<resumed") && !heard.contains("<metadata"), "{heard}");
+    // Juliet's archive is hers.
+    let heard = desk.says(&by_password("juliet", PASSWORD, PHONE, BIND));
+    assert_ne!(inside(&heard).split("<enabled").next(), told.split("<enabled").next());
+    let mut desk = Desk::new(|settings| settings.archive = false);
+    assert!(!desk.says(&by_password("romeo", PASSWORD, PHONE, BIND)).contains("<metadata"));
+}
+
+/// An archive that cannot be read: the session begins all the same.
+#[test]
+fn an_archive_that_cannot_be_read_holds_up_nobody() {
+    let mut desk = Desk::new(|_| {});
+    let (conn, _) = desk.log_in(&by_password("romeo", PASSWORD, PHONE, BIND));
+    desk.host.ask(conn, "<message to='juliet@localhost' type='chat'><body>1</body></message>");
+    desk.host.disk.damage(Table::Archive, "romeo@localhost", true);
+    let heard = desk.says(&by_password("romeo", PASSWORD, DESK, BIND));
+    assert!(heard.contains("<bound") && !heard.contains("<metadata"), "{heard}");
 }
 
 /// XEP-0386 2.2: more sessions than a user may have.

@@ -277,3 +277,103 @@ fn a_caller_sees_each_item_of_a_bound_session_first_and_takes_what_it_wants() {
         assert!(said.ends_with("<a/><iq type='result' id='q'></iq>"), "what was not taken is answered: {said}");
     }
 }
+
+const SASL2_FEATURES: &str = "<stream:features><authentication xmlns='urn:xmpp:sasl:2'><mechanism>PLAIN</mechanism>\
+     <inline><fast xmlns='urn:xmpp:fast:0'><mechanism>HT-SHA-256-NONE</mechanism></fast></inline></authentication></stream:features>";
+
+fn returning() -> Play {
+    let mut play = Play::new(10_000);
+    (play.profile.login, play.profile.resumes) = (Login::Fast, true);
+    play
+}
+
+/// The client opens a stream again, and says what it says at once.
+fn hurried(play: &mut Play) -> String {
+    let (mut out, news) = (Vec::new(), &mut play.news);
+    play.client.open(&play.profile, false, &mut out);
+    let account = || Account { name: "romeo".into(), password: "a<b".into() };
+    let tools = Tools { scanner: &mut play.scanner, profile: &play.profile, account: &account };
+    play.client.hurry(&tools, &mut out, &mut |told| news.push(owned(told)));
+    String::from_utf8(out).expect("text")
+}
+
+/// XEP-0388, XEP-0386, XEP-0484, XEP-0198 10: a password and a session first, the token and that session afterwards.
+#[test]
+fn a_client_returns_with_a_token_and_its_session() {
+    let mut play = returning();
+    assert!(!hurried(&mut play).contains("authenticate"));
+    play.hear(HEADER);
+    let said = play.hear(SASL2_FEATURES);
+    assert!(said.starts_with("<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>"), "{said}");
+    assert!(
+        said.contains("<request-token") && said.contains("<enable xmlns='urn:xmpp:sm:3' resume='true'/>"),
+        "{said}"
+    );
+    let said = play.hear(
+        "<success xmlns='urn:xmpp:sasl:2'><authorization-identifier>romeo@localhost/x</authorization-identifier>\
+         <bound xmlns='urn:xmpp:bind:0'><enabled xmlns='urn:xmpp:sm:3' resume='true' id='a-1' max='300'/></bound>\
+         <token xmlns='urn:xmpp:fast:0' token='secret' expiry='2030-01-01T00:00:00Z'/></success><stream:features/>",
+    );
+    assert!(said.starts_with("<presence/><iq type='get' id='p'"), "{said}");
+    play.hear("<message><body>1</body></message><iq type='result' id='p'/>");
+    assert_eq!(play.news.last(), Some(&News::Ready));
+    assert_eq!(play.hear("<r xmlns='urn:xmpp:sm:3'/>"), "<a xmlns='urn:xmpp:sm:3' h='2'/>");
+    // The connection breaks: all is said at once, and the answer is a session.
+    play.client.rest();
+    play.news.clear();
+    let said = hurried(&mut play);
+    assert!(
+        said.contains("mechanism='HT-SHA-256-NONE'") && said.contains("<fast xmlns='urn:xmpp:fast:0' count='1'/>"),
+        "{said}"
+    );
+    assert!(said.contains("<resume xmlns='urn:xmpp:sm:3' h='2' previd='a-1'/>"), "{said}");
+    let shown = |what: &[u8]| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"secret");
+        base64::engine::general_purpose::STANDARD.encode(ring::hmac::sign(&key, what))
+    };
+    use base64::Engine as _;
+    let success = |data: &str| {
+        format!(
+            "<success xmlns='urn:xmpp:sasl:2'><additional-data>{data}</additional-data>\
+             <authorization-identifier>romeo@localhost/x</authorization-identifier>\
+             <resumed xmlns='urn:xmpp:sm:3' h='2' previd='a-1'/></success>"
+        )
+    };
+    play.hear(HEADER);
+    play.hear(SASL2_FEATURES);
+    assert_eq!(play.hear(&success(&shown(b"Responder"))), "");
+    assert_eq!(play.news, [News::Ready]);
+    // A server that does not have the token is none.
+    play.client.rest();
+    play.news.clear();
+    hurried(&mut play);
+    play.hear(HEADER);
+    play.hear(&success("AAAA"));
+    assert!(matches!(&play.news[..], [News::Failed { .. }]), "{:?}", play.news);
+}
+
+/// A token that is refused is not shown again; a session that has ended is not resumed.
+#[test]
+fn a_token_that_is_refused_is_forgotten() {
+    let mut play = returning();
+    hurried(&mut play);
+    play.hear(HEADER);
+    play.hear(SASL2_FEATURES);
+    play.hear(
+        "<success xmlns='urn:xmpp:sasl:2'><bound xmlns='urn:xmpp:bind:0'><enabled xmlns='urn:xmpp:sm:3' id='a-1'/></bound>\
+         <token xmlns='urn:xmpp:fast:0' token='secret'/></success>",
+    );
+    play.hear("<iq type='result' id='p'/>");
+    play.client.leaves();
+    play.client.rest();
+    play.news.clear();
+    let said = hurried(&mut play);
+    assert!(said.contains("HT-SHA-256-NONE") && !said.contains("<resume"), "{said}");
+    play.hear(HEADER);
+    play.hear(
+        "<failure xmlns='urn:xmpp:sasl:2'><credentials-expired xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>",
+    );
+    assert!(matches!(&play.news[..], [News::Failed { fatal: false, .. }]), "{:?}", play.news);
+    play.client.rest();
+    assert!(!hurried(&mut play).contains("authenticate"));
+}

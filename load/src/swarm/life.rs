@@ -220,6 +220,7 @@ impl World {
         conn.state = State::Leaving;
         conn.back = back;
         conn.output.extend_from_slice(b"</stream:stream>");
+        conn.client.leaves();
         self.gauges.up -= 1;
         self.mark(client);
         self.set_timer(client, due);
@@ -292,7 +293,7 @@ impl World {
         let conn = self.conn(client);
         conn.state = State::Away;
         conn.flags &= !SENDING;
-        conn.client = crate::client::Client::default();
+        conn.client.rest();
         let (back, at_once) = (conn.back, conn.has(AT_ONCE));
         if back == NEVER || self.phase > Phase::Drain {
             return;

@@ -58,7 +58,7 @@ Examples:
 const IMPORT: &str = "\
 Each line is localpart,password; a first line that names the columns (`localpart,password`) is taken for a header, which is told; --header and \
 --no-header decide. Instead of a \
-password a line may carry SCRAM keys in the form of RFC 5803, both with one salt and count, which need no hashing:
+password a line may carry SCRAM keys in the form of RFC 5803, of one mechanism or more, which need no hashing:
   romeo,{SCRAM-SHA-256$4096:SALT$KEY:KEY}{SCRAM-SHA-1$4096:SALT$KEY:KEY}
 
 Hashing takes the time, on all cores, in proportion to --iterations: 4096 when not given, about 11 minutes a \

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::kind::BareJid;
-use super::table::{Config, Registration, row};
+use super::table::{ClientName, Config, Registration, row};
 
 /// Where a value came from. Later variants give way to earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -243,6 +243,15 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         (Some(_), None) => clash("tls_key", "missing: tls_certificate is given without its key".into()),
         (None, Some(_)) => clash("tls_certificate", "missing: tls_key is given without its certificate".into()),
         _ => {}
+    }
+    if config.tls_client_authorities.is_none() {
+        let reason = "without effect: tls_client_authorities names no file";
+        if config.tls_client_revoked.is_some() {
+            clash("tls_client_revoked", reason.into());
+        }
+        if config.tls_client_name != ClientName::None {
+            clash("tls_client_name", reason.into());
+        }
     }
     for (key, value) in [
         ("outbound_bytes_max", config.outbound_bytes_max),

@@ -30,8 +30,8 @@ pub use kind::{Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{
-    BareDelivery, Change, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, Registration,
-    ResourceConflict, Row, Section, TABLE, TlsVersion, UserInvitations,
+    BareDelivery, Change, ClientName, Config, DriverChoice, LogFormat, LogLevel, NodeMakers, PushDetails, Registration,
+    ResourceConflict, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
 };
 
 /// The configuration file in the data folder, read when no other is named.

@@ -37,6 +37,18 @@ choice! {
 }
 
 choice! {
+    /// By what the account of a client's certificate is found in which there is no XMPP address.
+    ClientName {
+        /// By nothing: the certificate is nobody's.
+        None = "none",
+        /// By a mailbox (rfc822Name).
+        Mail = "mail",
+        /// By the common name of the subject.
+        CommonName = "common-name",
+    }
+}
+
+choice! {
     /// What happens when a client binds a resource that is in use (RFC 6120 7.7.2.2).
     ResourceConflict {
         /// The older session is closed with `<conflict/>`.
@@ -81,6 +93,9 @@ choice! {
         Body = "body",
     }
 }
+
+/// The words for hash functions of SCRAM, the oldest first.
+pub const SCRAM_HASHES: [&str; 3] = ["sha-1", "sha-256", "sha-512"];
 
 choice! {
     /// Who may register an account in band (XEP-0077).
@@ -478,6 +493,18 @@ options! {
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";
+    Tls Detail Reload tls_client_authorities: Option<PathBuf>, Kind::PathOrNone, "",
+        "Authorities in PEM whose certificates clients may log in with (SASL EXTERNAL, XEP-0178); clients are asked for none when empty.",
+        "Name only authorities of your own that issue certificates for accounts: each of them can log in as everybody. A client \
+         needs no certificate; one that it shows has to be good, or its connection fails. Read again at reload: sessions in place \
+         stay.";
+    Tls Detail Reload tls_client_revoked: Option<PathBuf>, Kind::PathOrNone, "",
+        "Lists in PEM of certificates that tls_client_authorities have revoked (RFC 5280 5).",
+        "Read again at reload. A list that is out of date still counts.";
+    Tls Detail Reload tls_client_name: ClientName, Kind::Choice(ClientName::WORDS), "none",
+        "By what the account of a client's certificate is found that has no XMPP address in it (id-on-xmppAddr).",
+        "none: by nothing. mail: a mailbox in it (rfc822Name) is the JID. common-name: the subject's common name is the JID, or the \
+         localpart of one at the main domain.";
 
     // Accounts, authentication, registration.
     SignIn Main Restart plain_auth: bool, Kind::Switch, "false",
@@ -552,6 +579,13 @@ options! {
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \
          place keep theirs until their password changes.";
+
+    SignIn Detail Restart scram_hashes: Vec<&'static str>, Kind::Words(&SCRAM_HASHES), "",
+        "Hash functions with which SCRAM is offered; when empty, those of which all accounts have keys.",
+        "They are offered to everybody alike. New passwords get keys of all of them. Accounts of earlier versions or other servers \
+         gain those of SHA-512 and SHA-256 when their clients log in (XEP-0480, or by PLAIN); a hash function that some account \
+         lacks is offered after a restart when none lacks it any more. With one named here that an account lacks, clients that \
+         choose it fail to log in to that account.";
 
     // Limits and time-outs of a stream.
     Streams Detail Restart stanza_bytes_max: u64, Kind::Bytes { min: 10_000, max: 16 * MIB }, "256KiB",

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
-use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::account::{self, Credentials, Incarnation};
 use throng_engine::store::{Batch, Found, Query, Table, invitation, roster};
 
 use super::Rows;
@@ -67,8 +67,8 @@ impl Accounts for AtRest {
         let (mut writes, mut results) = (Batch::new(), Vec::with_capacity(batch.len()));
         let mut written = std::collections::BTreeMap::new();
         let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
-        for account in batch {
-            let bare = match prepare_account(&account.user, &self.domains) {
+        for new in batch {
+            let bare = match prepare_account(&new.user, &self.domains) {
                 Ok(jid) => jid.as_str().to_owned(),
                 Err(why) => {
                     results.push(Put::Invalid(why));
@@ -85,11 +85,9 @@ impl Accounts for AtRest {
                 let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
                 // One that waits for approval goes on waiting.
                 let before = record_of(&**engine, &bare)?.and_then(|record| Credentials::decode(&record).ok());
-                let mut credentials = credentials(&account.keys).of(incarnation);
+                let mut credentials = credentials(&new.keys).of(incarnation);
                 credentials.set_disabled(before.is_some_and(|before| before.is_disabled()));
-                let mut record = Vec::new();
-                credentials.encode(&mut record);
-                writes.put(Table::Accounts, bare.as_bytes(), &[], &[&record]);
+                account::put(&mut writes, &bare, &credentials);
                 // Sessions that wait to be resumed go with the password that they were begun with.
                 writes.delete_actor(Table::Sessions, bare.as_bytes());
                 written.insert(bare, incarnation);

@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, kind::domain_to_ascii};
-use crate::tls::{CertificateSource, Certificates, Host, Standing, TlsOptions, TlsVersion, ensure_self_signed};
+use crate::tls::{
+    CertificateSource, Certificates, ClientSource, Host, NamedBy, Standing, TlsOptions, TlsVersion, ensure_self_signed,
+};
 
 /// Where self-signed certificates are in the data folder.
 const FOLDER: &str = "tls";
@@ -70,6 +72,18 @@ pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure
     Ok(sources)
 }
 
+/// Whose certificates clients may show; none if they are not asked.
+pub(super) fn clients(config: &Config) -> Option<ClientSource> {
+    let authorities = config.tls_client_authorities.clone()?;
+    let named_by = match config.tls_client_name {
+        config::ClientName::None => NamedBy::Nothing,
+        config::ClientName::Mail => NamedBy::Mail,
+        config::ClientName::CommonName => NamedBy::CommonName,
+    };
+    let (revoked, domain) = (config.tls_client_revoked.clone(), config.domain.clone());
+    Some(ClientSource { authorities, revoked, named_by, domain })
+}
+
 /// Loads them for use.
 pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure> {
     let min_version = match config.tls_version_min {
@@ -77,7 +91,7 @@ pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure
         config::TlsVersion::V13 => TlsVersion::V1_3,
     };
     let options = TlsOptions { min_version, ..TlsOptions::default() };
-    Certificates::load(sources(config)?, options).map(Some).map_err(Failure::failed)
+    Certificates::load_with(sources(config)?, clients(config), options).map(Some).map_err(Failure::failed)
 }
 
 /// How those of the options stand, or the self-signed ones; none if these are yet to be made. Makes and changes nothing.

@@ -10,6 +10,7 @@ mod backups;
 mod certificate;
 mod components;
 mod control;
+mod hashes;
 mod inside;
 mod invites;
 mod known;

@@ -9,7 +9,7 @@ use throng_engine::id::{PARTITIONS, partition};
 use throng_engine::store::waiting::{self, Cursor};
 use throng_engine::store::{Table, archive, key, sessions};
 
-use super::{Rows, disk_failure, settings};
+use super::{Rows, disk_failure, hashes, settings};
 use crate::cli::{Exit, Failure, PartitionCount, Partitions, StoreReport};
 use crate::disk::{self, DiskError, Store, Visit, export, import};
 
@@ -120,7 +120,10 @@ pub(super) fn import_from(
     }
     // No entry gets a number below those that come: an order is kept by numbers.
     let floor = settings::number_floor(engine)?.max(highest.get());
-    let mut finish = |batch: &mut throng_engine::store::Batch| settings::put_number_floor(batch, floor);
+    let mut finish = |batch: &mut throng_engine::store::Batch| {
+        settings::put_number_floor(batch, floor);
+        hashes::forget(batch);
+    };
     import::import(store, from, &contents, replace, &mut finish, progress).map_err(disk_failure)?;
     Ok(reported(contents))
 }

@@ -13,9 +13,10 @@ use throng_engine::id::{PartitionMap, Service};
 use throng_engine::io::ListenerKind;
 use throng_engine::settings::{BareDelivery, PushDetails, ResourceConflict, Settings};
 use throng_engine::shard::NUMBER_FLOOR_PREFIX;
-use throng_engine::store::account::Credentials;
+use throng_engine::store::account::{COMPLETE_KEY, Credentials};
 use throng_engine::store::announcement;
 use throng_engine::store::archive::entries;
+use throng_engine::store::hash::Hashes;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
@@ -42,7 +43,7 @@ pub(super) fn entropy() -> Result<[u8; 32], Failure> {
     Entropy::open().and_then(|mut entropy| entropy.fresh()).map_err(Failure::failed)
 }
 
-fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
+pub(super) fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
     let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: sort.into() };
     match engine.read(&query).map_err(super::disk_failure)? {
         Found::Value(value) => Ok(value),
@@ -50,7 +51,7 @@ fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
     }
 }
 
-fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
+pub(super) fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"", sort, &[value]);
     engine.commit(&[batch]).map_err(super::disk_failure)
@@ -244,6 +245,8 @@ pub(super) fn engine_settings(
     s.decoy_key = own_key(engine, DECOY_KEY)?;
     s.facts.registration = config.rule().is_some();
     s.facts.rule = config.rule().unwrap_or_default();
+    let offer = super::hashes::offer(&config.scram_hashes, engine)?;
+    (s.scram_hashes, s.scram_upgrades) = (offer.hashes, offer.upgrades);
     s.facts.services = services(config)?;
     let mut contacts = config.contact_addresses.clone();
     contacts.sort();
@@ -417,6 +420,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Meta if sort == PARTITION_MAP_KEY => {
             return PartitionMap::decode(value).map(drop).map_err(|what| format!("the partition map: {what}"));
         }
+        Table::Meta if sort == COMPLETE_KEY => matches!(value, [bits] if Hashes::of_bits(*bits).is_some()),
         Table::Meta if sort == announcement::KEY => announcement::Kept::decode(value).is_some(),
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),

@@ -180,7 +180,7 @@ impl Running {
         let config = self.held().config().clone();
         let sources =
             super::certificate::sources(&config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
-        let read = certificates.reload_from(&sources);
+        let read = certificates.reload_from(&sources, super::certificate::clients(&config).as_ref());
         let reloaded = read.map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
         super::certificate::warn(certificates, settings::domains(&config));
         Ok(reloaded)

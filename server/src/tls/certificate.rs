@@ -22,6 +22,7 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig};
 
+use super::clients::{ClientNames, ClientSource, Clients};
 use super::standing::{Host, Standing};
 use super::{TlsVersion, x509};
 use throng_tls::CapturedSecrets;
@@ -64,6 +65,7 @@ impl Default for TlsOptions {
 /// The server's certificates, shared by all threads.
 pub struct Certificates {
     sources: Vec<CertificateSource>,
+    clients: Option<ClientSource>,
     options: TlsOptions,
     current: ArcSwap<Generation>,
 }
@@ -84,8 +86,20 @@ impl Certificates {
     /// A file cannot be read, holds no certificate or key, or the two do not
     /// belong together.
     pub fn load(sources: Vec<CertificateSource>, options: TlsOptions) -> Result<Arc<Self>, CertificateError> {
-        let generation = Generation::load(&sources, options)?;
-        Ok(Arc::new(Self { sources, options, current: ArcSwap::from_pointee(generation) }))
+        Self::load_with(sources, None, options)
+    }
+
+    /// The same, and asks clients for certificates of these authorities.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load), and likewise of the authorities.
+    pub fn load_with(
+        sources: Vec<CertificateSource>,
+        clients: Option<ClientSource>,
+        options: TlsOptions,
+    ) -> Result<Arc<Self>, CertificateError> {
+        let generation = Generation::load(&sources, clients.as_ref(), options)?;
+        Ok(Arc::new(Self { sources, clients, options, current: ArcSwap::from_pointee(generation) }))
     }
 
     /// Reads the files again. Connections accepted from now on see what they
@@ -94,16 +108,20 @@ impl Certificates {
     /// # Errors
     /// As for [`load`](Self::load); what was in use before stays in use.
     pub fn reload(&self) -> Result<Reloaded, CertificateError> {
-        self.reload_from(&self.sources)
+        self.reload_from(&self.sources, self.clients.as_ref())
     }
 
     /// The same with other files.
     ///
     /// # Errors
-    /// As for [`load`](Self::load); what was in use before stays in use.
-    pub fn reload_from(&self, sources: &[CertificateSource]) -> Result<Reloaded, CertificateError> {
-        let next = Generation::load(sources, self.options)?;
-        if next.set.same_as(&self.current.load().set) {
+    /// As for [`load_with`](Self::load_with); what was in use before stays in use.
+    pub fn reload_from(
+        &self,
+        sources: &[CertificateSource],
+        clients: Option<&ClientSource>,
+    ) -> Result<Reloaded, CertificateError> {
+        let next = Generation::load(sources, clients, self.options)?;
+        if next.same_as(&self.current.load()) {
             return Ok(Reloaded::Unchanged); // and the tickets stay good
         }
         self.current.store(Arc::new(next));
@@ -172,14 +190,20 @@ pub(super) enum Entry {
 /// One load of all certificates and what the library makes of it.
 pub(super) struct Generation {
     set: Arc<CertificateSet>,
+    clients: Option<Clients>,
     direct: Arc<ServerConfig>,
     starttls: Arc<ServerConfig>,
     https: Arc<ServerConfig>,
 }
 
 impl Generation {
-    fn load(sources: &[CertificateSource], options: TlsOptions) -> Result<Self, CertificateError> {
+    fn load(
+        sources: &[CertificateSource],
+        clients: Option<&ClientSource>,
+        options: TlsOptions,
+    ) -> Result<Self, CertificateError> {
         let provider = Arc::new(provider());
+        let clients = clients.map(|source| Clients::load(source, &provider)).transpose()?;
         let set = Arc::new(CertificateSet::load(sources, &provider)?);
         let versions: &[&rustls::SupportedProtocolVersion] = match options.min_version {
             TlsVersion::V1_2 => &[&rustls::version::TLS12, &rustls::version::TLS13],
@@ -187,31 +211,39 @@ impl Generation {
         };
         let library = |error: rustls::Error| CertificateError::Library(error.to_string());
         let resolver: Arc<CertificateSet> = Arc::clone(&set);
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)
-            .map_err(library)?
-            .with_no_client_auth()
-            .with_cert_resolver(resolver);
-        // The order is the server's: see `provider`.
-        config.ignore_client_order = true;
-        // Tickets hold the whole state: no table of sessions, no lock for it.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        if options.tickets {
-            config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(library)?;
-            config.send_tls13_tickets = 1;
-        } else {
-            config.send_tls13_tickets = 0;
+        let builder =
+            ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).map_err(library)?;
+        let builder_of_https = builder.clone();
+        let mut config = match &clients {
+            Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
+            None => builder.with_no_client_auth(),
         }
-        // RFC 9266 4.2: without it `tls-exporter` must not be used in TLS 1.2.
-        config.require_ems = true;
-        let mut https = config.clone();
+        .with_cert_resolver(resolver.clone());
+        let mut https = builder_of_https.with_no_client_auth().with_cert_resolver(resolver);
+        for config in [&mut config, &mut https] {
+            settle(config, options)?;
+        }
         https.alpn_protocols = vec![ALPN_HTTP.to_vec()];
         // The handshake's object is exchanged for its secrets.
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(CapturedSecrets);
         let starttls = Arc::new(config.clone());
         config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
-        Ok(Self { set, direct: Arc::new(config), starttls, https: Arc::new(https) })
+        Ok(Self { set, clients, direct: Arc::new(config), starttls, https: Arc::new(https) })
+    }
+
+    fn same_as(&self, other: &Self) -> bool {
+        let same_clients = match (&self.clients, &other.clients) {
+            (Some(own), Some(others)) => own.same_as(others),
+            (None, None) => true,
+            _ => false,
+        };
+        same_clients && self.set.same_as(&other.set)
+    }
+
+    /// What the certificate of a client says, if it has shown one.
+    pub(super) fn client_names(&self, chain: Option<&[CertificateDer<'_>]>, resumed: bool) -> Option<ClientNames> {
+        self.clients.as_ref()?.names(chain?, resumed)
     }
 
     pub(super) fn config(&self, entry: Entry) -> Arc<ServerConfig> {
@@ -225,6 +257,24 @@ impl Generation {
     pub(super) fn end_point(&self, sni: Option<&str>) -> Option<Vec<u8>> {
         self.set.choose(sni).facts.end_point.clone()
     }
+}
+
+/// What all configurations have in common.
+fn settle(config: &mut ServerConfig, options: TlsOptions) -> Result<(), CertificateError> {
+    let library = |error: rustls::Error| CertificateError::Library(error.to_string());
+    // The order is the server's: see `provider`.
+    config.ignore_client_order = true;
+    // Tickets hold the whole state: no table of sessions, no lock for it.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    if options.tickets {
+        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(library)?;
+        config.send_tls13_tickets = 1;
+    } else {
+        config.send_tls13_tickets = 0;
+    }
+    // RFC 9266 4.2: without it `tls-exporter` must not be used in TLS 1.2.
+    config.require_ems = true;
+    Ok(())
 }
 
 /// All of `ring`'s cipher suites, those with AES-128-GCM and SHA-256 first (the suite that RFC 8446 9.1 has everyone know):
@@ -328,7 +378,7 @@ impl Served {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let read = || {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path)?;

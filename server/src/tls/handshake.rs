@@ -51,6 +51,7 @@ impl Handshake {
         let alpn = library.alpn_protocol().map(<[u8]>::to_vec);
         let sni = library.server_name().map(str::to_ascii_lowercase);
         let resumed = library.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+        let client = self.generation.client_names(library.peer_certificates(), resumed);
         let (traffic, cipher_suite) = self.shared.finish()?;
         let info = TlsInfo {
             version: traffic.version(),
@@ -60,6 +61,7 @@ impl Handshake {
             alpn,
             sni,
             resumed,
+            client,
         };
         Ok((traffic, info))
     }

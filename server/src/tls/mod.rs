@@ -41,6 +41,7 @@
 //!   pre-authentication sweep; this module has no timer.
 
 mod certificate;
+mod clients;
 mod connection;
 mod handshake;
 mod self_signed;
@@ -50,6 +51,7 @@ pub(crate) mod tests;
 mod x509;
 
 pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
+pub use clients::{ClientNames, ClientSource, NamedBy};
 pub use connection::{Received, TlsConnection};
 pub use self_signed::ensure_self_signed;
 pub use standing::{Host, Standing};
@@ -75,4 +77,7 @@ pub struct TlsInfo {
     pub sni: Option<String>,
     /// Whether the session was resumed by a ticket.
     pub resumed: bool,
+    /// Whose certificate the client has shown, if it was asked for one: it is one that the operator's authorities have issued, and says
+    /// whose it is.
+    pub client: Option<ClientNames>,
 }

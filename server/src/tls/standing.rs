@@ -89,6 +89,7 @@ fn covers(name: &Name, host: Host<'_>) -> bool {
             name.strip_prefix("_xmpp-client.").is_some_and(|name| name.eq_ignore_ascii_case(host.ascii))
         }
         Name::Xmpp(name) => name.eq_ignore_ascii_case(host.ascii) || name.to_lowercase() == host.domain,
+        Name::Mail(_) => false,
         Name::Address(address) => {
             let text = host.ascii.trim_start_matches('[').trim_end_matches(']');
             text.parse::<IpAddr>().is_ok_and(|own| own == *address)
@@ -98,7 +99,7 @@ fn covers(name: &Name, host: Host<'_>) -> bool {
 
 fn told(name: &Name) -> String {
     match name {
-        Name::Dns(name) | Name::Service(name) | Name::Xmpp(name) => name.clone(),
+        Name::Dns(name) | Name::Service(name) | Name::Xmpp(name) | Name::Mail(name) => name.clone(),
         Name::Address(address) => address.to_string(),
     }
 }

@@ -1,6 +1,6 @@
 //! Reads facts off a certificate: from when to when it is valid, for whom, and which hash signed it.
 //!
-//! Not a validator: it reads the server's own certificate, which the TLS
+//! Not a validator: it reads the server's own certificate, and those of clients, which the TLS
 //! library has accepted. A walk over DER (X.690) that never goes out of
 //! bounds.
 
@@ -9,14 +9,17 @@ use std::net::IpAddr;
 use ring::digest;
 
 const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
 const CONTEXT_0: u8 = 0xa0;
 const OID: u8 = 0x06;
 const OCTET_STRING: u8 = 0x04;
 const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
 const IA5_STRING: u8 = 0x16;
 /// The extensions of a certificate (RFC 5280 4.1).
 const CONTEXT_3: u8 = 0xa3;
 /// Of a GeneralName (RFC 5280 4.2.1.6): dNSName, iPAddress; otherName is `CONTEXT_0`.
+const RFC822_NAME: u8 = 0x81;
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
 const UTC_TIME: u8 = 0x17;
@@ -31,8 +34,10 @@ pub(super) struct Facts {
     pub(super) not_after: i64,
     /// The hash for `tls-server-end-point` (RFC 5929 4.1), where defined.
     pub(super) end_point: Option<Vec<u8>>,
-    /// For whom it is: those of `subjectAltName` that name an XMPP server.
+    /// For whom it is: those of `subjectAltName` that name an XMPP server or user.
     pub(super) names: Vec<Name>,
+    /// The common name of its subject, the last one if there are several.
+    pub(super) common_name: Option<String>,
 }
 
 /// A name that a certificate is for.
@@ -42,8 +47,10 @@ pub(super) enum Name {
     Dns(String),
     /// A service at a host: `_xmpp-client.example.org` (RFC 4985).
     Service(String),
-    /// An XMPP domain (RFC 6120 13.7.1.4).
+    /// An XMPP domain, or the address of a user (RFC 6120 13.7.1.4).
     Xmpp(String),
+    /// A mailbox (RFC 5280 4.2.1.6).
+    Mail(String),
     /// An address.
     Address(IpAddr),
 }
@@ -66,7 +73,7 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
     let not_before = seconds(tag, time)?;
     let (tag, time) = validity.next()?;
     let not_after = seconds(tag, time)?;
-    tbs.expect(SEQUENCE)?; // subject
+    let common_name = common_name(tbs.expect(SEQUENCE)?);
     tbs.expect(SEQUENCE)?; // its key
     let names = std::iter::from_fn(|| tbs.next()).find(|(tag, _)| *tag == CONTEXT_3);
     let names = names.and_then(|(_, extensions)| alternative_names(extensions)).unwrap_or_default();
@@ -77,8 +84,28 @@ pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
         not_before,
         not_after,
         names,
+        common_name,
         end_point: hash.map(|hash| digest::digest(hash, certificate).as_ref().to_vec()),
     })
+}
+
+/// The common name in a subject (RFC 5280 4.1.2.4, 4.1.2.6), if it is text in UTF-8 or ASCII.
+fn common_name(subject: &[u8]) -> Option<String> {
+    /// 2.5.4.3
+    const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+    let (mut subject, mut found) = (Der(subject), None);
+    while let Some(parts) = subject.expect(SET) {
+        let mut parts = Der(parts);
+        while let Some(part) = parts.expect(SEQUENCE) {
+            let mut part = Der(part);
+            if part.expect(OID)? == COMMON_NAME
+                && let Some((UTF8_STRING | PRINTABLE_STRING | IA5_STRING, text)) = part.next()
+            {
+                found = str::from_utf8(text).ok().map(str::to_owned);
+            }
+        }
+    }
+    found
 }
 
 /// The names in the extension `subjectAltName`; of other forms than [`Name`]'s there may be any number.
@@ -104,6 +131,7 @@ fn general_name(tag: u8, value: &[u8]) -> Option<Name> {
     let text = |bytes: &[u8]| str::from_utf8(bytes).ok().map(str::to_owned);
     match tag {
         DNS_NAME => text(value).map(Name::Dns),
+        RFC822_NAME => text(value).map(Name::Mail),
         IP_ADDRESS => match value.len() {
             4 => <[u8; 4]>::try_from(value).ok().map(|four| Name::Address(four.into())),
             _ => <[u8; 16]>::try_from(value).ok().map(|sixteen| Name::Address(sixteen.into())),

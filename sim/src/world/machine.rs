@@ -120,7 +120,7 @@ impl World {
                 }
                 Feed::Storage(state) => Input::Storage(*state),
                 Feed::Secured(conn) => {
-                    let tls = TlsFacts { exporter: Some([3; 32]), server_end_point: vec![4; 32] };
+                    let tls = TlsFacts { exporter: Some([3; 32]), server_end_point: vec![4; 32], certificate: None };
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
                 Feed::Found(token, queries) => {

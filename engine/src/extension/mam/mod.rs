@@ -37,6 +37,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 441, version: "0.2.0", title: "Message Archive Management Preferences" },
     ],
     requests: &[QUERY, METADATA, PREFS],
+    bound: Some(|server, account| (QUERY.offered)(server).then(|| metadata::ask(all_of(account)))),
     archived: Some(Archived { archived: retract::archived, expired: retract::expired }),
     record: Some(Record { archives: prefs::archives, roster: prefs::roster, ..Record::of(prefs::load) }),
     ..Extension::NONE
@@ -90,6 +91,11 @@ fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 
 fn metadata_of(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     Step::Paced(Box::new(metadata::ask(asked(context, request, Wanted::all()))))
+}
+
+/// All of an account's archive, for its own client.
+fn all_of(account: &str) -> Arc<Asked> {
+    Arc::new(Asked { account: account.into(), full: account.into(), wanted: Wanted::all(), room: 0 })
 }
 
 fn asked(context: &Context<'_>, request: &IqRequest<'_>, wanted: Wanted) -> Arc<Asked> {

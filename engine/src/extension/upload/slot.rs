@@ -120,7 +120,7 @@ impl Slot {
     /// See [`Fault`].
     pub fn read(key: &[u8; 32], id: &str, name: &str, token: &str, now_s: u64) -> Result<Slot, Fault> {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Fault::Forged)?;
-        let at = bytes.len().checked_sub(Tag::BYTES_MAX).ok_or(Fault::Forged)?;
+        let at = bytes.len().checked_sub(HashKind::Sha256.len()).ok_or(Fault::Forged)?;
         let (text, shown) = bytes.split_at(at);
         if Tag::from_bytes(HashKind::Sha256, shown) != Some(tag(key, id, name, text)) {
             return Err(Fault::Forged);

@@ -10,7 +10,7 @@
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::store::hash::{SecretKey, Tag};
+use crate::store::hash::{HashKind, SecretKey, Tag};
 
 /// Bounded; the entry that was not used since the hand last passed gives way (the clock algorithm). Only passwords that
 /// were right come in, so nobody can push out the entries of others by guessing.
@@ -25,8 +25,15 @@ pub struct PlainCache {
 
 struct Entry {
     user: u64,
-    seen: Tag,
+    /// The bytes of the tag alone: a tag has room for a longer hash.
+    seen: [u8; 32],
     used: bool,
+}
+
+impl Entry {
+    fn seen(&self) -> Tag {
+        Tag::from_bytes(HashKind::Sha256, &self.seen).expect("its length")
+    }
 }
 
 impl PlainCache {
@@ -64,17 +71,18 @@ impl PlainCache {
 
     /// What [`PlainCache::tag`] made of the password that this account has shown before.
     pub fn seen(&self, account: &str) -> Option<Tag> {
-        self.places.get(&self.user(account)).map(|&place| self.entries[place as usize].seen)
+        self.places.get(&self.user(account)).map(|&place| self.entries[place as usize].seen())
     }
 
     /// Remembers what [`PlainCache::tag`] made of a password that was right, for the first time or again.
     pub fn remember(&mut self, account: &str, seen: Tag) {
-        let user = self.user(account);
+        let (user, shown) = (self.user(account), seen);
+        let Some(&seen) = shown.as_bytes().first_chunk() else { return };
         // Not used yet: what is shown once in a while gives way to what is shown often.
         let entry = Entry { user, seen, used: false };
         if let Some(&place) = self.places.get(&user) {
             let known = &mut self.entries[place as usize];
-            if known.seen == seen {
+            if known.seen() == shown {
                 known.used = true;
             } else {
                 *known = entry;
@@ -135,7 +143,6 @@ impl Hasher for Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::hash::HashKind;
 
     fn stored(name: &str) -> Tag {
         HashKind::Sha256.digest(&[name.as_bytes()])

@@ -59,11 +59,16 @@ impl Form {
 pub fn open_success2(out: &mut Vec<u8>, message: &[u8], jid: &str) {
     let mut w = Writer::new(out);
     w.open("success").attribute("xmlns", ns::SASL2);
+    write_additional_data(&mut w, message);
+    w.leaf("authorization-identifier", jid);
+}
+
+/// Appends what the mechanism says at the end, if it says anything.
+pub fn write_additional_data(w: &mut Writer<'_>, message: &[u8]) {
     let data = BASE64.encode(message);
     if !message.is_empty() {
         w.leaf("additional-data", &data);
     }
-    w.leaf("authorization-identifier", jid);
 }
 
 /// What ends it.

@@ -2,7 +2,7 @@
 
 use super::Form;
 use crate::ns;
-use crate::store::hash::HashKind;
+use crate::store::hash::{HashKind, Hashes};
 use crate::store::token::TokenKind;
 use base64::Engine as _;
 
@@ -13,16 +13,22 @@ pub const NS_SASL_CB: &str = "urn:xmpp:sasl-cb:0";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Mechanism {
+    /// SCRAM-SHA-512-PLUS (as RFC 7677 has SHA-256), bound to the TLS channel.
+    ScramSha512Plus,
     /// SCRAM-SHA-256-PLUS (RFC 7677), bound to the TLS channel.
     ScramSha256Plus,
     /// SCRAM-SHA-1-PLUS (RFC 5802), bound to the TLS channel.
     ScramSha1Plus,
+    /// SCRAM-SHA-512.
+    ScramSha512,
     /// SCRAM-SHA-256 (RFC 7677).
     ScramSha256,
     /// SCRAM-SHA-1 (RFC 5802).
     ScramSha1,
     /// PLAIN (RFC 4616).
     Plain,
+    /// EXTERNAL (RFC 4422 A): the certificate that the client has shown (XEP-0178).
+    External,
     /// HT-SHA-256-EXPR: a token of FAST (XEP-0484), bound to the TLS channel.
     TokenExporter,
     /// HT-SHA-256-ENDP: a token, bound to the server's certificate.
@@ -34,9 +40,11 @@ pub enum Mechanism {
 impl Mechanism {
     /// All mechanisms that show a password, in order of preference: bound before unbound, the newer hash first, the bare
     /// password last.
-    pub const PASSWORDS: [Mechanism; 5] = [
+    pub const PASSWORDS: [Mechanism; 7] = [
+        Mechanism::ScramSha512Plus,
         Mechanism::ScramSha256Plus,
         Mechanism::ScramSha1Plus,
+        Mechanism::ScramSha512,
         Mechanism::ScramSha256,
         Mechanism::ScramSha1,
         Mechanism::Plain,
@@ -45,14 +53,22 @@ impl Mechanism {
     /// All mechanisms that show a token, in the same order.
     pub const TOKENS: [Mechanism; 3] = [Mechanism::TokenExporter, Mechanism::TokenEndPoint, Mechanism::TokenUnbound];
 
+    /// All mechanisms but those for tokens, in order of preference (RFC 6120 6.3.3): who has shown a certificate needs no password.
+    fn without_tokens() -> impl Iterator<Item = Mechanism> {
+        std::iter::once(Mechanism::External).chain(Mechanism::PASSWORDS)
+    }
+
     /// The registered name.
     pub const fn name(self) -> &'static str {
         match self {
+            Mechanism::ScramSha512Plus => "SCRAM-SHA-512-PLUS",
             Mechanism::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
             Mechanism::ScramSha1Plus => "SCRAM-SHA-1-PLUS",
+            Mechanism::ScramSha512 => "SCRAM-SHA-512",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::Plain => "PLAIN",
+            Mechanism::External => "EXTERNAL",
             Mechanism::TokenExporter => "HT-SHA-256-EXPR",
             Mechanism::TokenEndPoint => "HT-SHA-256-ENDP",
             Mechanism::TokenUnbound => "HT-SHA-256-NONE",
@@ -61,7 +77,7 @@ impl Mechanism {
 
     /// The mechanism of a registered name; names are upper case (RFC 4422 3.1).
     pub fn from_name(name: &str) -> Option<Mechanism> {
-        let mut all = Mechanism::PASSWORDS.into_iter().chain(Mechanism::TOKENS);
+        let mut all = Mechanism::without_tokens().chain(Mechanism::TOKENS);
         all.find(|mechanism| mechanism.name() == name)
     }
 
@@ -78,6 +94,7 @@ impl Mechanism {
     /// The hash function of a SCRAM mechanism.
     pub const fn hash(self) -> Option<HashKind> {
         match self {
+            Mechanism::ScramSha512Plus | Mechanism::ScramSha512 => Some(HashKind::Sha512),
             Mechanism::ScramSha256Plus | Mechanism::ScramSha256 => Some(HashKind::Sha256),
             Mechanism::ScramSha1Plus | Mechanism::ScramSha1 => Some(HashKind::Sha1),
             _ => None,
@@ -86,13 +103,52 @@ impl Mechanism {
 
     /// Whether the mechanism requires channel binding.
     pub const fn is_bound(self) -> bool {
-        matches!(self, Mechanism::ScramSha256Plus | Mechanism::ScramSha1Plus)
+        matches!(self, Mechanism::ScramSha512Plus | Mechanism::ScramSha256Plus | Mechanism::ScramSha1Plus)
     }
+}
+
+/// What may be offered beside what the channel allows. It is the same whoever the client says that it is, so nothing tells which
+/// accounts there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// PLAIN, on connections of this kind.
+    pub plain: bool,
+    /// SCRAM with these hash functions.
+    pub hashes: Hashes,
+    /// EXTERNAL: the client has shown a certificate that names a user of the domain.
+    pub external: bool,
+}
+
+impl Default for Allowed {
+    /// All of it, but EXTERNAL.
+    fn default() -> Allowed {
+        Allowed { plain: true, hashes: Hashes::ALL, external: false }
+    }
+}
+
+impl Allowed {
+    fn hash(self, mechanism: Mechanism) -> bool {
+        mechanism.hash().is_none_or(|kind| self.hashes.contains(kind))
+    }
+}
+
+/// The task by which an account gains keys of a hash function (XEP-0480 2.1, 3).
+pub const fn upgrade_name(kind: HashKind) -> &'static str {
+    match kind {
+        HashKind::Sha1 => "UPGR-SCRAM-SHA-1",
+        HashKind::Sha256 => "UPGR-SCRAM-SHA-256",
+        HashKind::Sha512 => "UPGR-SCRAM-SHA-512",
+    }
+}
+
+/// The hash function of such a task.
+pub fn upgrade_of(name: &str) -> Option<HashKind> {
+    HashKind::ALL.into_iter().find(|kind| upgrade_name(*kind) == name)
 }
 
 /// A set of mechanisms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Mechanisms(u8);
+pub struct Mechanisms(u16);
 
 impl Mechanisms {
     /// Whether this one is in the set.
@@ -102,12 +158,12 @@ impl Mechanisms {
 
     /// The members in order of preference.
     pub fn iter(self) -> impl Iterator<Item = Mechanism> {
-        Mechanism::PASSWORDS.into_iter().filter(move |&mechanism| self.contains(mechanism))
+        Mechanism::without_tokens().filter(move |&mechanism| self.contains(mechanism))
     }
 
     /// Whether a mechanism that requires channel binding is in the set.
-    pub const fn any_bound(self) -> bool {
-        self.contains(Mechanism::ScramSha256Plus) || self.contains(Mechanism::ScramSha1Plus)
+    pub fn any_bound(self) -> bool {
+        self.iter().any(Mechanism::is_bound)
     }
 }
 
@@ -123,12 +179,13 @@ pub fn tokens_offered(secured: Option<&ChannelBindings>) -> impl Iterator<Item =
 }
 
 /// What a connection is offered. `secured` is there if it is over TLS; the bound mechanisms need a channel binding in
-/// it. `plain_allowed` is the operator's word on PLAIN for connections of this kind.
-pub fn offered(secured: Option<&ChannelBindings>, plain_allowed: bool) -> Mechanisms {
+/// it.
+pub fn offered(secured: Option<&ChannelBindings>, allowed: Allowed) -> Mechanisms {
     let bound = secured.is_some_and(|bindings| bindings.types().next().is_some());
-    let members = Mechanism::PASSWORDS.into_iter().filter(|mechanism| match mechanism {
-        Mechanism::Plain => plain_allowed,
-        mechanism => bound || !mechanism.is_bound(),
+    let members = Mechanism::without_tokens().filter(|mechanism| match mechanism {
+        Mechanism::Plain => allowed.plain,
+        Mechanism::External => allowed.external,
+        mechanism => (bound || !mechanism.is_bound()) && allowed.hash(*mechanism),
     });
     Mechanisms(members.fold(0, |set, mechanism| set | 1 << mechanism as u8))
 }
@@ -188,8 +245,8 @@ fn announced(secured: Option<&ChannelBindings>, mechanisms: Mechanisms) -> impl 
 }
 
 /// Appends the channel-binding types, if any is there (XEP-0440 2).
-pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, plain_allowed: bool) {
-    let mut kinds = announced(secured, offered(secured, plain_allowed)).peekable();
+pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, allowed: Allowed) {
+    let mut kinds = announced(secured, offered(secured, allowed)).peekable();
     if kinds.peek().is_some() {
         put(out, &["<sasl-channel-binding xmlns='", NS_SASL_CB, "'>"]);
         for kind in kinds {
@@ -200,17 +257,19 @@ pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, plai
 }
 
 /// Appends a stream feature of authentication: the mechanisms (RFC 6120 6.4.1), or those of SASL 2 with what it takes along
-/// (XEP-0388 2.1): `inline`, behind which stands FAST with the mechanisms for tokens (XEP-0484 3.1).
+/// (XEP-0388 2.1): `inline`, behind which stands FAST with the mechanisms for tokens (XEP-0484 3.1), and what accounts can gain
+/// (XEP-0480 2.1).
 pub fn write_features(
     out: &mut Vec<u8>,
     form: Form,
     secured: Option<&ChannelBindings>,
-    plain_allowed: bool,
+    allowed: Allowed,
     inline: &[u8],
+    upgrades: Hashes,
 ) {
     let element = if form == Form::Sasl2 { "authentication" } else { "mechanisms" };
     put(out, &["<", element, " xmlns='", form.namespace(), "'>"]);
-    for mechanism in offered(secured, plain_allowed).iter() {
+    for mechanism in offered(secured, allowed).iter() {
         put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
     }
     if form == Form::Sasl2 {
@@ -221,14 +280,17 @@ pub fn write_features(
             put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
         }
         put(out, &["</fast></inline>"]);
+        for kind in upgrades.iter() {
+            put(out, &["<upgrade xmlns='", ns::SASL_UPGRADE, "'>", upgrade_name(kind), "</upgrade>"]);
+        }
     }
     put(out, &["</", element, ">"]);
 }
 
 /// The hash of what a connection was offered, by which a client sees whether somebody has changed it on the way
 /// (XEP-0474 5.1), in base64. The mechanisms are the same for both forms of SASL.
-pub(super) fn offer_hash(hash: HashKind, secured: Option<&ChannelBindings>, plain_allowed: bool) -> String {
-    let mechanisms = offered(secured, plain_allowed);
+pub(super) fn offer_hash(hash: HashKind, secured: Option<&ChannelBindings>, allowed: Allowed) -> String {
+    let mechanisms = offered(secured, allowed);
     let mut names: Vec<_> = mechanisms.iter().map(Mechanism::name).collect();
     let mut kinds: Vec<_> = announced(secured, mechanisms).map(BindingType::name).collect();
     names.sort_unstable();
@@ -251,26 +313,50 @@ fn put(out: &mut Vec<u8>, pieces: &[&str]) {
 mod tests {
     use super::*;
 
-    fn names(secured: Option<&ChannelBindings>, plain_allowed: bool) -> Vec<&'static str> {
-        offered(secured, plain_allowed).iter().map(Mechanism::name).collect()
+    const NO_PLAIN: Allowed = Allowed { plain: false, hashes: Hashes::ALL, external: false };
+
+    fn names(secured: Option<&ChannelBindings>, allowed: Allowed) -> Vec<&'static str> {
+        offered(secured, allowed).iter().map(Mechanism::name).collect()
     }
 
     /// RFC 6120 6.3.3: the server's order of preference. RFC 5802 6: -PLUS only where the channel can be bound.
     #[test]
     fn rfc6120_6_3_3_the_offer_follows_the_channel() {
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: None };
-        assert_eq!(names(None, false), ["SCRAM-SHA-256", "SCRAM-SHA-1"]);
-        assert_eq!(names(None, true), ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"]);
-        assert_eq!(names(Some(&ChannelBindings::default()), true), ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"]);
+        let all = Allowed::default();
+        assert_eq!(names(None, NO_PLAIN), ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"]);
+        assert_eq!(names(None, all), ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"]);
+        let unbound = ChannelBindings::default();
+        assert_eq!(names(Some(&unbound), NO_PLAIN), ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"]);
         assert_eq!(
-            names(Some(&bindings), true),
+            names(Some(&bindings), all),
+            [
+                "SCRAM-SHA-512-PLUS",
+                "SCRAM-SHA-256-PLUS",
+                "SCRAM-SHA-1-PLUS",
+                "SCRAM-SHA-512",
+                "SCRAM-SHA-256",
+                "SCRAM-SHA-1",
+                "PLAIN"
+            ]
+        );
+        assert_eq!(names(None, Allowed { external: true, ..NO_PLAIN })[..2], ["EXTERNAL", "SCRAM-SHA-512"]);
+        assert_eq!(Mechanism::from_name("EXTERNAL"), Some(Mechanism::External));
+        let two = Allowed { hashes: Hashes::ALL.without(HashKind::Sha512), ..all };
+        assert_eq!(
+            names(Some(&bindings), two),
             ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"]
         );
+        for kind in HashKind::ALL {
+            assert_eq!(upgrade_of(upgrade_name(kind)), Some(kind));
+        }
+        // XEP-0480 2.1: without a suffix for channel binding.
+        assert_eq!((upgrade_of("UPGR-SCRAM-SHA-512-PLUS"), upgrade_of("SCRAM-SHA-512")), (None, None));
         for mechanism in Mechanism::PASSWORDS.into_iter().chain(Mechanism::TOKENS) {
             assert_eq!(Mechanism::from_name(mechanism.name()), Some(mechanism));
         }
         assert_eq!(Mechanism::from_name("plain"), None);
-        assert_eq!(Mechanism::from_name("SCRAM-SHA-512"), None);
+        assert_eq!(Mechanism::from_name("SCRAM-SHA-384"), None);
     }
 
     /// XEP-0440 2, example 1, with this server's mechanisms.
@@ -278,39 +364,43 @@ mod tests {
     fn xep0440_2_the_features_name_the_binding_types() {
         let mut out = Vec::new();
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
-        write_bindings(&mut out, Some(&bindings), false);
-        write_features(&mut out, Form::Sasl1, Some(&bindings), false, b"");
+        write_bindings(&mut out, Some(&bindings), NO_PLAIN);
+        write_features(&mut out, Form::Sasl1, Some(&bindings), NO_PLAIN, b"", Hashes::ALL);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "<sasl-channel-binding xmlns='urn:xmpp:sasl-cb:0'><channel-binding type='tls-exporter'/>\
              <channel-binding type='tls-server-end-point'/></sasl-channel-binding>\
-             <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-256-PLUS</mechanism>\
-             <mechanism>SCRAM-SHA-1-PLUS</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
+             <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-512-PLUS</mechanism>\
+             <mechanism>SCRAM-SHA-256-PLUS</mechanism><mechanism>SCRAM-SHA-1-PLUS</mechanism>\
+             <mechanism>SCRAM-SHA-512</mechanism><mechanism>SCRAM-SHA-256</mechanism>\
              <mechanism>SCRAM-SHA-1</mechanism></mechanisms>"
         );
         let mut out = Vec::new();
-        write_bindings(&mut out, None, true);
-        write_features(&mut out, Form::Sasl1, None, true, b"");
+        write_bindings(&mut out, None, Allowed::default());
+        write_features(&mut out, Form::Sasl1, None, Allowed::default(), b"", Hashes::ALL);
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-256</mechanism>\
-             <mechanism>SCRAM-SHA-1</mechanism><mechanism>PLAIN</mechanism></mechanisms>"
+            "<mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>SCRAM-SHA-512</mechanism>\
+             <mechanism>SCRAM-SHA-256</mechanism><mechanism>SCRAM-SHA-1</mechanism>\
+             <mechanism>PLAIN</mechanism></mechanisms>"
         );
     }
 
-    /// XEP-0388 2.1, XEP-0484 3.1: tokens that are bound only where the channel has what binds them.
+    /// XEP-0388 2.1, XEP-0480 2.1, XEP-0484 3.1: what accounts may lack, and tokens that are bound only where the channel has what binds them.
     #[test]
     fn xep0484_3_1_the_offer_of_sasl_2() {
         let offer = |secured: Option<&ChannelBindings>| {
             let mut out = Vec::new();
-            write_features(&mut out, Form::Sasl2, secured, true, b"<x/>");
+            let two = Allowed { hashes: Hashes::ALL.without(HashKind::Sha512), ..Allowed::default() };
+            write_features(&mut out, Form::Sasl2, secured, two, b"<x/>", two.hashes.others());
             String::from_utf8(out).unwrap()
         };
         assert_eq!(
             offer(None),
             "<authentication xmlns='urn:xmpp:sasl:2'><mechanism>SCRAM-SHA-256</mechanism>\
              <mechanism>SCRAM-SHA-1</mechanism><mechanism>PLAIN</mechanism><inline><x/><fast xmlns='urn:xmpp:fast:0'>\
-             <mechanism>HT-SHA-256-NONE</mechanism></fast></inline></authentication>"
+             <mechanism>HT-SHA-256-NONE</mechanism></fast></inline>\
+             <upgrade xmlns='urn:xmpp:sasl:upgrade:0'>UPGR-SCRAM-SHA-512</upgrade></authentication>"
         );
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
         let all = "<mechanism>HT-SHA-256-EXPR</mechanism><mechanism>HT-SHA-256-ENDP</mechanism>\
@@ -326,14 +416,15 @@ mod tests {
         let hash = |text: &str| super::super::BASE64.encode(HashKind::Sha256.digest(&[text.as_bytes()]).as_bytes());
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some([2; 32].into()) };
         assert_eq!(
-            offer_hash(HashKind::Sha256, Some(&bindings), true),
+            offer_hash(HashKind::Sha256, Some(&bindings), Allowed::default()),
             hash(
-                "PLAIN\x1eSCRAM-SHA-1\x1eSCRAM-SHA-1-PLUS\x1eSCRAM-SHA-256\x1eSCRAM-SHA-256-PLUS\x1f\
-                 tls-exporter\x1etls-server-end-point"
+                "PLAIN\x1eSCRAM-SHA-1\x1eSCRAM-SHA-1-PLUS\x1eSCRAM-SHA-256\x1eSCRAM-SHA-256-PLUS\x1e\
+                 SCRAM-SHA-512\x1eSCRAM-SHA-512-PLUS\x1ftls-exporter\x1etls-server-end-point"
             )
         );
         // Nothing is said of bindings where none is announced.
-        assert_eq!(offer_hash(HashKind::Sha256, None, false), hash("SCRAM-SHA-1\x1eSCRAM-SHA-256"));
+        let two = Allowed { hashes: Hashes::ALL.without(HashKind::Sha512), ..NO_PLAIN };
+        assert_eq!(offer_hash(HashKind::Sha256, None, two), hash("SCRAM-SHA-1\x1eSCRAM-SHA-256"));
         // The example of 5.3.
         let example =
             HashKind::Sha1.digest(&[b"SCRAM-SHA-1\x1eSCRAM-SHA-1-PLUS\x1ftls-exporter\x1etls-server-end-point"]);

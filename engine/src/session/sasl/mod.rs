@@ -9,6 +9,7 @@
 //!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ── Authenticated
 //!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
 //!        │                                                          └─ DeriveKeys, ExpectDerived ──── Authenticated
+//!        ├─ ExternalAttempt ─ account ───────────────────────────────────────────────────────────────── Authenticated
 //!        └─ TokenAttempt ── answered ──────────────────────────────────────────────────────────────── Authenticated
 //! ```
 //!
@@ -19,6 +20,7 @@
 
 mod buckets;
 mod cache;
+mod external;
 mod form;
 mod known;
 mod mechanism;
@@ -34,10 +36,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 pub use buckets::Holding;
 pub use cache::PlainCache;
-pub use form::{CLOSE_SUCCESS2, Form, open_success2};
+pub use external::{ExternalAttempt, offers_external};
+pub use form::{CLOSE_SUCCESS2, Form, open_success2, write_additional_data};
 pub use mechanism::{
-    BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, write_bindings,
-    write_features,
+    Allowed, BindingType, ChannelBindings, Mechanism, Mechanisms, NS_SASL_CB, offered, tokens_offered, upgrade_name,
+    upgrade_of, write_bindings, write_features,
 };
 pub use plain::{DeriveKeys, Derived, ExpectDerived, PlainAttempt, PlainStep};
 pub use scram::{ExpectAccount, ExpectClientFinal, NONCE_BYTES, ScramError};
@@ -45,6 +48,7 @@ pub use throttle::{AccountThrottle, AddressThrottle, Freed, Refused, ThrottlePar
 pub use token::{Fast, Made, TokenAttempt, TokenMaker};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
+use crate::session::facts::ClientCertificate;
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::hash::SecretKey;
 use crate::store::token::Agent;
@@ -58,8 +62,10 @@ pub struct Terms<'a> {
     pub domain: &'a str,
     /// There if the connection is over TLS.
     pub secured: Option<&'a ChannelBindings>,
-    /// Whether PLAIN is allowed on this connection.
-    pub plain_allowed: bool,
+    /// What is allowed on this connection.
+    pub allowed: Allowed,
+    /// What the client has shown in its TLS handshake.
+    pub certificate: Option<&'a ClientCertificate>,
 }
 
 impl Terms<'_> {
@@ -115,6 +121,11 @@ impl Authenticated {
     /// Which account of that name it was when its record was read: there may be another by now, or none.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// The account, and a number for the keys of the password that was shown.
+    pub fn identity(&self) -> (Incarnation, u64) {
+        (self.incarnation, self.key)
     }
 
     /// Whether these are the credentials that were shown: the same account, under the same password.
@@ -208,6 +219,8 @@ pub enum Begun {
     Plain(PlainAttempt),
     /// What the account's home says of a token.
     Token(TokenAttempt),
+    /// The account's record, for EXTERNAL.
+    External(ExternalAttempt),
 }
 
 /// Reads `<auth mechanism='..'>payload</auth>` (RFC 6120 6.4.2).
@@ -240,7 +253,7 @@ pub fn begin_with(
         let (payload, agent) = payload.zip(agent).ok_or(lacks)?;
         return TokenAttempt::parse(mechanism, kind, &decode(payload)?, terms, fast, agent).map(Begun::Token);
     }
-    if !offered(terms.secured, terms.plain_allowed).contains(mechanism) {
+    if !offered(terms.secured, terms.allowed).contains(mechanism) {
         return Err(Failure::of(match mechanism {
             Mechanism::Plain if terms.secured.is_none() => SaslCondition::EncryptionRequired,
             Mechanism::Plain => SaslCondition::MechanismTooWeak,
@@ -270,9 +283,10 @@ impl ExpectInitial {
 }
 
 fn first_message(mechanism: Mechanism, message: String, terms: &Terms<'_>) -> Result<Begun, Failure> {
-    match mechanism.hash() {
-        Some(hash) => ExpectAccount::client_first(mechanism, hash, &message, terms).map(Begun::Scram),
-        None => PlainAttempt::parse(&message, terms).map(Begun::Plain),
+    match (mechanism, mechanism.hash()) {
+        (Mechanism::External, _) => ExternalAttempt::parse(&message, terms).map(Begun::External),
+        (_, Some(hash)) => ExpectAccount::client_first(mechanism, hash, &message, terms).map(Begun::Scram),
+        (_, None) => PlainAttempt::parse(&message, terms).map(Begun::Plain),
     }
 }
 

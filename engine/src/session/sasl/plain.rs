@@ -6,13 +6,10 @@
 use std::fmt;
 
 use super::{Authenticated, Decoy, Failure, Mechanism, PlainCache, Terms, check_authzid};
-use crate::store::account::{Credentials, Incarnation, ScramKeys};
-use crate::store::hash::{HashKind, Tag};
+use crate::store::account::{Credentials, Incarnation, KeySet, ScramKeys};
+use crate::store::hash::{HashKind, Hashes, Tag};
 use crate::store::password;
 use crate::wire::error::SaslCondition;
-
-/// The keys that a password is checked against.
-const HASH: HashKind = HashKind::Sha256;
 
 /// Expects the account's record. The client's message is read.
 pub struct PlainAttempt {
@@ -70,7 +67,8 @@ impl PlainAttempt {
         let made_up;
         let credentials = match found {
             Some(credentials) => {
-                let shown = seen.map(|_| cache.tag(&self.account, &self.password, &credentials.keys(HASH).stored));
+                let stored = &credentials.anchor().keys().stored;
+                let shown = seen.map(|_| cache.tag(&self.account, &self.password, stored));
                 if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
                     return match finish(self.account, credentials.identity(), credentials.is_disabled()) {
                         Ok(authenticated) => PlainStep::Done(authenticated, shown),
@@ -84,18 +82,22 @@ impl PlainAttempt {
                 &made_up
             }
         };
+        let anchor = credentials.anchor();
+        let stored = anchor.keys().stored;
         let state = ExpectDerived {
-            seen: cache.tag(&self.account, &self.password, &credentials.keys(HASH).stored),
+            seen: cache.tag(&self.account, &self.password, &stored),
             account: self.account,
-            stored: credentials.keys(HASH).stored,
+            stored,
             exists: found.is_some(),
             identity: credentials.identity(),
             disabled: credentials.is_disabled(),
         };
         let job = DeriveKeys {
             password: self.password,
-            salt: credentials.salt().into(),
-            iterations: credentials.iterations(),
+            kind: anchor.kind(),
+            salt: anchor.salt().into(),
+            iterations: anchor.iterations(),
+            gains: None,
         };
         PlainStep::Derive(job, state)
     }
@@ -110,7 +112,17 @@ impl fmt::Debug for PlainAttempt {
 /// A job: PBKDF2 over a password. Owns all it needs and may run on any thread.
 pub struct DeriveKeys {
     password: Box<str>,
+    kind: HashKind,
     salt: Box<[u8]>,
+    iterations: u32,
+    gains: Option<Gains>,
+}
+
+/// What else is derived from the right password.
+struct Gains {
+    /// The key by which it is known to be the right one.
+    stored: Tag,
+    kinds: Hashes,
     iterations: u32,
 }
 
@@ -118,13 +130,37 @@ pub struct DeriveKeys {
 #[derive(Clone, Debug)]
 pub struct Derived {
     stored: Tag,
+    gained: Vec<KeySet>,
+}
+
+impl Derived {
+    /// The keys that the account lacks; none if the password is wrong.
+    pub fn take_gained(&mut self) -> Vec<KeySet> {
+        std::mem::take(&mut self.gained)
+    }
 }
 
 impl DeriveKeys {
     /// Derives the key. Pure and expensive: milliseconds by intent.
     pub fn run(self) -> Derived {
-        let salted = HASH.salted_password(&self.password, &self.salt, self.iterations);
-        Derived { stored: ScramKeys::of(HASH, &salted).stored }
+        let salted = self.kind.salted_password(&self.password, &self.salt, self.iterations);
+        let stored = ScramKeys::of(self.kind, &salted).stored;
+        // A guess costs no more than it does where nothing is to be gained.
+        let gains = self.gains.filter(|gains| gains.stored == stored);
+        let gained = gains.map_or_else(Vec::new, |gains| {
+            let derive = |kind| KeySet::of_prepared(kind, &self.password, gains.iterations, &self.salt);
+            gains.kinds.iter().map(derive).collect()
+        });
+        Derived { stored, gained }
+    }
+
+    /// With the keys of these hash functions, which the account lacks (XEP-0480): the client shows the password itself, so there is no
+    /// need to ask it for them. `iterations` is the count of new keys.
+    #[must_use]
+    pub fn gaining(self, credentials: &Credentials, kinds: Hashes, iterations: u32) -> DeriveKeys {
+        let kinds = credentials.hashes().others().and(kinds);
+        let stored = credentials.anchor().keys().stored;
+        DeriveKeys { gains: (!kinds.is_empty()).then_some(Gains { stored, kinds, iterations }), ..self }
     }
 
     /// Password, salt and iterations: all that the result depends on, for a host that knows the result already. The

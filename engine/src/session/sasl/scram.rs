@@ -134,7 +134,7 @@ impl ExpectAccount {
             client_first_bare: gs2.rest.into(),
             client_nonce: client_nonce.into(),
             binding,
-            offer: offer_hash(hash, terms.secured, terms.plain_allowed).into(),
+            offer: offer_hash(hash, terms.secured, terms.allowed).into(),
         })
     }
 
@@ -162,16 +162,18 @@ impl ExpectAccount {
     /// The same with the server's part of the nonce as text: base64 has no comma.
     fn answer(self, found: Option<&Credentials>, decoy: &Decoy, server_nonce: &str) -> (ExpectClientFinal, String) {
         let made_up;
-        let credentials = match found {
-            Some(credentials) => credentials,
+        // An account that has no keys of this hash function is as one that is not there.
+        let own = found.and_then(|found| found.keys(self.hash));
+        let set = match own {
+            Some(set) => set,
             None => {
                 made_up = decoy.credentials(&self.account);
-                &made_up
+                made_up.keys(self.hash).expect("it has keys of all hash functions")
             }
         };
         let nonce = format!("{}{server_nonce}", self.client_nonce);
-        let salt = BASE64.encode(credentials.salt());
-        let mut server_first = format!("r={nonce},s={salt},i={}", credentials.iterations());
+        let salt = BASE64.encode(set.salt());
+        let mut server_first = format!("r={nonce},s={salt},i={}", set.iterations());
         if !self.offer.is_empty() {
             server_first.push_str(",h=");
             server_first.push_str(&self.offer);
@@ -179,10 +181,10 @@ impl ExpectAccount {
         let state = ExpectClientFinal {
             mechanism: self.mechanism,
             hash: self.hash,
-            keys: *credentials.keys(self.hash),
-            exists: found.is_some(),
-            identity: credentials.identity(),
-            disabled: credentials.is_disabled(),
+            keys: *set.keys(),
+            exists: own.is_some(),
+            identity: found.map_or((Incarnation::UNNUMBERED, 0), Credentials::identity),
+            disabled: found.is_some_and(Credentials::is_disabled),
             signed: format!("{},{server_first},", self.client_first_bare),
             nonce: nonce.into(),
             binding: self.binding,
@@ -300,7 +302,7 @@ impl<'a> Gs2<'a> {
 fn expected_binding(gs2: &Gs2<'_>, mechanism: Mechanism, terms: &Terms<'_>) -> Result<Box<str>, ScramError> {
     let data = match gs2.flag {
         BindFlag::No | BindFlag::NotOffered if mechanism.is_bound() => return Err(ScramError::OtherError),
-        BindFlag::NotOffered if offered(terms.secured, terms.plain_allowed).any_bound() => {
+        BindFlag::NotOffered if offered(terms.secured, terms.allowed).any_bound() => {
             return Err(ScramError::ServerDoesSupportChannelBinding);
         }
         BindFlag::No | BindFlag::NotOffered => &[],

@@ -1,5 +1,7 @@
 use super::*;
-use crate::session::sasl::{Begun, begin};
+use crate::session::sasl::{Allowed, Begun, begin};
+
+const NO_PLAIN: Allowed = Allowed { plain: false, hashes: crate::store::hash::Hashes::ALL, external: false };
 
 const DOMAIN: &str = "example.net";
 
@@ -8,7 +10,7 @@ fn bindings() -> ChannelBindings {
 }
 
 fn terms(secured: Option<&ChannelBindings>) -> Terms<'_> {
-    Terms { domain: DOMAIN, secured, plain_allowed: false }
+    Terms { domain: DOMAIN, secured, allowed: NO_PLAIN, certificate: None }
 }
 
 fn decoy() -> Decoy {
@@ -102,6 +104,20 @@ fn rfc5802_5_and_rfc7677_3_exchanges() {
                 "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
             ],
         },
+        // The example of draft-melnikov-scram-sha-512, computed once more by Python's hashlib.
+        Exchange {
+            mechanism: "SCRAM-SHA-512",
+            salt: "Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=",
+            server_nonce: "02431b08-2f89-4bad-a4e6-80c0564ec865",
+            messages: [
+                "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+                "r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,\
+                 s=Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=,i=4096",
+                "c=biws,r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,\
+                 p=Hc5yec3NmCD7t+kFRw4/3yD6/F3SQHc7AVYschRja+Bc3sbdjlA0eH1OjJc0DD4ghn1tnXN5/Wr6qm9xmaHt4A==",
+                "v=BQuhnKHqYDwQWS5jAw4sZed+C9KFUALsbrq81bB0mh+bcUUbbMPNNmBIupnS2AmyyDnG5CTBQtkjJ9kyY4kzmw==",
+            ],
+        },
     ];
     for Exchange {
         mechanism,
@@ -131,7 +147,7 @@ fn rfc5802_6_channel_binding() {
     let failed = |mechanism, gs2, data: &[u8], secured| {
         login(mechanism, gs2, data, "pencil", found, secured).unwrap_err().scram.unwrap()
     };
-    for mechanism in ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS"] {
+    for mechanism in ["SCRAM-SHA-512-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS"] {
         for (gs2, data) in [("p=tls-exporter,,", [9; 32]), ("p=tls-server-end-point,,", [5; 32])] {
             login(mechanism, gs2, &data, "pencil", found, secured).unwrap();
             // Another channel than ours, a truncated one, and none.
@@ -150,7 +166,7 @@ fn rfc5802_6_channel_binding() {
             assert_eq!(failure, Failure::of(SaslCondition::InvalidMechanism));
         }
     }
-    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-1"] {
+    for mechanism in ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"] {
         login(mechanism, "n,,", &[], "pencil", found, secured).unwrap();
         login(mechanism, "n,,", &[], "pencil", found, None).unwrap();
         // `y` is the client's word that it saw no -PLUS: true without TLS, a changed offer with it.
@@ -171,7 +187,7 @@ fn rfc5802_6_channel_binding() {
 #[test]
 fn rfc6120_13_11_names_cannot_be_probed() {
     let credentials = account("pencil");
-    for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-1"] {
+    for mechanism in ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"] {
         let wrong = login(mechanism, "n,,", &[], "pen", Some(&credentials), None).unwrap_err();
         let unknown = login(mechanism, "n,,", &[], "pencil", None, None).unwrap_err();
         assert_eq!(wrong, unknown);
@@ -184,6 +200,25 @@ fn rfc6120_13_11_names_cannot_be_probed() {
         assert_ne!(tail(challenge(&decoy(), 1)), tail(challenge(&Decoy::new(&[6; 32], 4096), 1)));
         assert!(challenge(&decoy(), 1).contains(",i=4096,h="));
     }
+}
+
+/// XEP-0480, RFC 6120 13.11: an account that has no keys of a hash function, one that has, and a name without an account cannot be told
+/// apart by it.
+#[test]
+fn xep0480_what_an_account_lacks_tells_nothing() {
+    let all = account("pencil");
+    let older = [HashKind::Sha1, HashKind::Sha256].map(|kind| all.keys(kind).unwrap().clone());
+    let lacks = Credentials::of_keys(older, 0).unwrap();
+    let fails = |found, password| login("SCRAM-SHA-512", "n,,", &[], password, found, None).unwrap_err();
+    let unknown = fails(None, "pencil");
+    assert_eq!(fails(Some(&lacks), "pencil"), unknown);
+    assert_eq!(fails(Some(&all), "pen"), unknown);
+    let challenge = |found| {
+        let state = start("SCRAM-SHA-512", "n,,n=romeo,r=abc", None).unwrap();
+        state.account(found, &decoy(), &[7; NONCE_BYTES]).1
+    };
+    assert_eq!(challenge(Some(&lacks)), challenge(None), "the made-up salt of the name");
+    assert!(login("SCRAM-SHA-256", "n,,", &[], "pencil", Some(&lacks), None).is_ok());
 }
 
 /// RFC 6120 6.5.2: only who knows the password learns that the account is disabled.
@@ -319,10 +354,10 @@ fn xep0474_5_1_the_challenge_tells_what_was_offered() {
     };
     let (state, server_first) = challenge(Some(&bindings));
     let told = server_first.rsplit_once(",h=").unwrap().1;
-    assert_eq!(told, offer_hash(HashKind::Sha256, Some(&bindings), false));
+    assert_eq!(told, offer_hash(HashKind::Sha256, Some(&bindings), NO_PLAIN));
     assert_ne!(told, challenge(None).1.rsplit_once(",h=").unwrap().1, "nothing to bind to was offered");
     // Somebody on the way has changed the offer and its hash: what the client signs does not fit.
-    let changed = server_first.replace(told, &offer_hash(HashKind::Sha256, None, false));
+    let changed = server_first.replace(told, &offer_hash(HashKind::Sha256, None, NO_PLAIN));
     let (message, _) = client_final(HashKind::Sha256, "pencil", "n=romeo,r=abc", &changed, b"n,,");
     assert_eq!(state.response(&BASE64.encode(message)).unwrap_err(), Failure::from(ScramError::InvalidProof));
 }

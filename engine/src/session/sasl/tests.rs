@@ -1,10 +1,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::account::KeySet;
+use crate::store::hash::{HashKind, Hashes};
 use crate::wire::error::NS_SASL;
 
 fn terms() -> Terms<'static> {
-    Terms { domain: "example.net", secured: None, plain_allowed: true }
+    Terms { domain: "example.net", secured: None, allowed: Allowed::default(), certificate: None }
 }
 
 fn decoy() -> Decoy {
@@ -72,6 +74,31 @@ fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     // RFC 4013: the password is prepared as SCRAM clients prepare theirs.
     let fish = account("fish");
     assert!(login("\0juliet\0\u{fb01}\u{ad}sh", Some(&fish), &mut cache).0.is_ok());
+}
+
+/// XEP-0480: PLAIN shows the password, so the keys that an account lacks are derived from it: from the right one only, and not the ones it
+/// has.
+#[test]
+fn xep0480_keys_are_gained_by_the_right_password() {
+    let all = account("pencil");
+    let lacks = Credentials::of_keys([all.keys(HashKind::Sha1).unwrap().clone()], 0).unwrap();
+    let run = |found: &Credentials, password: &str, kinds| {
+        let attempt = plain(&format!("\0juliet\0{password}")).unwrap();
+        let step = attempt.account(Some(found), None, &decoy(), &PlainCache::new(&[2; 32], 0));
+        let PlainStep::Derive(job, state) = step else { panic!("{step:?}") };
+        let mut derived = job.gaining(found, kinds, 5000).run();
+        let gained = derived.take_gained();
+        (state.verify(derived).map(|(proof, _)| proof.identity()), gained)
+    };
+    let (identity, gained) = run(&lacks, "pencil", Hashes::ALL);
+    assert_eq!(identity.unwrap(), lacks.identity());
+    assert_eq!(gained.iter().map(KeySet::kind).collect::<Vec<_>>(), [HashKind::Sha256, HashKind::Sha512]);
+    let expected = Credentials::derive("pencil", 5000, lacks.anchor().salt(), 0).unwrap();
+    assert_eq!(Some(&gained[1]), expected.keys(HashKind::Sha512));
+    let (identity, gained) = run(&lacks, "pen", Hashes::ALL);
+    assert!(identity.is_err() && gained.is_empty());
+    assert!(run(&all, "pencil", Hashes::ALL).1.is_empty());
+    assert!(run(&lacks, "pencil", Hashes::default()).1.is_empty());
 }
 
 /// RFC 4616 2: what is no message.
@@ -155,8 +182,9 @@ fn rfc6120_6_4_2_no_initial_response() {
 #[test]
 fn rfc6120_6_5_only_what_is_offered() {
     let secured = ChannelBindings::default();
-    let plain_text = Terms { plain_allowed: false, ..terms() };
-    let over_tls = Terms { plain_allowed: false, secured: Some(&secured), ..terms() };
+    let plain_text = Terms { allowed: Allowed { plain: false, ..Allowed::default() }, ..terms() };
+    let over_tls =
+        Terms { allowed: Allowed { plain: false, ..Allowed::default() }, secured: Some(&secured), ..terms() };
     let condition = |mechanism: &str, terms: &Terms<'_>| begin(mechanism, "", terms).unwrap_err().condition;
     assert_eq!(condition("PLAIN", &plain_text), SaslCondition::EncryptionRequired);
     assert_eq!(condition("PLAIN", &over_tls), SaslCondition::MechanismTooWeak);
@@ -280,6 +308,7 @@ proptest! {
                 let _ = state.response(&encode(&last), &terms);
             }
             Ok(Begun::Token(_)) => prop_assert!(false, "a token without <fast/>"),
+            Ok(Begun::External(_)) => prop_assert!(false, "no certificate was shown"),
             Err(failure) => prop_assert!(SaslCondition::ALL.contains(&failure.condition)),
         }
     }

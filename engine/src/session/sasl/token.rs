@@ -157,7 +157,7 @@ impl TokenMaker {
         let owner = Owner {
             account,
             incarnation: found.map_or(Incarnation::UNNUMBERED, Credentials::incarnation),
-            stored: found.map_or_else(|| HASH.digest(&[]), |found| found.keys(HASH).stored),
+            stored: found.map_or_else(|| HASH.digest(&[]), |found| found.anchor().keys().stored),
         };
         let mut fits = None;
         for place in [Place::New, Place::Current] {
@@ -202,7 +202,7 @@ impl TokenMaker {
     ) -> Made {
         let token = Token { kind, nonce, expires_s: now_s + TOKEN_LIFE_S, count: 0 };
         tokens.add(agent, token, now_s);
-        let owner = Owner { account, incarnation: found.incarnation(), stored: found.keys(HASH).stored };
+        let owner = Owner { account, incarnation: found.incarnation(), stored: found.anchor().keys().stored };
         Made { text: self.text(owner, agent, &token).into(), expires_s: token.expires_s }
     }
 
@@ -216,7 +216,7 @@ impl TokenMaker {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ChannelBindings;
+    use super::super::{Allowed, ChannelBindings};
     use super::*;
 
     const NOW: u64 = 1_700_000_000;
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn messages_that_are_none() {
-        let terms = Terms { domain: "example.net", secured: None, plain_allowed: true };
+        let terms = Terms { domain: "example.net", secured: None, allowed: Allowed::default(), certificate: None };
         let fast = Fast { count: None, invalidate: false };
         let parse = |mechanism: Mechanism, message: &[u8], terms: &Terms<'_>| {
             let kind = mechanism.token().unwrap();

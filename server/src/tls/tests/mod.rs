@@ -1,6 +1,6 @@
 //! A client and this module's server, joined in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,6 +14,7 @@ use super::*;
 use throng_tls::Traffic;
 
 mod certificates;
+mod clients;
 mod handshakes;
 mod hostile;
 mod memory;

@@ -1,0 +1,100 @@
+//! Accounts gain keys of hash functions that they had none of (XEP-0480), at their home.
+//!
+//! The record is read, changed and written. If it was written meanwhile, because the password was changed or the account removed, that
+//! stays: the keys may be those of the password before.
+
+use crate::accounts::Accounts;
+use crate::id::ConnId;
+use crate::io::StorageState;
+use crate::letters::Gained;
+use crate::session::inline::Upgrade;
+use crate::store::account::{self, Credentials};
+use crate::store::hash::Hashes;
+use crate::streams::half::Up;
+use crate::turn::pending::Why;
+
+/// Reads of an account's record by which keys are to be added.
+#[derive(Debug, Default)]
+pub(crate) struct Gaining {
+    /// Answers awaited.
+    reads: u32,
+    /// The record was written since the first of them was asked for.
+    written: bool,
+}
+
+impl Accounts {
+    /// The hash functions of which accounts can gain keys now: none while there is no room to write them.
+    pub(crate) fn gains(&self) -> Hashes {
+        match self.storage {
+            StorageState::Ok => self.settings.scram_upgrades,
+            _ => Hashes::default(),
+        }
+    }
+
+    /// Looks whether an account lacks what the client of a connection can give it. [`Up::Inline`] comes then.
+    pub(crate) fn look_for_upgrades(&mut self, conn: ConnId, account: &str) {
+        self.block(conn);
+        self.read_account(account.into(), Why::Upgrade { conn });
+    }
+
+    /// The account's record has been read: what it lacks is left of what the client can give, and the first of that is next.
+    pub(crate) fn upgrade_wanted(&mut self, conn: ConnId, record: Option<&[u8]>) {
+        let iterations = self.settings.scram_iterations;
+        let Some(opening) = self.opening(conn) else { return };
+        let owner = opening.stage().owner();
+        let found = record.and_then(|record| Credentials::decode(record).ok());
+        let found = found.filter(|found| owner.is_some_and(|owner| owner.is_of(found)));
+        let Some(inline) = opening.inline.as_mut() else { return };
+        let lacking = found.as_ref().map_or(Hashes::default(), |found| found.hashes().others());
+        inline.upgrades = inline.upgrades.and(lacking);
+        inline.upgrade = found.zip(inline.upgrades.iter().last()).map(|(found, kind)| {
+            // The salt is the account's own: as in accounts that are new, and made-up ones, all hash functions have the same.
+            Upgrade { kind, salt: found.anchor().salt().into(), iterations, begun: false }
+        });
+        self.up.push_back(Up::Inline(conn));
+    }
+
+    /// An account of this home gains keys; a connection of this shard goes on then.
+    pub(crate) fn keys_gained(&mut self, account: &str, gained: Gained, conn: Option<ConnId>) {
+        self.gaining.entry(account.into()).or_default().reads += 1;
+        self.read_account(account.into(), Why::Gain { gained, conn });
+    }
+
+    /// The record is there. It gains keys if it is still of the account and the password that they are of.
+    pub(crate) fn gain(&mut self, name: &str, record: Option<&[u8]>, gained: Gained, conn: Option<ConnId>) {
+        let written = self.gained_read(name);
+        let found = record.and_then(|record| Credentials::decode(record).ok());
+        let found = found.filter(|found| found.identity() == gained.identity && !written);
+        if let Some(mut credentials) = found.filter(|_| self.storage == StorageState::Ok) {
+            let mut changed = false;
+            for set in gained.sets {
+                changed |= credentials.gain(set);
+            }
+            if changed {
+                account::put(&mut self.writes, name, &credentials);
+                self.record_written(name);
+            }
+        }
+        if let Some(conn) = conn {
+            self.up.push_back(Up::Inline(conn));
+        }
+    }
+
+    /// An answer has come, whatever it is. Returns whether the record was written since.
+    pub(crate) fn gained_read(&mut self, account: &str) -> bool {
+        let Some(gaining) = self.gaining.get_mut(account) else { return true };
+        gaining.reads -= 1;
+        let written = gaining.written;
+        if gaining.reads == 0 {
+            self.gaining.remove(account);
+        }
+        written
+    }
+
+    /// The record of an account is written or erased: what was read of it before is not added to.
+    pub(crate) fn record_written(&mut self, account: &str) {
+        if let Some(gaining) = self.gaining.get_mut(account) {
+            gaining.written = true;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Tasks by which an account gains keys of a hash function that it has none of (XEP-0480), at the user's home, between the client's proof
+//! and its success.
+//!
+//! The client derives the key, and the server the two that it stores of that: two HMACs. So a task costs the server less than a
+//! login, and an account has it once for each hash function.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::id::ConnId;
+use crate::letters::Gained;
+use crate::ns;
+use crate::session::conn::Stage;
+use crate::session::inline::Upgrade;
+use crate::session::sasl::{self, Authenticated, Form};
+use crate::shard::Shard;
+use crate::store::account::{KeySet, ScramKeys};
+use crate::store::hash::{HashKind, Tag};
+use crate::streams::ended::Ended;
+use crate::wire::Element;
+use crate::wire::error::{SaslCondition, StreamCondition};
+use crate::wire::text::Writer;
+
+/// Base64 of the longest key that a client derives.
+const HASH_TEXT_BYTES_MAX: usize = Tag::BYTES_MAX.div_ceil(3) * 4;
+
+impl Shard {
+    /// The account lacks keys that the client can give: it is asked for them (XEP-0480 2.2).
+    pub(super) fn task_begins(&mut self, conn: ConnId, owner: Authenticated) {
+        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        let Some(upgrade) = &inline.upgrade else { return };
+        let kind = upgrade.kind;
+        // It is said once what the mechanism says at the end.
+        let message = std::mem::take(&mut inline.message);
+        let mut out = Vec::with_capacity(256);
+        let mut w = Writer::new(&mut out);
+        w.open("continue").attribute("xmlns", ns::SASL2);
+        sasl::write_additional_data(&mut w, &message);
+        w.open("tasks").leaf("task", sasl::upgrade_name(kind)).close().close();
+        self.conns.set_stage(conn, Stage::ExpectTask(owner));
+        self.send_bytes(conn, &out);
+        self.unblock(conn);
+    }
+
+    /// What the client sends during a task (XEP-0388 2.6.3, XEP-0480 3).
+    pub(super) fn task(&mut self, conn: ConnId, element: &Element<'_>) {
+        let Some(Stage::ExpectTask(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        let owner = owner.clone();
+        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        let Some(upgrade) = inline.upgrade.as_mut() else { return };
+        match element.name() {
+            "abort" => self.task_failed(conn, SaslCondition::Aborted, None),
+            "next" if !upgrade.begun => {
+                if element.attribute("task").as_deref() != Some(sasl::upgrade_name(upgrade.kind)) {
+                    return self.task_failed(conn, SaslCondition::MalformedRequest, Some("the task is another one"));
+                }
+                upgrade.begun = true;
+                let (salt, iterations) = (BASE64.encode(&upgrade.salt), upgrade.iterations.to_string());
+                self.send_with(conn, |out| {
+                    let mut w = Writer::new(out);
+                    w.open("task-data")
+                        .attribute("xmlns", ns::SASL2)
+                        .open("salt")
+                        .attribute("xmlns", ns::SCRAM_UPGRADE);
+                    w.attribute("iterations", &iterations).text(&salt).close().close();
+                });
+            }
+            "task-data" if upgrade.begun => {
+                let Some(set) = read_hash(element, upgrade) else {
+                    let text = "the hash is not the base64 of a salted password";
+                    return self.task_failed(conn, SaslCondition::MalformedRequest, Some(text));
+                };
+                inline.upgrade = None;
+                inline.upgrades = inline.upgrades.without(set.kind());
+                self.conns.set_stage(conn, Stage::ExpectInline(owner.clone()));
+                self.block(conn);
+                let gained = Gained { identity: owner.identity(), sets: vec![set] };
+                self.keys_gained(owner.bare(), gained, Some(conn));
+            }
+            // XEP-0388 2.5.
+            _ => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("authentication is under way")),
+        }
+    }
+
+    /// A task has failed, and with it the authentication (XEP-0388 2.6.3). What the channel is bound by was given up when the
+    /// client had proven who it is, so it begins anew on another stream.
+    fn task_failed(&mut self, conn: ConnId, condition: SaslCondition, text: Option<&str>) {
+        self.counters.logins_failed.one();
+        self.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, text));
+        self.end_stream(conn, Ended::Refused);
+    }
+}
+
+/// `<hash/>` within `<task-data/>`: the SaltedPassword of RFC 5802 3.
+fn read_hash(element: &Element<'_>, upgrade: &Upgrade) -> Option<KeySet> {
+    let mut hashes = element.children().filter(|child| child.is("hash", ns::SCRAM_UPGRADE));
+    let (hash, None) = (hashes.next()?, hashes.next()) else { return None };
+    let text = hash.text();
+    let salted = salted_password(upgrade.kind, text.trim())?;
+    KeySet::new(upgrade.kind, upgrade.iterations, &upgrade.salt, ScramKeys::of(upgrade.kind, &salted))
+}
+
+fn salted_password(kind: HashKind, text: &str) -> Option<Tag> {
+    if text.len() > HASH_TEXT_BYTES_MAX {
+        return None;
+    }
+    Tag::from_bytes(kind, &BASE64.decode(text).ok()?)
+}
