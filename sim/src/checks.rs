@@ -53,6 +53,8 @@ pub struct Sent {
     pub client: usize,
     /// The sender's session, counted over all.
     pub session: u64,
+    /// It is never kept, and was not acknowledged before a crash.
+    pub again: bool,
     /// The sender's bare JID.
     pub from: String,
     /// The receiver's number.
@@ -125,7 +127,8 @@ impl Ledger {
             }
         }
         let inbox = self.inboxes.entry(session).or_default();
-        if !inbox.seen.insert(n) {
+        // What stands in no log and was not acknowledged before a crash is sent again by its sender.
+        if !inbox.seen.insert(n) && !sent.again {
             return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
         }
         // What is never kept overtakes what waits for a receiver who is behind.
@@ -188,6 +191,7 @@ mod tests {
             delivered: false,
             excused: false,
             volatile: false,
+            again: false,
         };
         Ledger { sent: (0..3).map(sent).collect(), ..Ledger::default() }
     }

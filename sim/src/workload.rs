@@ -369,6 +369,7 @@ impl Run {
         if !self.world.settings().archive {
             self.ledger.sent.iter_mut().for_each(|s| s.volatile = true);
         }
+        self.ledger.sent.iter_mut().filter(|sent| !sent.kept && !sent.acked).for_each(|sent| sent.again = true);
         self.clients.iter_mut().for_each(|client| client.bereft = true);
         self.world.crash();
     }

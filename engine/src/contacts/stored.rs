@@ -82,8 +82,11 @@ impl Contacts {
     }
 
     fn placed_counts(&mut self, id: SessionId) -> Option<Counts> {
-        let user = self.sessions.get(id)?.user;
-        let seen = self.position(user, id);
+        let session = self.sessions.get(id)?;
+        let (user, follows) = (session.user, session.follows);
+        // One that follows no more is not handed again what it had when it did.
+        let top = if follows { 0 } else { self.top(id) };
+        let seen = self.position(user, id).max(top);
         self.counts(id).map(|counts| Counts { seen, ..counts })
     }
 

@@ -59,6 +59,8 @@ pub struct Managed {
     pub incarnation: u64,
     /// Seconds that it had waited to be resumed before this process began.
     pub late_s: u32,
+    /// The highest number of an entry for all that it was sent.
+    top: u64,
     /// The counts that were written last.
     written: (u32, u32),
     /// What waits for the next writing of rows.
@@ -209,6 +211,16 @@ impl Managed {
         self.unacked.iter().filter(|unacked| unacked.id == mark::PUSH).count()
     }
 
+    /// The highest number of an entry for all that it was sent.
+    pub fn top(&self) -> u64 {
+        self.top
+    }
+
+    /// It was sent entries for all up to this number, before this process.
+    pub fn set_top(&mut self, number: u64) {
+        self.top = number;
+    }
+
     /// Whether the counts have moved since they were written.
     pub fn moved(&self) -> bool {
         self.serial > 0 && !self.dormant && self.written != (self.handled, self.sent)
@@ -241,6 +253,7 @@ impl Managed {
             tag: 0,
             serial: 0,
             incarnation: 0,
+            top: 0,
             written: (0, 0),
             late_s: 0,
             due: Rows::None,
@@ -327,6 +340,9 @@ impl Managed {
     /// The same of a stanza that goes ahead of so many that were sent before and are still to leave.
     pub fn send_ahead(&mut self, xml: &[u8], id: u64, overtaken: usize) {
         self.sent = self.sent.wrapping_add(1);
+        if mark::holds_cursor(id) {
+            self.top = self.top.max(mark::number(id));
+        }
         self.unacked_bytes += xml.len();
         let at = self.unacked.len().saturating_sub(overtaken);
         self.unacked.insert(at, Unacked { xml: xml.into(), id });

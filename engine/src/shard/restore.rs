@@ -108,7 +108,7 @@ impl Shard {
             // It was about to when its rows were written.
             session.follows = true;
             let log = self.log(user);
-            log.fall_behind(id, log.cursor(), 0);
+            log.fall_behind(id, log.cursor().max(received(counts)), 0);
         }
         self.heads_changed(user);
         self.counters.sessions_restored.one();

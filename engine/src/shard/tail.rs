@@ -305,8 +305,8 @@ impl Shard {
                 log.touch();
                 log.fall_behind(id, seen, 0);
             } else {
-                // Nobody knows whether messages for it alone wait: it looks.
-                log.fall_behind(id, last, 0);
+                // Nobody knows whether messages for it alone wait: it looks. When it follows again, it goes on from where it was.
+                log.fall_behind(id, seen, 0);
                 log.set_apart(last);
             }
             self.touch_log(user);
@@ -317,7 +317,7 @@ impl Shard {
         }
         let pushes = tail.counts.pushes.into_iter().filter(|(count, _)| beyond(*count, tail.h));
         let pushes = pushes.map(|(_, push)| push).collect();
-        self.awake(id, tail.token, (tail.h, tail.handled), tail.had, pushes);
+        self.awake(id, tail.token, (tail.h, tail.handled), tail.had, pushes, seen);
         if !self.wait_to_resume(id, tail.conn) {
             self.resume_goes_on(id);
         }

@@ -78,6 +78,11 @@ impl Streams {
         self.halves.managed(id).is_some_and(Managed::is_dormant)
     }
 
+    /// The highest number of an entry for all that a session was sent.
+    pub(crate) fn top(&self, id: SessionId) -> u64 {
+        self.halves.managed(id).map_or(0, Managed::top)
+    }
+
     /// What logs name a session by, if it is stored.
     pub(crate) fn tag(&self, id: SessionId) -> Option<u32> {
         self.halves.managed(id).map(|managed| managed.tag).filter(|&tag| tag != 0)
@@ -170,10 +175,12 @@ impl Streams {
         (h, handled): (u32, u32),
         had: Had,
         pushes: Vec<Box<[u8]>>,
+        seen: u64,
     ) {
         let last_number = self.last_number;
         if let Some(managed) = self.halves.managed_mut(id) {
             let before = managed.unacked_bytes();
+            managed.set_top(seen);
             managed.awake(token, h, handled, last_number, had, pushes);
             let more = managed.unacked_bytes() - before;
             self.unacked_bytes += more;

@@ -47,7 +47,7 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
             return;
         }
         let mut ask = |shard, command| running.ask(shard, command).is_ok();
-        match step(&engine, running.partitions(), &mut after, USERS_A_STEP, &mut ask) {
+        match step(&*engine, running.partitions(), &mut after, USERS_A_STEP, &mut ask) {
             Ok(more) => over = !more,
             // The store waits for space, or is damaged: reads of the shards say so, too.
             Err(error) => {

@@ -197,6 +197,7 @@ impl Run {
             delivered: false,
             excused: false,
             volatile: false,
+            again: false,
         });
         client.stanza(xml, Some(number));
     }
