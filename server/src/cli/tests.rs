@@ -533,7 +533,7 @@ fn users(bench: &mut Bench) {
     assert_eq!((again.exit, again.err.as_str()), (Exit::NotThere, "throng: romeo@localhost is there already\n"));
     bench.input = "from stdin\r\nmore\n".into();
     assert_eq!(bench.run("user passwd romeo --password-stdin").out, "changed romeo@localhost\n");
-    let salt = *bench.memory.keys("romeo").credentials(0).salt().first_chunk::<16>().expect("16 bytes");
+    let salt = *bench.memory.keys("romeo").credentials(0).anchor().salt().first_chunk::<16>().expect("16 bytes");
     let expected = ScramKeys::derive(&Secret::new("from stdin"), 10_000, &salt);
     assert_eq!(Ok(bench.memory.keys("romeo")), expected);
     assert_eq!(bench.run("user passwd nobody --password x").exit, Exit::NotThere);

@@ -44,8 +44,8 @@ fn passwords_become_keys_that_check_and_each_has_its_own_salt() {
     let (summary, end) = import_text(&memory, text, plan(Existing::Skip, false));
     assert_eq!((end, summary.added, summary.failed), (Ok(()), 2, 0));
     let (romeo, juliet) = (memory.keys("romeo").credentials(0), memory.keys("juliet").credentials(0));
-    assert_ne!(romeo.salt(), juliet.salt());
-    let salt = *juliet.salt().first_chunk::<16>().expect("16 bytes");
+    assert_ne!(romeo.anchor().salt(), juliet.anchor().salt());
+    let salt = *juliet.anchor().salt().first_chunk::<16>().expect("16 bytes");
     let again = ScramKeys::derive(&Secret::new("pen,cil"), 4_096, &salt).expect("good");
     assert_eq!(again, memory.keys("juliet"));
 }
@@ -153,6 +153,6 @@ fn a_quote_that_is_never_closed_and_an_endless_line_cost_one_line_each() {
     let expected =
         [(2, "a quote is not closed; a quote within quotes is written twice"), (3, "a line of over 16384 bytes")];
     assert_eq!(reasons(&summary), expected);
-    let salt = *memory.keys("c").credentials(0).salt().first_chunk::<16>().expect("16 bytes");
+    let salt = *memory.keys("c").credentials(0).anchor().salt().first_chunk::<16>().expect("16 bytes");
     assert_eq!(Ok(memory.keys("c")), ScramKeys::derive(&Secret::new("say \"hi\""), 4_096, &salt));
 }
