@@ -91,7 +91,6 @@ const OWNER: Feature = Feature { namespace: NS_OWNER, account_vars: &[], handle:
 pub const EXTENSION: Extension = Extension {
     name: "pep",
     xeps: &[
-        Xep { number: 60, version: "1.30.0", title: "Publish-Subscribe" },
         Xep { number: 163, version: "1.2.2", title: "Personal Eventing Protocol" },
         Xep { number: 222, version: "1.0", title: "Persistent Storage of Public Data via PubSub" },
         Xep { number: 223, version: "1.1.1", title: "Persistent Storage of Private Data via PubSub" },

@@ -11,7 +11,7 @@ pub mod tell;
 use minidom::Element;
 
 use super::super::change::Change;
-use super::super::hook::{Entity, Extension};
+use super::super::hook::{Entity, Extension, Xep};
 use super::super::iq::{Context, Feature, IqRequest, ServerFacts, Step, Target};
 use super::super::xml;
 use super::event::Event;
@@ -62,9 +62,10 @@ const NODES: Feature = Feature {
     ..super::NODES
 };
 
-/// The extension. Its text is that of nodes on accounts.
+/// The extension.
 pub const EXTENSION: Extension = Extension {
     name: "pubsub",
+    xeps: &[Xep { number: 60, version: "1.30.0", title: "Publish-Subscribe" }],
     requests: &[NODES, Feature { namespace: NS_OWNER, handle: super::handle_owner, ..NODES }],
     submits: Some(super::approve::at_service),
     entity: Some(Entity {
