@@ -40,6 +40,8 @@ struct Scene {
     now: Now,
     out: Output,
     reads: usize,
+    /// The longest time that one answer of the store has kept the shard, and the store one read.
+    longest: [Duration; 2],
 }
 
 impl Scene {
@@ -48,7 +50,8 @@ impl Scene {
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let conn = ConnId { slot: 0, generation: 1 };
         let now = Now { mono_ms: 1_000, wall_us: 1_800_000_000_000_000 };
-        let mut scene = Scene { engine, shard, conn, now, out: Output::default(), reads: 0 };
+        let mut scene =
+            Scene { engine, shard, conn, now, out: Output::default(), reads: 0, longest: Default::default() };
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(USER, Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
@@ -80,8 +83,12 @@ impl Scene {
                 match effect {
                     Effect::Read { token, queries } => {
                         self.reads += queries.len();
+                        let began = Instant::now();
                         let found = queries.iter().map(|query| self.engine.read(query).expect("rows")).collect();
+                        let read = began.elapsed();
                         self.shard.handle(self.now, Input::Found { token, found }, &mut self.out);
+                        let kept = began.elapsed() - read;
+                        self.longest = [self.longest[0].max(kept), self.longest[1].max(read)];
                     }
                     Effect::Send { conn, bytes, .. } => {
                         said.extend_from_slice(&bytes);
@@ -304,9 +311,16 @@ fn main() {
         heading("warm");
         for kind in &kinds(messages, peers) {
             let before = scene.reads;
+            scene.longest = Default::default();
             let pages = if kind.once { 1 } else { pages };
             let took: Vec<Duration> = (0..pages).map(|n| ask(&mut scene, &(kind.ask)(n))).collect();
             tell(kind.name, took, scene.reads - before);
+            if kind.once {
+                let [kept, read] = scene.longest.map(|longest| longest.as_secs_f64() * 1e3);
+                println!(
+                    "  the longest that it held others up: {kept:.3} ms the shard, {read:.3} ms the reading thread"
+                );
+            }
         }
         load(&mut scene, messages, peers, seconds);
     }

@@ -150,6 +150,7 @@ pub fn shown(kept: &[u8], photo: Photo) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const HASH: &str = "01b87fcd030b72895ff8e88db57ec525450f000d";
 
@@ -213,5 +214,44 @@ mod tests {
             assert_eq!(Photo::from_hex(bad), None);
         }
         assert!(Photo::decode(b"").is_none() && Photo::decode(&value[..20]).is_none());
+    }
+
+    proptest! {
+        /// Whatever else a presence has, what goes out can be read, has the rest as it was, and says one thing of a photo.
+        #[test]
+        fn presence_stays_readable_and_says_one_thing(pieces in prop::collection::vec((0u8..7, "[\t -\u{d7ff}]{0,20}"), 0..6)) {
+            let mut kept = "<presence>".to_owned();
+            let (mut none, mut others) = (false, Vec::new());
+            for (kind, text) in &pieces {
+                let mut escaped = Vec::new();
+                crate::wire::text::escape_into(&mut escaped, text);
+                let escaped = String::from_utf8(escaped).expect("text");
+                let piece = match kind {
+                    0 => format!("<status>{escaped}</status>"),
+                    1 => format!("<x xmlns='{NS}'/>"),
+                    2 => format!("<x xmlns='{NS}'><photo/></x>"),
+                    3 => format!("<x xmlns='{NS}'><photo>a{escaped}</photo></x>"),
+                    4 => format!("<p:x xmlns:p='{NS}'><p:photo>0</p:photo></p:x>"),
+                    5 => format!("<status>{NS}</status>"),
+                    _ => escaped.replace('\r', ""),
+                };
+                none |= *kind == 2;
+                if !(1..=4).contains(kind) {
+                    others.push(piece.clone());
+                }
+                kept.push_str(&piece);
+            }
+            kept.push_str("</presence>");
+            let shown = with(&kept);
+            let (own, hash) = read_back(shown.as_bytes(), |stanza| {
+                let own: Vec<_> = stanza.children().filter(|child| child.is("x", NS)).collect();
+                (own.len(), own.iter().any(|child| child.bytes() == photo().element()))
+            }).expect("it can be read");
+            match none {
+                true => prop_assert_eq!(&shown, &kept),
+                false => prop_assert_eq!((own, hash), (1, true)),
+            }
+            others.iter().for_each(|piece| assert!(shown.contains(piece.as_str())));
+        }
     }
 }

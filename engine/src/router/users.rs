@@ -405,6 +405,9 @@ impl Default for User {
 
 const _: () = assert!(size_of::<User>() <= 32, "a user with an idle session costs this much");
 
+/// What a photo takes in a tree whose nodes are little more than half full, bytes.
+const PHOTO_BYTES: usize = 2 * (size_of::<u32>() + size_of::<Photo>());
+
 /// The users.
 #[derive(Debug)]
 pub struct Users {
@@ -552,7 +555,8 @@ impl Users {
 
     /// Memory of the table and its index, by their room, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size()
+        let photos = self.photos.len() * PHOTO_BYTES;
+        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size() + photos
     }
 
     /// Users held.

@@ -219,7 +219,7 @@ const BOOKMARK: &str = "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/p
 fn large_bookmark() -> String {
     let name = "v".repeat(20_000);
     format!(
-        "<iq type='set' id='0'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:bookmarks:1'><item id='large@c'><conference xmlns='urn:xmpp:bookmarks:1' name='{name}'/></item></publish><publish-options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field><field var='pubsub#access_model'><value>whitelist</value></field><field var='pubsub#max_items'><value>max</value></field></x></publish-options></pubsub></iq>"
+        "<iq type='set' id='0'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:bookmarks:1'><item id='large@c'><conference xmlns='urn:xmpp:bookmarks:1'><nick>{name}</nick></conference></item></publish><publish-options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field><field var='pubsub#access_model'><value>whitelist</value></field><field var='pubsub#max_items'><value>max</value></field></x></publish-options></pubsub></iq>"
     )
 }
 

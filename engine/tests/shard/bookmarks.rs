@@ -256,11 +256,11 @@ fn bookmarks_go_to_no_node_that_others_see() {
 #[test]
 fn bookmarks_are_bounded() {
     let mut scene = Scene::new(&[]);
-    let long = "n".repeat(BOOKMARKS_BYTES_MAX / 4);
+    let long = format!("<nick>{}</nick>", "n".repeat(BOOKMARKS_BYTES_MAX / 4));
     for n in 0..3 {
-        scene.done(&publish(&format!("room{n}@c"), &format!(" name='{long}'"), ""));
+        scene.done(&publish(&format!("room{n}@c"), "", &long));
     }
-    let said = scene.ask(&publish("room3@c", &format!(" name='{long}'"), ""));
+    let said = scene.ask(&publish("room3@c", "", &long));
     assert!(said.contains("<policy-violation"), "{said}");
     assert_eq!(scene.new_ones().len(), 3);
     assert_eq!(scene.private().matches("<conference").count(), 3);
@@ -270,5 +270,5 @@ fn bookmarks_are_bounded() {
     assert_eq!(scene.new_ones().len(), 3);
     // One less makes room.
     scene.done(&retract("room0@c"));
-    scene.done(&publish("room3@c", &format!(" name='{long}'"), ""));
+    scene.done(&publish("room3@c", "", &long));
 }

@@ -10,16 +10,16 @@ use super::super::vcard;
 
 /// An image that somebody has sent.
 #[derive(Debug)]
-pub struct Image {
+pub(super) struct Image {
     /// The file.
-    pub bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Its hash.
-    pub photo: Photo,
+    pub(super) photo: Photo,
 }
 
 impl Image {
     /// Reads base64 with white space in it (XEP-0153 4.6.5, XEP-0084 4.2.1); `None` if it is none, or nothing.
-    pub fn decode(text: &str) -> Option<Image> {
+    pub(super) fn decode(text: &str) -> Option<Image> {
         let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let bytes = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty())?;
         let photo = Photo::of(Sha1::digest(&bytes).into());
@@ -27,12 +27,12 @@ impl Image {
     }
 
     /// The base64.
-    pub fn encode(&self) -> String {
+    pub(super) fn encode(&self) -> String {
         STANDARD.encode(&self.bytes)
     }
 
     /// What it is by its first bytes, whatever it was said to be (XEP-0153 5): of the types that XEP-0153 4.5.4 names; `None` for others.
-    pub fn kind(&self) -> Option<&'static str> {
+    pub(super) fn kind(&self) -> Option<&'static str> {
         let begins = |with: &[u8]| self.bytes.starts_with(with);
         if begins(b"\x89PNG\r\n\x1a\n") {
             Some("image/png")
@@ -47,13 +47,13 @@ impl Image {
 }
 
 /// The photo in a vCard (XEP-0153 3.1), if it has one.
-pub fn in_card(card: &Element) -> Option<Image> {
+pub(super) fn in_card(card: &Element) -> Option<Image> {
     let photo = card.get_child("PHOTO", vcard::NS)?;
     Image::decode(&photo.get_child("BINVAL", vcard::NS)?.text())
 }
 
 /// A vCard with this photo in place of what it had.
-pub fn put_in_card(card: Option<Element>, photo: Option<(&str, &Image)>) -> Element {
+pub(super) fn put_in_card(card: Option<Element>, photo: Option<(&str, &Image)>) -> Element {
     let mut card = card.unwrap_or_else(|| Element::bare("vCard", vcard::NS));
     while card.remove_child("PHOTO", vcard::NS).is_some() {}
     if let Some((kind, image)) = photo {

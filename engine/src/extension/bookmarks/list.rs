@@ -5,34 +5,34 @@ use minidom::{Element, Node};
 use super::{NEW, OLD, xml};
 
 /// Normalises a bare JID; `None` if it is none.
-pub type Bare = fn(&str) -> Option<Box<str>>;
+pub(super) type Bare = fn(&str) -> Option<Box<str>>;
 
 /// A bookmark.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bookmark {
+pub(super) struct Bookmark {
     /// The id of its item, the room's JID.
-    pub id: Box<str>,
+    pub(super) id: Box<str>,
     /// What the item says: `<conference/>` of XEP-0402.
-    pub payload: Element,
+    pub(super) payload: Element,
 }
 
 /// What an element with all bookmarks says.
 #[derive(Clone, Debug, Default)]
-pub struct Storage {
+pub(super) struct Storage {
     /// Its rooms, each once.
-    pub rooms: Vec<Bookmark>,
+    pub(super) rooms: Vec<Bookmark>,
     /// What else is in it, such as web pages, which are no bookmarks of XEP-0402.
-    pub others: Vec<Element>,
+    pub(super) others: Vec<Element>,
 }
 
 /// Whether two ids name the same room.
-pub fn same(bare: Bare, one: &str, other: &str) -> bool {
+pub(super) fn same(bare: Bare, one: &str, other: &str) -> bool {
     one == other || bare(one).is_some_and(|one| bare(other) == Some(one))
 }
 
 impl Storage {
     /// Reads the element.
-    pub fn of(storage: &Element, bare: Bare) -> Storage {
+    pub(super) fn of(storage: &Element, bare: Bare) -> Storage {
         let mut all = Storage::default();
         for child in storage.children() {
             let jid = child.attr("jid").filter(|_| child.is("conference", OLD)).and_then(bare);
@@ -49,7 +49,7 @@ impl Storage {
     }
 
     /// Writes the element (XEP-0402 4.3.1).
-    pub fn write(&self) -> Element {
+    pub(super) fn write(&self) -> Element {
         let rooms = self.rooms.iter().map(|room| to_old(&room.id, &room.payload));
         Element::builder("storage", OLD).append_all(rooms.chain(self.others.iter().cloned())).build()
     }
@@ -113,7 +113,7 @@ fn says_same(one: &Element, other: &Element) -> bool {
 
 /// A bookmark as an old client has written it, where there is one already: what that client does not know stays (XEP-0402 3.4). So one
 /// that it has not changed is the same.
-pub fn rewritten(written: &Bookmark, before: &Bookmark) -> Bookmark {
+pub(super) fn rewritten(written: &Bookmark, before: &Bookmark) -> Bookmark {
     let (given, kept) = (&written.payload, before.payload.get_child("extensions", NEW));
     let same_extensions = given.get_child("extensions", NEW).is_none_or(|given| Some(given) == kept);
     if says_same(given, &before.payload) && same_extensions {

@@ -172,8 +172,11 @@ impl<'a> Places<'a> {
                 });
                 let rooms: Vec<_> = rooms.collect();
                 // What an old client has never been shown it has not removed.
+                let place = if matches!(change, Change::Private(_)) { &self.private } else { &self.node };
+                let shown = place.as_ref().map(|element| Storage::of(element, bare)).unwrap_or_default();
+                let is_among = |rooms: &[Bookmark], id: &str| rooms.iter().any(|other| same(bare, &other.id, id));
                 let unseen = all.rooms.into_iter().filter(|room| {
-                    !self.together && !written.rooms.iter().any(|other| same(bare, &other.id, &room.id))
+                    !self.together && !is_among(&written.rooms, &room.id) && !is_among(&shown.rooms, &room.id)
                 });
                 all = Storage { rooms: rooms.into_iter().chain(unseen).collect(), others: written.others.clone() };
             }
