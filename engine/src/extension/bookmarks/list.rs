@@ -92,8 +92,8 @@ fn of_old(old: &Element) -> Element {
             (false, _) => extensions.push(child.clone()),
         }
     }
-    let extensions = (!extensions.is_empty())
-        .then(|| Element::builder("extensions", NEW).append_all(extensions.into_iter()).build());
+    let extensions =
+        (!extensions.is_empty()).then(|| Element::builder("extensions", NEW).append_all(extensions).build());
     conference(NEW, None, old, known.into_iter().chain(extensions))
 }
 
