@@ -118,7 +118,7 @@ fn fill(engine: &dyn Engine, messages: u64, peers: u64) {
             "m".repeat(100)
         );
         let time_ms = FIRST_MS + n * EVERY_MS;
-        let entry = Entry { incoming: true, waits: false, time_ms, peer: &peer, xml: xml.as_bytes() };
+        let entry = Entry { incoming: true, waits: false, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" };
         entry.put(&mut batch, USER, n * STEP);
         // Each message has come in a turn of its own.
         batch.delete(Table::Roster, USER.as_bytes(), b"nobody@localhost");
@@ -259,7 +259,8 @@ fn archive(engine: &dyn Engine, round: u64, seconds: u64) -> Vec<Duration> {
                 "m".repeat(100)
             );
             for (user, peer, incoming) in [(&from, &to, false), (&to, &from, true)] {
-                let entry = Entry { incoming, waits: false, time_ms: FIRST_MS + number, peer, xml: xml.as_bytes() };
+                let entry =
+                    Entry { incoming, waits: false, time_ms: FIRST_MS + number, peer, xml: xml.as_bytes(), trail: b"" };
                 entry.put(&mut batch, user, number);
             }
         }

@@ -250,7 +250,7 @@ impl<'a> Places<'a> {
 
     /// Whether the user is the only one who sees a node (XEP-0411 5), or it is not there.
     fn is_private(&self, node: &str, affiliates: Option<Affiliates>) -> bool {
-        let members = affiliates.is_none_or(|all| all.affiliations.iter().any(|(_, is)| *is == Affiliation::Member));
+        let members = affiliates.is_none_or(|all| all.affiliations.iter().any(|(_, is)| *is != Affiliation::Outcast));
         self.directory
             .get(node)
             .is_none_or(|node| node.config.access == Access::Whitelist && node.config.persist && !members)

@@ -140,7 +140,14 @@ mod tests {
             let at = place.div_ceil(STEP).max(1) as usize - 1;
             let rows = times_ms.get(at).map(|time_ms| {
                 let mut batch = Batch::new();
-                let entry = Entry { incoming: true, waits: true, time_ms: *time_ms, peer: "b@x", xml: b"<message/>" };
+                let entry = Entry {
+                    incoming: true,
+                    waits: true,
+                    time_ms: *time_ms,
+                    peer: "b@x",
+                    xml: b"<message/>",
+                    trail: b"",
+                };
                 entry.put(&mut batch, "a@x", number(at));
                 let Some(OpView::Put { sort, value, .. }) = batch.last() else { panic!("a row") };
                 Row { sort: sort.into(), value: value.into() }
