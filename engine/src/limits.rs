@@ -275,6 +275,9 @@ pub const PRIVATE_BYTES_MAX: usize = 512 << 10;
 /// Longest namespace and name of an element of private XML together, in bytes.
 pub const PRIVATE_KEY_BYTES_MAX: usize = 1_024;
 
+/// Most bytes of all bookmarks of a user together, as one element (XEP-0048): some 500 of them.
+pub const BOOKMARKS_BYTES_MAX: usize = 128 << 10;
+
 /// Longest status that is kept of a user's last unavailable presence, in bytes; a longer one is cut.
 pub const LAST_STATUS_BYTES_MAX: usize = 256;
 
@@ -284,6 +287,7 @@ pub const VCARD_BYTES_MAX: usize = 128 << 10;
 /// Longest text of each kind that is passed on of a report to the operator (XEP-0377), in bytes; a longer one is cut.
 pub const REPORT_TEXT_BYTES_MAX: usize = 512;
 
+const _: () = assert!(BOOKMARKS_BYTES_MAX <= NODE_ITEM_BYTES_MAX && BOOKMARKS_BYTES_MAX <= PRIVATE_BYTES_MAX);
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
 // Nodes and their items (XEP-0060).

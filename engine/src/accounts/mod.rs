@@ -401,6 +401,7 @@ impl Accounts {
         state.roster = None;
         state.notes = Notes::default();
         state.log_outdated = state.log_asked;
+        self.users.set_photo(user, None);
     }
 
     /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.

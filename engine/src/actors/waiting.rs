@@ -171,16 +171,22 @@ impl Actors {
     ) -> Option<Incarnation> {
         let records = found.split_off(found.len().saturating_sub(extension::RECORDS));
         let (now_s, online) = (self.now.mono_s(), self.users.get(user).first != NONE);
+        let photo = extension::photo(&self.facts, &records);
         let state = self.users.state(user, now_s);
         let there = match state.known {
             Known::Exists(incarnation) => Some(incarnation),
             Known::Missing => None,
             Known::Unknown => {
                 let read = record.map(Incarnation::of_record);
-                if read.is_some() && !online {
+                let first = read.is_some() && !online;
+                if first {
                     state.notes = extension::load(&records);
                 }
-                read
+                state.known = read.map_or(Known::Missing, Known::Exists);
+                if first {
+                    self.users.set_photo(user, photo);
+                }
+                return read;
             }
         };
         state.known = there.map_or(Known::Missing, Known::Exists);

@@ -3,7 +3,7 @@
 use crate::actors::safe::Address;
 use crate::contacts::Contacts;
 use crate::contacts::show::PRESENCE_GONE;
-use crate::extension::{Way, subscription};
+use crate::extension::{Way, photo, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::letters::{Kind, PresenceNews};
@@ -88,14 +88,15 @@ impl Contacts {
         let Some(priority) = priority else {
             return self.refuse(session, seq, element, StanzaCondition::BadRequest);
         };
-        let xml = self.unaddressed(session, element);
-        // What is kept for those who ask later goes without the id: few ids come twice, and with them every session would
-        // keep a presence of its own (RFC 6121 4.3.2.1 would rather have it kept).
-        let kept = match element.id() {
-            Some(_) => {
-                self.spliced(session, element, &Splice { unaddressed: true, id: Some(None), ..Splice::default() })
-            }
-            None => xml.clone(),
+        let photo = self.photo_update(session, element);
+        let (drop, append) = photo.as_ref().map_or((&[][..], &[][..]), |photo| (&photo.drop[..], &photo.append[..]));
+        let whole = Splice { unaddressed: true, drop, append: &[append], ..Splice::default() };
+        let xml = self.spliced(session, element, &whole);
+        // What is kept for those who ask later goes without the id and the photo: few come twice, and with them every session
+        // would keep a presence of its own (RFC 6121 4.3.2.1 would rather have the id kept).
+        let kept = match (element.id(), append) {
+            (None, []) => xml.clone(),
+            _ => self.spliced(session, element, &Splice { id: Some(None), append: &[], ..whole }),
         };
         let Ok(id) = self.presence_table.intern(&kept) else {
             return self.refuse(session, seq, element, Limit::Presence);
@@ -118,6 +119,12 @@ impl Contacts {
         }
         self.takers_changed(user);
         self.stanza_done(session, seq);
+    }
+
+    /// What the server says of the user's photo in a presence of a session (XEP-0398 4).
+    fn photo_update(&self, session: SessionId, element: &Element<'_>) -> Option<photo::Update> {
+        let user = self.sessions.get(session)?.user;
+        photo::update(element, self.users.photo(user)?)
     }
 
     pub(crate) fn unavailable(&mut self, session: SessionId, full: &str, element: &Element<'_>) {
@@ -188,9 +195,13 @@ impl Contacts {
         let origin = self.sent_off(session, seq, element.bytes().len());
         let home = self.home(bare_of(to));
         let lang = self.lang(session);
+        // XEP-0398 4: also in directed presence; but not in an error.
+        let available = element.kind().is_none();
+        let photo = available.then(|| self.photo_update(session, element)).flatten().unwrap_or_default();
         self.post(home, Kind::Directed { unavailable }, origin, full, to, |out| {
             let (from, to, lang) = (Some(full), Some(Some(to)), lang.as_deref());
-            splice(out, element, &Splice { from, to, lang, ..Splice::default() });
+            let append = [&photo.append[..]];
+            splice(out, element, &Splice { from, to, lang, drop: &photo.drop, append: &append, ..Splice::default() });
         });
     }
 

@@ -128,6 +128,7 @@ impl Contacts {
             RosterStep::Withdraw { session, full, xml, directed } => {
                 self.withdraw(user, session, &full, &xml, &directed);
             }
+            RosterStep::Shown { .. } => self.show_again(user),
             RosterStep::SendSubscription { session, seq, kind, contact, xml } => {
                 self.send_subscription(user, session, kind, &contact, &xml);
                 self.stanza_done(session, seq);
@@ -245,6 +246,15 @@ impl Contacts {
                 address(&mut out, &presence, &other, &full);
                 self.send_stanza(session, &out);
             }
+        }
+    }
+
+    /// Presence of all available sessions of a user goes out again, because what it shows has changed.
+    fn show_again(&mut self, user: u32) {
+        let available = self.users.sessions(&self.sessions, user).filter(|(_, session)| session.is_available());
+        let sessions: Vec<SessionId> = available.map(|(id, _)| id).collect();
+        for (session, (full, xml)) in sessions.into_iter().zip(self.presences(user)) {
+            self.announce(user, session, &full, &xml, false);
         }
     }
 

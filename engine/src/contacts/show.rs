@@ -1,7 +1,7 @@
 //! Who is shown what: presence for sessions and contacts, and roster pushes (RFC 6121 2.1.6, 4).
 
 use crate::contacts::Contacts;
-use crate::extension::Way;
+use crate::extension::{Way, photo};
 use crate::id::SessionId;
 use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::RosterStep;
@@ -47,7 +47,8 @@ impl Contacts {
             return false;
         }
         let full = self.full_jid(id);
-        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, b"<presence/>");
+        let xml = self.with_photo(user, b"<presence/>");
+        self.presence_reply(PresenceNews::Available { probe: None }, &full, to, &xml);
         true
     }
 
@@ -77,8 +78,18 @@ impl Contacts {
     pub(crate) fn presences(&self, user: u32) -> Vec<(String, Vec<u8>)> {
         self.users
             .sessions(&self.sessions, user)
-            .filter_map(|(id, s)| Some((self.full_jid(id), self.presence_table.get(s.presence?).to_vec())))
+            .filter_map(|(id, s)| {
+                Some((self.full_jid(id), self.with_photo(user, self.presence_table.get(s.presence?))))
+            })
             .collect()
+    }
+
+    /// An available presence that is kept, as others see it.
+    fn with_photo(&self, user: u32, kept: &[u8]) -> Vec<u8> {
+        match self.users.photo(user) {
+            Some(photo) => photo::shown(kept, photo),
+            None => kept.to_vec(),
+        }
     }
 
     /// A roster push to the interested resources (RFC 6121 2.1.6).

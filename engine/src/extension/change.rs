@@ -1,5 +1,6 @@
 //! What hooks answer: the closed values that say what should follow.
 
+use super::photo::Photo;
 use super::pubsub::event::Event;
 use super::pubsub::service::tell::Notice;
 use super::push::row::Registration;
@@ -106,6 +107,8 @@ pub enum Change {
         /// Bytes for all of them.
         bytes: usize,
     },
+    /// The user's photo is this one (XEP-0398 4): those who see the user's presence are shown it. The row is written beside.
+    Photo(Photo),
     /// The user's registrations, which the server has asked for.
     Registered(Vec<Registration>),
     /// One of them has ended.

@@ -3,7 +3,7 @@
 use super::caps::{self, Form, Identity};
 use super::hook::{Extension, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, ServerFacts, Step, Target, Verbs, always};
-use super::{Discovery, discovers, entity, identities, offered, serves, version, xml};
+use super::{Discovery, account_vars, discovers, entity, identities, offered, serves, version, xml};
 use crate::id::Service;
 use crate::limits::NODE_NAME_BYTES_MAX;
 use crate::store::Batch;
@@ -81,6 +81,7 @@ const ACCOUNT: Identity = ("account", "registered", "");
 fn vars(server: &ServerFacts, account: bool) -> Vec<&'static str> {
     let vars = offered(server).flat_map(|feature| if account { feature.account_vars } else { feature.server_vars });
     let mut vars: Vec<_> = vars.copied().collect();
+    vars.extend(account_vars(server).filter(|_| account));
     vars.sort_unstable();
     vars.dedup();
     vars

@@ -102,6 +102,8 @@ pub type Unseen = fn(&IqRequest<'_>) -> Option<Vec<u8>>;
 
 /// See [`Extension::discovers`].
 pub type Discovers = fn(&Context<'_>, &IqRequest<'_>, Discovery<'_>) -> Step;
+/// See [`Extension::joins`].
+pub type Joins = fn(&Context<'_>, &IqRequest<'_>, Step) -> Step;
 
 /// What service discovery (XEP-0030) wants to know of an account beyond its features.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +199,11 @@ pub struct Extension {
     pub unseen: Option<Unseen>,
     /// A form (XEP-0004) comes in a message to the own account, to a service, or to an actor of it; none if it is not for the extension.
     pub submits: Option<fn(&Context<'_>, &IqRequest<'_>) -> Option<Step>>,
+    /// What an account has because of it, beside requests that it answers (XEP-0030).
+    pub account_vars: fn(&ServerFacts) -> &'static [&'static str],
+    /// What a request of a user's for the own account, which an extension is about to answer with this, leads to beside that: the step
+    /// as it is, or one that does more ([`Step::join`]). So all of it is one commit, and what it writes leads to nothing more.
+    pub joins: Option<Joins>,
     /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
     /// whether the extension is switched on or not.
     pub guards_sessions: Option<&'static str>,
@@ -229,6 +236,8 @@ impl Extension {
         serves: None,
         unseen: None,
         submits: None,
+        account_vars: |_| &[],
+        joins: None,
         guards_sessions: None,
         logged_out: None,
     };

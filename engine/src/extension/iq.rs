@@ -205,6 +205,70 @@ pub struct Then {
     pub resume: Resume,
 }
 
+type Joined = dyn Fn(&[Found], Step) -> Step + Send + Sync;
+
+impl Step {
+    /// This, and when it has come to an end without an error, what `go_on` makes of that end with what these bring. They are read in turn,
+    /// with what the step itself reads, so before it writes.
+    pub fn join(self, queries: Vec<Query>, go_on: impl Fn(&[Found], Step) -> Step + Send + Sync + 'static) -> Step {
+        let go_on: Arc<Joined> = Arc::new(go_on);
+        match self {
+            Step::Error(_) => self,
+            Step::Read(mut all, resume) | Step::InTurn(mut all, resume) => {
+                let own = all.len();
+                all.extend(queries);
+                Step::InTurn(
+                    all,
+                    Resume::with(move |found| {
+                        let (own, joined) = found.split_at(own.min(found.len()));
+                        end_of(resume.go_on(own), joined, &go_on)
+                    }),
+                )
+            }
+            step => Step::InTurn(queries, Resume::with(move |found| go_on(found, step.clone()))),
+        }
+    }
+
+    /// This with more changes, if it is one that ends without an error.
+    pub fn with(self, more: Vec<Change>) -> Step {
+        match self {
+            step if more.is_empty() => step,
+            Step::Result(answer) => Step::Change(more, answer),
+            Step::Write(batch, answer) => Step::Change([vec![Change::Write(batch)], more].concat(), answer),
+            Step::Change(changes, answer) => Step::Change([changes, more].concat(), answer),
+            Step::Then(then) => Step::Then(Box::new(Then { changes: [then.changes, more].concat(), ..*then })),
+            step => step,
+        }
+    }
+
+    /// What it writes when it is carried out.
+    pub fn writes(&self) -> impl Iterator<Item = &Batch> {
+        let (one, changes) = match self {
+            Step::Write(batch, _) => (Some(batch), &[][..]),
+            Step::Change(changes, _) => (None, &changes[..]),
+            Step::Then(then) => (None, &then.changes[..]),
+            _ => (None, &[][..]),
+        };
+        let changed = changes.iter().filter_map(|change| match change {
+            Change::Write(batch) => Some(batch),
+            _ => None,
+        });
+        one.into_iter().chain(changed)
+    }
+}
+
+/// Goes on when a step has come to its end.
+fn end_of(step: Step, joined: &[Found], go_on: &Arc<Joined>) -> Step {
+    match step {
+        Step::Error(_) | Step::Refuse(..) => step,
+        Step::Read(queries, resume) | Step::InTurn(queries, resume) => {
+            let (joined, go_on) = (joined.to_vec(), go_on.clone());
+            Step::Read(queries, Resume::with(move |found| end_of(resume.go_on(found), &joined, &go_on)))
+        }
+        step => go_on(joined, step),
+    }
+}
+
 type GoOn = dyn Fn(&[Found]) -> Step + Send + Sync;
 
 /// How an extension goes on when its reads are done.

@@ -5,7 +5,9 @@
 //! what is advertised is what is there.
 
 pub mod adhoc;
+pub mod avatars;
 pub mod blocking;
+pub mod bookmarks;
 pub mod caps;
 pub mod carbons;
 pub mod change;
@@ -20,6 +22,7 @@ pub mod last;
 pub mod mam;
 pub mod note;
 pub mod offline;
+pub mod photo;
 pub mod ping;
 pub mod presence;
 pub mod private;
@@ -45,6 +48,7 @@ pub use iq::{
     Step, Target, Verbs,
 };
 pub use note::{Note, Notes};
+pub use photo::Photo;
 
 use crate::id::Service;
 use crate::store::{Found, Query, private as rows};
@@ -74,6 +78,8 @@ const ROWS: &[Extension] = &[
     upload::EXTENSION,
     pubsub::service::EXTENSION,
     invite::EXTENSION,
+    avatars::EXTENSION,
+    bookmarks::EXTENSION,
 ];
 
 const _: () = assert!(ROWS.len() <= 32, "marks on sessions are 32 bits");
@@ -201,7 +207,28 @@ pub fn handle(context: &Context<'_>, notes: Option<&Notes>, request: &IqRequest<
         _ if xml::is_dense(request.payload) => Step::Error(Limit::Elements.into()),
         _ => (feature.handle)(&Context { note, ..*context }, request),
     };
-    (place, step)
+    (place, join(context, request, step))
+}
+
+/// What else a request for the own account leads to.
+fn join(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
+    if request.target != Target::Own {
+        return step;
+    }
+    switched_on(context.server).filter_map(|(_, extension)| extension.joins).fold(step, |step, join| match step {
+        Step::Error(_) => step,
+        step => join(context, request, step),
+    })
+}
+
+/// Whether the extensions of these names are switched on.
+fn are_on(server: &ServerFacts, names: &[&str]) -> bool {
+    names.iter().all(|name| switched_on(server).any(|(_, extension)| extension.name == *name))
+}
+
+/// What accounts have because of extensions that answer no request for it.
+fn account_vars(server: &ServerFacts) -> impl Iterator<Item = &'static str> {
+    switched_on(server).flat_map(|(_, extension)| (extension.account_vars)(server)).copied()
 }
 
 /// Appends the stream features of an authenticated client that stand for extensions.
@@ -306,9 +333,9 @@ fn kept() -> impl Iterator<Item = (usize, &'static hook::Record)> {
     TABLE.iter().enumerate().filter_map(|(place, extension)| Some((place, extension.record.as_ref()?)))
 }
 
-/// How many there are.
+/// How many there are, and the row with the user's photo.
 pub const RECORDS: usize = {
-    let (mut count, mut at) = (0, 0);
+    let (mut count, mut at) = (1, 0);
     while at < ROWS.len() {
         count += ROWS[at].record.is_some() as usize;
         at += 1;
@@ -318,7 +345,16 @@ pub const RECORDS: usize = {
 
 /// The questions for all records of a user, to be asked whenever the account is.
 pub fn records(account: &str) -> impl Iterator<Item = Query> {
-    kept().map(move |(place, _)| rows::get(account, &rows::own_key(TABLE[place].name)))
+    let kept = kept().map(move |(place, _)| rows::get(account, &rows::own_key(TABLE[place].name)));
+    kept.chain([photo::query(account)])
+}
+
+/// The user's photo, by the answers to [`records`].
+pub fn photo(server: &ServerFacts, found: &[Found]) -> Option<Photo> {
+    match found.last() {
+        Some(Found::Value(Some(row))) if are_on(server, &["avatars"]) => Photo::decode(row),
+        _ => None,
+    }
 }
 
 /// The notes that the answers to [`records`] make. A row that cannot be read makes none.

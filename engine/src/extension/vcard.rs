@@ -5,9 +5,10 @@ use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Tar
 use super::xml;
 use crate::limits::VCARD_BYTES_MAX;
 use crate::store::private as rows;
-use crate::store::{Batch, Found};
+use crate::store::{Batch, Found, Query};
 
-const NS: &str = "vcard-temp";
+/// Namespace of vCards.
+pub(super) const NS: &str = "vcard-temp";
 const FORMAT: u8 = 1;
 
 /// XEP-0054 3: of the own account, and of others.
@@ -32,7 +33,7 @@ pub const EXTENSION: Extension = Extension {
 };
 
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    let key = rows::own_key("vcard");
+    let key = key();
     if !request.set {
         let own = request.target == Target::Own;
         return Step::Read(vec![rows::get(request.account, &key)], Resume::with(move |found| found_card(own, found)));
@@ -47,15 +48,33 @@ fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if card.len() > VCARD_BYTES_MAX {
         return Step::Error(Limit::VCard.into());
     }
-    let row = [&[FORMAT][..], &card].concat();
     let mut batch = Batch::new();
-    rows::put(&mut batch, request.account, &key, &row);
+    put(&mut batch, request.account, &card);
     Step::Write(batch, Vec::new())
+}
+
+fn key() -> Box<[u8]> {
+    rows::own_key("vcard")
+}
+
+/// The question for the row with a user's vCard.
+pub(super) fn query(account: &str) -> Query {
+    rows::get(account, &key())
+}
+
+/// The vCard in that row; `None` if it is not one of a known format.
+pub(super) fn in_row(row: &[u8]) -> Option<&[u8]> {
+    row.strip_prefix(&[FORMAT])
+}
+
+/// Writes a user's vCard, whole.
+pub(super) fn put(batch: &mut Batch, account: &str, card: &[u8]) {
+    rows::put(batch, account, &key(), &[&[FORMAT][..], card].concat());
 }
 
 fn found_card(own: bool, found: &[Found]) -> Step {
     match found {
-        [Found::Value(Some(row))] if row.first() == Some(&FORMAT) => Step::Result(row[1..].to_vec()),
+        [Found::Value(Some(row))] if in_row(row).is_some() => Step::Result(row[1..].to_vec()),
         // XEP-0054 3.1.
         [Found::Value(None)] if own => Step::Error(Condition::ItemNotFound.into()),
         // XEP-0054 3.3: as if there was no such user.

@@ -1,15 +1,15 @@
 //! The users of a shard that are online, or whose stored state is at hand.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::extension::Notes;
 use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::Node;
 use crate::extension::roster::Roster;
+use crate::extension::{Notes, Photo};
 use crate::id::{ConnId, DomainId, Domains, SessionId};
 use crate::letters::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
@@ -182,6 +182,11 @@ pub enum RosterStep {
         /// The number that the end bore.
         confirm: u64,
     },
+    /// The user's photo is another one: those who see the user's presence see it again (XEP-0398 4).
+    Shown {
+        /// The session that has changed it, which pays for it.
+        session: SessionId,
+    },
     /// A contact asks who is there (RFC 6121 4.3).
     Probe {
         /// Who asks: a bare JID, or a full one for itself alone.
@@ -243,6 +248,7 @@ impl RosterStep {
             | RosterStep::Announce { session, .. }
             | RosterStep::SendSubscription { session, .. }
             | RosterStep::Renew { session }
+            | RosterStep::Shown { session }
             | RosterStep::Catch { session } => Some(*session),
             RosterStep::Withdraw { session, .. } => *session,
             _ => None,
@@ -399,6 +405,9 @@ impl Default for User {
 
 const _: () = assert!(size_of::<User>() <= 32, "a user with an idle session costs this much");
 
+/// What a photo takes in a tree whose nodes are little more than half full, bytes.
+const PHOTO_BYTES: usize = 2 * (size_of::<u32>() + size_of::<Photo>());
+
 /// The users.
 #[derive(Debug)]
 pub struct Users {
@@ -408,6 +417,8 @@ pub struct Users {
     index: HashTable<u32>,
     /// What has taken in the key, and nothing else.
     keyed: DefaultHasher,
+    /// Photos that users' presence shows; bounded by the users.
+    photos: BTreeMap<u32, Photo>,
 }
 
 /// The place of a name in the index. Without the key nobody can choose names that share one: each look-up would go through
@@ -423,7 +434,14 @@ impl Users {
     pub fn new(domains: Arc<Domains>, key: [u8; 16]) -> Users {
         let mut keyed = DefaultHasher::new();
         keyed.write(&key);
-        Users { domains, slots: Slots::default(), free: Vec::new(), index: HashTable::new(), keyed }
+        Users {
+            domains,
+            slots: Slots::default(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            keyed,
+            photos: BTreeMap::new(),
+        }
     }
 
     /// Localpart and domain of a JID, bare or full, of a domain served.
@@ -512,7 +530,22 @@ impl Users {
         }
         self.slots[slot as usize] = User::default();
         self.free.push(slot);
+        self.photos.remove(&slot);
         true
+    }
+
+    /// The photo that a user's presence shows.
+    #[inline]
+    pub fn photo(&self, slot: u32) -> Option<Photo> {
+        self.photos.get(&slot).copied()
+    }
+
+    /// A user's presence shows this photo, as long as the user is here.
+    pub fn set_photo(&mut self, slot: u32, photo: Option<Photo>) {
+        match photo {
+            Some(photo) => self.photos.insert(slot, photo),
+            None => self.photos.remove(&slot),
+        };
     }
 
     /// Slots, free ones included.
@@ -522,7 +555,8 @@ impl Users {
 
     /// Memory of the table and its index, by their room, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size()
+        let photos = self.photos.len() * PHOTO_BYTES;
+        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size() + photos
     }
 
     /// Users held.

@@ -26,6 +26,8 @@ pub struct Inspection {
     pub users: usize,
     /// Answers that are waited for.
     pub pending: usize,
+    /// Presences that are kept, each once.
+    pub presences: usize,
     /// Connections in each phase, one by one: opening, securing, authenticating, authenticated, bound, closing, departing.
     pub phases: [u64; 7],
 }
@@ -34,7 +36,8 @@ impl Shard {
     /// Looks at all connections, sessions and users: for tests.
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
-        let mut seen = Inspection { pending: self.pending.len(), users: self.users.len(), ..Inspection::default() };
+        let (users, presences) = (self.users.len(), self.presence_table.len());
+        let mut seen = Inspection { pending: self.pending.len(), users, presences, ..Inspection::default() };
         for conn in self.conns.all() {
             let phase = match conn.state() {
                 ConnState::Free => continue,

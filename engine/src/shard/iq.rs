@@ -338,6 +338,10 @@ impl Shard {
             | Change::Charge { .. }
             | Change::Registered(_)
             | Change::Dropped(_) => {}
+            Change::Photo(photo) => {
+                self.users.set_photo(user, Some(photo));
+                self.roster_step(user, RosterStep::Shown { session });
+            }
             Change::Record(_) | Change::MarkAll(_) => self.change_user(user, place, change),
             Change::Mark(on) => self.mark(session, place, on),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),

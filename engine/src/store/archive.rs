@@ -7,7 +7,7 @@
 //! Entries of one user that are written one behind the other in a turn share a row: rows are sorted in, written to tables
 //! and merged one by one, and many small ones cost more than their bytes.
 
-use super::{Batch, OpView, Query, Row, Table};
+use super::{Batch, Found, OpView, Query, Row, Table};
 
 /// Version byte of a row.
 const VERSION: u8 = 2;
@@ -201,6 +201,42 @@ pub fn seek(user: &str, number: u64) -> Query {
     }
 }
 
+/// The questions for the row whose last entry has this number, and for what makes that entry void. A row that is looked up by its key
+/// costs a tenth of one that is sought. Most rows have one entry; [`seek`] finds those in which other entries come behind this one.
+pub fn exact(user: &str, number: u64) -> [Query; 2] {
+    let get = |sort: &[u8]| Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: sort.into() };
+    [get(&row_key(number)), get(&number.to_be_bytes())]
+}
+
+/// The entry of these two answers; none if no row ends with it. A void entry is there and not to be shown.
+///
+/// # Errors
+/// A row cannot be read.
+pub fn exactly<'a>(number: u64, found: &'a [Found; 2]) -> Result<Option<Exact<'a>>, Unreadable> {
+    let [Found::Value(row), Found::Value(void)] = found else { return Err(Unreadable) };
+    let Some(row) = row else { return Ok(None) };
+    let all = entries(&row_key(number), row).ok_or(Unreadable)?;
+    let (_, entry) = all.into_iter().next_back().ok_or(Unreadable)?;
+    match void.as_deref() {
+        None => Ok(Some(Exact::Live(entry))),
+        Some(void) if is_void(void) => Ok(Some(Exact::Void)),
+        Some(_) => Err(Unreadable),
+    }
+}
+
+/// See [`exactly`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exact<'a> {
+    /// It may be shown.
+    Live(Entry<'a>),
+    /// It was refused.
+    Void,
+}
+
+/// A row is damaged or of a later version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
+
 /// The number in a sort key of the archive, of the last entry if there are several.
 pub fn number_of(sort: &[u8]) -> Option<u64> {
     let (number, rest) = sort.split_first_chunk()?;
@@ -295,6 +331,27 @@ mod tests {
         assert_eq!(numbers(&rows), Some(vec![70, 72, 73]));
         rows[2].value = Box::new([9]);
         assert_eq!(numbers(&rows), None, "a row that cannot be read is not passed over");
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_last_entry_and_by_no_other() {
+        let mut batch = Batch::new();
+        (70..75).for_each(|number| ENTRY.put(&mut batch, "juliet@x", number));
+        put_void(&mut batch, "juliet@x", 74);
+        let rows = puts(&batch);
+        let answer = |query: &Query| match query {
+            Query::Get { sort, .. } => {
+                Found::Value(rows.iter().find(|(key, _)| **key == **sort).map(|(_, value)| value.as_slice().into()))
+            }
+            Query::Range { .. } => panic!("a get"),
+        };
+        let found = |number| exact("juliet@x", number).each_ref().map(answer);
+        assert_eq!(exactly(73, &found(73)), Ok(None), "it is not the last one of its row");
+        assert_eq!(exactly(74, &found(74)), Ok(Some(Exact::Void)));
+        let [row, _] = found(74);
+        assert_eq!(exactly(74, &[row, Found::Value(None)]), Ok(Some(Exact::Live(ENTRY))));
+        assert_eq!(exactly(74, &[Found::Value(Some([9].into())), Found::Value(None)]), Err(Unreadable));
+        assert_eq!(exactly(74, &[Found::Damaged, Found::Value(None)]), Err(Unreadable));
     }
 
     #[test]

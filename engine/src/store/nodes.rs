@@ -26,7 +26,7 @@
 //! 8 | node                         at the service: a node that is shown to all, with its title
 //! ```
 
-use super::{Batch, Query, Table};
+use super::{Batch, OpView, Query, Table};
 use crate::limits::{NODE_DIRECTORY_BYTES_MAX, NODE_ITEM_ROW_BYTES_MAX};
 
 const DIRECTORY: u8 = 0;
@@ -67,6 +67,14 @@ pub fn put_directory(batch: &mut Batch, actor: &str, row: &[u8]) {
         true => batch.delete(Table::Nodes, actor.as_bytes(), &[DIRECTORY]),
         false => batch.put(Table::Nodes, actor.as_bytes(), &[DIRECTORY], &[row]),
     }
+}
+
+/// Directories that are among these writes.
+pub fn directory_in(batch: &Batch) -> impl Iterator<Item = &[u8]> {
+    batch.iter().filter_map(|op| match op {
+        OpView::Put { table: Table::Nodes, sort: [DIRECTORY], value, .. } => Some(value),
+        _ => None,
+    })
 }
 
 /// The question for who is affiliated with a node or subscribed to it.

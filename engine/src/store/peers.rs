@@ -121,19 +121,27 @@ impl Part {
     /// Reads a row; also up to where its segment goes. `None` if it is damaged or of another form.
     pub fn decode(row: &[u8]) -> Option<(Part, u64)> {
         let until = u64::from_le_bytes(*row.strip_prefix(&[FORMAT])?.first_chunk()?);
-        let last = named(row)?.last().map_or(0, |(_, number)| *number);
+        let mut last = 0;
+        each_named(row, |_, number| last = number)?;
         Some((Part { row: row.to_vec(), last }, until))
     }
 }
 
 /// The numbers that a part's row names for a peer, in order; `None` if it is damaged or of another form.
 pub fn numbers(row: &[u8], peer: Peer) -> Option<Vec<u64>> {
-    Some(named(row)?.into_iter().filter(|(hash, _)| *hash == peer.hash).map(|(_, number)| number).collect())
+    let mut all = Vec::new();
+    each_named(row, |hash, number| {
+        if hash == peer.hash {
+            all.push(number);
+        }
+    })?;
+    Some(all)
 }
 
-fn named(row: &[u8]) -> Option<Vec<(u32, u64)>> {
+/// Goes through what a part's row names: hashes and numbers.
+fn each_named(row: &[u8], mut name: impl FnMut(u32, u64)) -> Option<()> {
     let mut rest = row.strip_prefix(&[FORMAT])?.get(HEAD_BYTES - 1..)?;
-    let (mut all, mut number) = (Vec::new(), 0u64);
+    let mut number = 0u64;
     while !rest.is_empty() {
         let (hash, behind) = rest.split_first_chunk::<4>()?;
         let end = behind.iter().take(10).position(|byte| byte & 0x80 == 0)?;
@@ -142,10 +150,10 @@ fn named(row: &[u8]) -> Option<Vec<(u32, u64)>> {
             .rev()
             .try_fold(0u64, |sum, byte| Some(sum.checked_mul(128)? | u64::from(byte & 0x7f)));
         number = number.checked_add(distance?)?;
-        all.push((u32::from_le_bytes(*hash), number));
+        name(u32::from_le_bytes(*hash), number);
         rest = &behind[end + 1..];
     }
-    Some(all)
+    Some(())
 }
 
 fn part_key(key: u64, part: u8) -> Vec<u8> {

@@ -134,6 +134,9 @@ limits! {
     /// Nodes of services that a user has subscribed to or made.
     Memberships = "memberships", PolicyViolation,
         "this account has subscribed to as many nodes as it may", "unsubscribe from one before adding another";
+    /// Bookmarks of a user, all together.
+    Bookmarks = "bookmarks", PolicyViolation,
+        "the bookmarks of this account are as many or as large as they may be", "remove one before adding another";
     /// Elements of a request to the server, for its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";

@@ -16,17 +16,21 @@ pub(super) const WORST: &[(&str, f64)] = &[
     ("presence: first available", 1_300.0),
     ("account: remove", 1_150.0),
     ("vcard: get", 820.0),
+    ("pep: publish a bookmark beside a large one", 750.0),
     ("presence: available", 650.0),
     ("stream: end", 570.0),
     ("private: get", 520.0),
+    ("vcard: set, no photo any more", 490.0),
     ("blocking: unblock", 450.0),
     ("pep: items", 420.0),
+    ("vcard: set, a small photo that becomes the avatar", 345.0),
     ("presence: unavailable", 310.0),
     ("blocking: the list", 300.0),
     ("private: set, one small behind one large", 250.0),
     ("blocking: one more", 150.0),
     ("presence: with capabilities", 160.0),
     ("presence: available, long", 115.0),
+    ("pep: publish an avatar", 110.0),
     ("roster: get", 96.0),
     ("roster: get, known version", 83.0),
     ("push: enable, one more behind 8", 75.0),
@@ -102,6 +106,7 @@ requests! {
     "roster: remove", [], "<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='friend001@localhost' subscription='remove'/></query></iq>", "2,000 contacts";
     "private: set", [], format!("<iq type='set' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'>{}</x></query></iq>", "v".repeat(1_000)), "128 elements, 512 KiB a user";
     "private: set, one small behind one large", [large_private()], "<iq type='set' id='1'><query xmlns='jabber:iq:private'><y xmlns='y'>v</y></query></iq>", "128 elements, 512 KiB a user";
+    "private: set, bookmarks", [], "<iq type='set' id='1'><query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'><conference jid='r@c'/></storage></query></iq>", BOOKMARKS;
     "private: get", [large_private()], "<iq type='get' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'/></query></iq>", "512 KiB a user; outbound_bytes_max";
     "blocking: the list", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='get' id='1'><blocklist xmlns='urn:xmpp:blocking'/></iq>", "1,000 addresses, 64 KiB a user; outbound_bytes_max";
     "blocking: block a stranger", [], format!("<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(1)), "1,000 addresses, 64 KiB a user";
@@ -113,7 +118,9 @@ requests! {
     "push: enable, one more behind 8", [push_enable(1, 1_000), push_enable(2, 1_000), push_enable(3, 1_000), push_enable(4, 1_000), push_enable(5, 1_000), push_enable(6, 1_000), push_enable(7, 1_000), push_enable(8, 1_000)], push_enable(9, 1), "8 services a user, 1,024 bytes of options each";
     "push: disable", [push_enable(1, 1_000)], "<iq type='set' id='1'><disable xmlns='urn:xmpp:push:0' jid='bob@localhost'/></iq>", "one row";
     "push: an answer that nobody waits for", [], "<iq type='result' id='push-1-0-x' to='localhost'/>", "a letter each, which is paid for";
-    "vcard: set", [], vcard(1_000), "128 KiB a user";
+    "vcard: set", [], vcard(1_000), "128 KiB a user; each contact counted where the photo is another one";
+    "vcard: set, a small photo that becomes the avatar", [], vcard_with(SMALL_PNG), "1 MiB of work per second, each contact counted";
+    "vcard: set, no photo any more", [vcard_with(SMALL_PNG)], "<iq type='set' id='1'><vCard xmlns='vcard-temp'/></iq>", "1 MiB of work per second, each contact counted";
     "vcard: get", [vcard(20_000)], "<iq type='get' id='1'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max";
     "vcard: get that of a user who is away", [], "<iq type='get' id='1' to='away@localhost'><vCard xmlns='vcard-temp'/></iq>", "128 KiB; outbound_bytes_max; cached_users_max";
     "services: all", [], "<iq type='get' id='1' to='localhost'><services xmlns='urn:xmpp:extdisco:2'/></iq>", ANSWER;
@@ -144,6 +151,9 @@ requests! {
     "archive: metadata", [to_oneself(50)], "<iq type='get' id='1'><metadata xmlns='urn:xmpp:mam:2'/></iq>", PAGE;
     "archive: preferences", [], "<iq type='set' id='1'><prefs xmlns='urn:xmpp:mam:2' default='roster'><never><jid>a@b</jid></never></prefs></iq>", "1,000 JIDs and 64 KiB a user; 2,000 contacts";
     "pep: publish to all friends", [], PUBLISH, NODES;
+    "pep: publish an avatar", [avatar_data()], AVATAR, NODES;
+    "pep: publish a bookmark", [], BOOKMARK, BOOKMARKS;
+    "pep: publish a bookmark beside a large one", [large_bookmark()], BOOKMARK, BOOKMARKS;
     "pep: publish, long", [], format!("<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='n'><item id='1'><x xmlns='y'>{}</x></item></publish></pubsub></iq>", "x".repeat(1_000)), NODES;
     "pep: publish in the place of an item", [PUBLISH], PUBLISH, NODES;
     "pep: retract", [PUBLISH], "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><retract node='n'><item id='1'/></retract></pubsub></iq>", NODES;
@@ -194,9 +204,35 @@ fn strangers(count: usize) -> String {
     (0..count).map(|n| format!("<item jid='stranger{n:03}@localhost'/>")).collect()
 }
 
+/// The beginning of an image, in base64, and its SHA-1.
+const SMALL_PNG: &str = "iVBORw0KGgox";
+
+fn avatar_data() -> String {
+    format!(
+        "<iq type='set' id='0'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:avatar:data'><item id='ca68aba2fbec4e7a3e58af7d39c0142c0041780c'><data xmlns='urn:xmpp:avatar:data'>{SMALL_PNG}</data></item></publish><publish-options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field><field var='pubsub#access_model'><value>open</value></field></x></publish-options></pubsub></iq>"
+    )
+}
+
+const AVATAR: &str = "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:avatar:metadata'><item id='ca68aba2fbec4e7a3e58af7d39c0142c0041780c'><metadata xmlns='urn:xmpp:avatar:metadata'><info id='ca68aba2fbec4e7a3e58af7d39c0142c0041780c' type='image/png' bytes='9'/></metadata></item></publish></pubsub></iq>";
+
+const BOOKMARKS: &str = "128 KiB of bookmarks a user, written to two more places; 1 MiB of work per second";
+
+const BOOKMARK: &str = "<iq type='set' id='1'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:bookmarks:1'><item id='r@c'><conference xmlns='urn:xmpp:bookmarks:1'/></item></publish></pubsub></iq>";
+
+/// A bookmark of 20 KB.
+fn large_bookmark() -> String {
+    let name = "v".repeat(20_000);
+    format!(
+        "<iq type='set' id='0'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:bookmarks:1'><item id='large@c'><conference xmlns='urn:xmpp:bookmarks:1'><nick>{name}</nick></conference></item></publish><publish-options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field><field var='pubsub#access_model'><value>whitelist</value></field><field var='pubsub#max_items'><value>max</value></field></x></publish-options></pubsub></iq>"
+    )
+}
+
 /// A vCard with a photo of so many bytes.
 fn vcard(bytes: usize) -> String {
-    let photo = "v".repeat(bytes);
+    vcard_with(&"v".repeat(bytes))
+}
+
+fn vcard_with(photo: &str) -> String {
     format!("<iq type='set' id='0'><vCard xmlns='vcard-temp'><PHOTO><BINVAL>{photo}</BINVAL></PHOTO></vCard></iq>")
 }
 

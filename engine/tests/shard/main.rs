@@ -5,6 +5,8 @@ mod announce;
 mod archive;
 mod asks;
 mod attackers;
+mod avatars;
+mod bookmarks;
 mod clock;
 mod component_world;
 mod components;

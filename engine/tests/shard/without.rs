@@ -101,9 +101,10 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
 #[test]
 fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
     let named: Vec<&str> = CASES.iter().map(|(name, ..)| *name).collect();
-    // Services are offered only where the operator has named some. What invitations are is shown before a login, and by commands of
-    // another extension: see `invitations`.
-    let optional: Vec<&str> = OPTIONAL.iter().copied().filter(|name| !["services", "invite"].contains(name)).collect();
+    // Services are offered only where the operator has named some, and conversions are no requests of their own. What invitations are is
+    // shown before a login, and by commands of another extension: see `invitations`.
+    let others = ["services", "invite", "avatars", "bookmarks"];
+    let optional: Vec<&str> = OPTIONAL.iter().copied().filter(|name| !others.contains(name)).collect();
     assert_eq!(named, optional, "a case for each");
     for (name, request, feature, answer) in CASES {
         let (offers, answered) = advertised_and_answered(&[], request);
@@ -118,6 +119,26 @@ fn what_is_switched_off_is_neither_advertised_nor_answered_rfc6120_8_4() {
         let others: Vec<&str> = OPTIONAL.iter().copied().filter(|other| other != name).collect();
         let (_, answered) = advertised_and_answered(&others, request);
         assert!(answered.contains(answer) && !answered.contains("error"), "{name} alone: {answered}");
+    }
+}
+
+/// XEP-0398 2, XEP-0402 5, XEP-0411 2: conversions are told of an account, and only where there are both sides of them.
+#[test]
+fn conversions_are_advertised_where_there_is_something_to_convert() {
+    let info = "<iq type='get' id='d'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>";
+    for (var, needs) in [
+        ("urn:xmpp:pep-vcard-conversion:0", &["avatars", "pep", "vcard"][..]),
+        ("urn:xmpp:bookmarks-conversion:0", &["bookmarks", "pep", "private"]),
+        ("urn:xmpp:bookmarks:1#compat", &["bookmarks", "pep", "private"]),
+        ("urn:xmpp:bookmarks:1#compat-pep", &["bookmarks", "pep", "private"]),
+    ] {
+        let told = |without: &[&str]| {
+            let mut host = host(without);
+            let (conn, _) = host.bind(0, "romeo");
+            said(&host.ask(conn, info)).contains(&format!("var='{var}'"))
+        };
+        assert!(told(&[]), "{var}");
+        needs.iter().for_each(|name| assert!(!told(&[name]), "{var} without {name}"));
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Limit, Resume, Step};
 use crate::limits::ARCHIVE_SCAN_BYTES_MAX;
-use crate::store::archive::{entries, is_void, live_entries, number_of, seek};
+use crate::store::archive::{Exact, entries, exact, exactly, is_void, live_entries, number_of, seek};
 use crate::store::peers::{self, Directory, OPEN, Peer};
 use crate::store::{Found, Query};
 use crate::wire::jid::bare_of;
@@ -16,7 +16,7 @@ use crate::wire::jid::bare_of;
 use super::index::with_index;
 use super::page::{Asked, Page};
 use super::rows::Walk;
-use super::time::{Edge, first};
+use super::time::{Edge, first, last_time_ms};
 use super::tombstones::finish;
 
 /// Parts of segments that are read at once.
@@ -218,19 +218,24 @@ impl Search {
     fn bounded(mut self, low: &Found, last: &Found) -> Step {
         let Some(lowest) = first(low, self.low) else { return unreadable() };
         let Found::Rows { rows, .. } = last else { return unreadable() };
-        let highest = rows.iter().find(|row| !is_void(&row.value)).and_then(|row| number_of(&row.sort));
-        let (Some((lowest, _)), Some(highest)) = (lowest, highest) else {
+        let last = rows.iter().find(|row| !is_void(&row.value));
+        let highest = last.and_then(|row| number_of(&row.sort));
+        let (Some((lowest, lowest_ms)), Some(highest)) = (lowest, highest) else {
             // There is nothing.
             return finish(self.page, &self.asked, true);
         };
+        // Where the last one is not within, its time says all the same how times rise.
+        let Some(highest_ms) = last.and_then(last_time_ms) else { return unreadable() };
         self.low = self.low.max(lowest);
         if self.low > self.high {
             return finish(self.page, &self.asked, true);
         }
         let wanted = &self.asked.wanted;
         let (low, high) = (self.low, self.high.min(highest).saturating_add(1));
-        let start = (wanted.start_us > 0).then_some(Edge { time_us: wanted.start_us, low, high });
-        let end = (wanted.end_us < u64::MAX).then_some(Edge { time_us: wanted.end_us.saturating_add(1), low, high });
+        let times = [(lowest, lowest_ms), (highest, highest_ms)];
+        let edge = |time_us| Edge::new(time_us, low, high, times);
+        let start = (wanted.start_us > 0).then(|| edge(wanted.start_us));
+        let end = (wanted.end_us < u64::MAX).then(|| edge(wanted.end_us.saturating_add(1)));
         self.between([start, end])
     }
 
@@ -356,32 +361,69 @@ impl Search {
         })
     }
 
+    /// Reads rows that the index has named: by their keys, and those that have other keys by seeks.
     fn read_named(mut self, missing: usize) -> Step {
         let now: Vec<u64> = self.named.drain(..missing.min(self.named.len())).collect();
-        let queries = now.iter().map(|number| seek(&self.asked.account, *number)).collect();
+        let queries = now.iter().flat_map(|number| exact(&self.asked.account, *number)).collect();
         self.read(queries, move |mut search, found| {
-            for (number, found) in now.iter().zip(found) {
-                search.spent += found.bytes();
-                let Found::Rows { rows, .. } = found else { return unreadable() };
-                let Some(at) = rows.iter().position(|row| !is_void(&row.value)) else { continue };
-                let Some(all) = entries(&rows[at].sort, &rows[at].value) else { return unreadable() };
-                // Retention has removed the row that was named; this one is named by itself, if it is.
-                if !all.iter().any(|(other, _)| other == number) {
-                    continue;
-                }
-                let Some(mut entries) = live_entries(&rows[..=at]) else { return unreadable() };
-                entries.retain(|(other, _)| other >= number && (search.low..=search.high).contains(other));
-                if search.asked.wanted.back {
-                    entries.reverse();
-                }
-                for (number, entry) in &entries {
-                    if search.page.take(&search.asked, *number, entry) {
-                        return finish(search.page, &search.asked, false);
-                    }
-                }
+            search.spent += found.iter().map(Found::bytes).sum::<usize>();
+            let (pairs, []) = found.as_chunks::<2>() else { return unreadable() };
+            let by_key = |(number, pair): (&u64, &[Found; 2])| Some((*number, exactly(*number, pair).ok()?.is_none()));
+            let Some(rows) = now.iter().zip(pairs).map(by_key).collect::<Option<Vec<(u64, bool)>>>() else {
+                return unreadable();
+            };
+            let account = search.asked.account.clone();
+            let others: Vec<Query> =
+                rows.iter().filter(|(_, sought)| *sought).map(|(number, _)| seek(&account, *number)).collect();
+            if others.is_empty() {
+                return search.take_named(&rows, pairs, &[]);
             }
-            search.go_on()
+            let pairs = pairs.to_vec();
+            search.read(others, move |mut search, found| {
+                search.spent += found.iter().map(Found::bytes).sum::<usize>();
+                search.take_named(&rows, &pairs, found)
+            })
         })
+    }
+
+    /// Goes on with rows that the index has named, each with whether it was sought.
+    fn take_named(mut self, rows: &[(u64, bool)], pairs: &[[Found; 2]], sought: &[Found]) -> Step {
+        let mut sought = sought.iter();
+        for ((number, is_sought), pair) in rows.iter().zip(pairs) {
+            let full = match is_sought {
+                true => sought.next().and_then(|found| self.take_row(*number, found)),
+                false => match exactly(*number, pair) {
+                    Ok(Some(Exact::Live(entry))) if (self.low..=self.high).contains(number) => {
+                        Some(self.page.take(&self.asked, *number, &entry))
+                    }
+                    Ok(_) => Some(false),
+                    Err(_) => None,
+                },
+            };
+            match full {
+                Some(true) => return finish(self.page, &self.asked, false),
+                Some(false) => {}
+                None => return unreadable(),
+            }
+        }
+        self.go_on()
+    }
+
+    /// Takes the results in a row that was sought by an entry that the index has named; whether the page is full, or none if the row
+    /// cannot be read.
+    fn take_row(&mut self, number: u64, found: &Found) -> Option<bool> {
+        let Found::Rows { rows, .. } = found else { return None };
+        let Some(at) = rows.iter().position(|row| !is_void(&row.value)) else { return Some(false) };
+        // Retention has removed the row that was named; this one is named by itself, if it is.
+        if !entries(&rows[at].sort, &rows[at].value)?.iter().any(|(other, _)| *other == number) {
+            return Some(false);
+        }
+        let mut entries = live_entries(&rows[..=at])?;
+        entries.retain(|(other, _)| *other >= number && (self.low..=self.high).contains(other));
+        if self.asked.wanted.back {
+            entries.reverse();
+        }
+        Some(entries.iter().any(|(number, entry)| self.page.take(&self.asked, *number, entry)))
     }
 }
 

@@ -6,59 +6,104 @@
 //! a time, or by ids, has them all.
 
 use crate::store::archive::{entries, is_void, seek};
-use crate::store::{Found, Query};
+use crate::store::{Found, Query, Row};
 
-/// Places that one round looks at. Each round leaves one part of so many and one.
+/// Places that one round looks at.
 const PROBES: u64 = 3;
 
 /// A range of numbers so small that it is read through.
 const NEAR: u64 = 128;
 
+/// Of the range, on either side of the place where the time should be if times rise evenly, so much is looked at: one part of so many.
+const AROUND: u64 = 64;
+
+/// A round that leaves more than one part of so many is followed by one that cuts the range into equal parts.
+const GOOD: u64 = 4;
+
 /// The first number from which on entries have at least a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
     /// Microseconds since the Unix epoch.
-    pub(super) time_us: u64,
+    time_us: u64,
     /// Entries before this one are earlier.
     pub(super) low: u64,
     /// Entries from this one on are not.
     pub(super) high: u64,
+    /// Number and time, in milliseconds, of an entry before the time and of one behind it: between them times are taken to rise evenly.
+    known: [(u64, u64); 2],
+    /// The last round has left much.
+    poor: bool,
 }
 
 impl Edge {
+    /// It is in this range of numbers, and these are the first and the last entry of it that are known, with their times.
+    pub(super) fn new(time_us: u64, low: u64, high: u64, known: [(u64, u64); 2]) -> Edge {
+        Edge { time_us, low, high, known, poor: false }
+    }
+
     /// Whether it is known closely enough.
     pub(super) fn is_near(&self) -> bool {
         self.high.saturating_sub(self.low) <= NEAR
     }
 
-    fn places(&self) -> impl Iterator<Item = u64> + use<> {
+    /// Where the time should be, as if times rose evenly with numbers.
+    fn expected(&self) -> u64 {
+        let [(first, first_ms), (last, last_ms)] = self.known;
+        let (width, span_ms) = (last.saturating_sub(first), last_ms.saturating_sub(first_ms));
+        let passed_ms = (self.time_us / 1_000).saturating_sub(first_ms).min(span_ms);
+        let part = u128::from(width) * u128::from(passed_ms) / u128::from(span_ms.max(1));
+        first.saturating_add(part as u64)
+    }
+
+    /// The places of a round, in order: around where it should be, or three that cut the range into equal parts.
+    fn places(&self) -> Vec<u64> {
         let (low, width) = (self.low, self.high.saturating_sub(self.low));
-        let probes = if self.is_near() { 0 } else { PROBES };
-        (1..=probes).map(move |part| low + (u128::from(width) * u128::from(part) / u128::from(PROBES + 1)) as u64)
+        if self.is_near() {
+            return Vec::new();
+        }
+        let (inner_low, inner_high) = (low + 1, self.high - 1);
+        let mut places: Vec<u64> = match self.poor {
+            true => (1..=PROBES)
+                .map(|part| low + (u128::from(width) * u128::from(part) / u128::from(PROBES + 1)) as u64)
+                .collect(),
+            false => {
+                let (at, around) = (self.expected().clamp(inner_low, inner_high), (width / AROUND).max(NEAR / 4));
+                [at.saturating_sub(around), at, at.saturating_add(around)]
+                    .map(|at| at.clamp(inner_low, inner_high))
+                    .into()
+            }
+        };
+        places.dedup();
+        places
     }
 
     /// The questions of a round.
     pub(super) fn queries(&self, user: &str) -> Vec<Query> {
-        self.places().map(|place| seek(user, place)).collect()
+        self.places().into_iter().map(|place| seek(user, place)).collect()
     }
 
     /// Goes on with the answers, of which it takes its own off the beginning. `None` if a row cannot be read.
     pub(super) fn found(&mut self, answers: &mut &[Found]) -> Option<()> {
-        let places: Vec<u64> = self.places().collect();
+        let (places, width) = (self.places(), self.high.saturating_sub(self.low));
         let (own, rest) = answers.split_at_checked(places.len())?;
         *answers = rest;
         for (place, found) in places.into_iter().zip(own) {
             match first(found, place)? {
                 Some((number, time_ms)) if time_ms.saturating_mul(1_000) < self.time_us => {
                     self.low = self.low.max(number + 1);
+                    self.known[0] = (number, time_ms);
                 }
-                _ => {
+                later => {
                     self.high = self.high.min(place);
+                    if let Some((number, time_ms)) = later {
+                        self.known[1] = (number, time_ms);
+                    }
                     break;
                 }
             }
         }
         self.high = self.high.max(self.low);
+        self.poor = self.high - self.low > width / GOOD;
         Some(())
     }
 }
@@ -70,4 +115,79 @@ pub(super) fn first(found: &Found, number: u64) -> Option<Option<(u64, u64)>> {
     let Some(row) = rows.iter().find(|row| !is_void(&row.value)) else { return Some(None) };
     let all = entries(&row.sort, &row.value)?;
     Some(all.iter().find(|(other, _)| *other >= number).map(|(other, entry)| (*other, entry.time_ms)))
+}
+
+/// The time of the last entry of a row, in milliseconds; `None` if it cannot be read.
+pub(super) fn last_time_ms(row: &Row) -> Option<u64> {
+    entries(&row.sort, &row.value)?.last().map(|(_, entry)| entry.time_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Batch;
+    use crate::store::OpView;
+    use crate::store::archive::Entry;
+
+    const STEP: u64 = 10;
+
+    /// Rounds until it is known where a time begins among entries with these times, one every [`STEP`] numbers.
+    fn rounds(times_ms: &[u64], time_ms: u64) -> usize {
+        let number = |at: usize| (at as u64 + 1) * STEP;
+        let answer = |query: &Query| {
+            let Query::Range { from, .. } = query else { panic!("a seek") };
+            let place = u64::from_be_bytes(*from.first_chunk().expect("a number"));
+            let at = place.div_ceil(STEP).max(1) as usize - 1;
+            let rows = times_ms.get(at).map(|time_ms| {
+                let mut batch = Batch::new();
+                let entry = Entry {
+                    incoming: true,
+                    waits: true,
+                    time_ms: *time_ms,
+                    peer: "b@x",
+                    xml: b"<message/>",
+                    trail: b"",
+                };
+                entry.put(&mut batch, "a@x", number(at));
+                let Some(OpView::Put { sort, value, .. }) = batch.last() else { panic!("a row") };
+                Row { sort: sort.into(), value: value.into() }
+            });
+            Found::Rows { rows: rows.into_iter().collect(), more: true }
+        };
+        let last = times_ms.len() - 1;
+        let known = [(number(0), times_ms[0]), (number(last), times_ms[last])];
+        let mut edge = Edge::new(time_ms * 1_000, number(0), number(last) + 1, known);
+        let mut rounds = 0;
+        while !edge.is_near() {
+            let found: Vec<Found> = edge.queries("a@x").iter().map(answer).collect();
+            assert!(!found.is_empty() && found.len() <= PROBES as usize);
+            edge.found(&mut &found[..]).expect("whole rows");
+            rounds += 1;
+        }
+        let first = times_ms.partition_point(|other| *other < time_ms);
+        assert!(first > last || number(first) >= edge.low, "it is not before the range");
+        assert!(first == 0 || number(first - 1) < edge.high, "nor behind it");
+        rounds
+    }
+
+    #[test]
+    fn a_time_is_found_in_few_rounds_where_messages_come_evenly() {
+        let times: Vec<u64> = (0..1_000_000).map(|at| 1_700_000_000_000 + at * 30_000).collect();
+        let most = (0..200).map(|n| rounds(&times, times[n * 4_999] + 1)).max();
+        assert!(most <= Some(3), "{most:?}");
+    }
+
+    #[test]
+    fn and_in_not_many_more_where_they_come_in_heaps() {
+        // Ten years of nothing in the middle, and everything of a day in one second at the end.
+        let heap = |at: u64| match at {
+            0..500_000 => at * 1_000,
+            500_000..900_000 => 315_360_000_000 + at * 7,
+            _ => 999_999_999_999 + at / 1_000,
+        };
+        let times: Vec<u64> = (0..1_000_000).map(heap).collect();
+        let most = (0..200).map(|n| rounds(&times, times[n * 4_999] + 1)).max();
+        assert!(most <= Some(20), "{most:?}");
+        assert!(rounds(&times, 0) <= 20 && rounds(&times, u64::MAX / 2_000) <= 20);
+    }
 }

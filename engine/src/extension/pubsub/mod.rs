@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 pub mod form;
 pub mod items;
+pub mod keep;
 pub mod member;
 pub mod node;
 pub mod owner;
@@ -30,10 +31,13 @@ use crate::wire::jid::bare_of;
 use error::Error;
 pub use event::Event;
 use member::Member;
-use node::{Affiliates, Affiliation, Directory, Node, PublishModel, Viewer};
+pub use node::Directory;
+use node::{Affiliates, Affiliation, Node, PublishModel, Viewer};
 
-const NS: &str = "http://jabber.org/protocol/pubsub";
-const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
+/// Namespace of requests.
+pub const NS: &str = "http://jabber.org/protocol/pubsub";
+/// Namespace of requests of the owner.
+pub const NS_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 
 /// What an account tells of its nodes (XEP-0060 10): exactly what is here.
 const FEATURES: &[&str] = &[
@@ -94,7 +98,6 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 163, version: "1.2.2", title: "Personal Eventing Protocol" },
         Xep { number: 222, version: "1.0", title: "Persistent Storage of Public Data via PubSub" },
         Xep { number: 223, version: "1.1.1", title: "Persistent Storage of Private Data via PubSub" },
-        Xep { number: 402, version: "1.2.0", title: "PEP Native Bookmarks" },
         Xep { number: 490, version: "1.0.1", title: "Message Displayed Synchronization" },
     ],
     requests: &[NODES, OWNER],

@@ -3,7 +3,7 @@
 
 use super::super::{Limit, Refusal};
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_BYTES_MAX, NODE_DIRECTORY_BYTES_MAX, NODE_ITEMS_MAX, NODES_MAX};
-use crate::store::{Batch, nodes as rows};
+use crate::store::{Batch, Found, nodes as rows};
 use crate::wire::jid::bare_of;
 
 const FORMAT: u8 = 1;
@@ -188,6 +188,15 @@ impl Directory {
         }
         rows::put_directory(batch, actor, &row);
         Ok(())
+    }
+
+    /// As it is when these are written: `found` is the row as it was.
+    pub fn after<'a>(found: &Found, written: impl Iterator<Item = &'a Batch>) -> Option<Directory> {
+        let Found::Value(row) = found else { return None };
+        match written.flat_map(rows::directory_in).last() {
+            Some(row) => Directory::decode(Some(row)),
+            None => Directory::decode(row.as_deref()),
+        }
     }
 
     /// All nodes.

@@ -7,7 +7,7 @@ use super::error;
 use super::event::Event;
 use super::form::Submitted;
 use super::node::{Affiliation, Audience, Config};
-use super::{Answered, Asked, NS, go_on, id, open, place, range, xml};
+use super::{Answered, Asked, NS, go_on, id, keep, open, place, range, xml};
 use crate::limits::NODE_ITEM_BYTES_MAX;
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
@@ -73,31 +73,8 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         };
         let item = Item { at_us: asked.now_us, id: &id, payload: &payload };
         if config.persist {
-            // The item with this id is replaced; otherwise the oldest one gives way.
             let there = if *id == *looked { place(found.get(1))? } else { None };
-            if let Some(place) = there {
-                rows::delete_item(&mut batch, &actor, &node, &id, place.number);
-                (entry.items, entry.bytes) =
-                    (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
-            }
-            let (oldest, _) = range(found.get(2))?;
-            let oldest = oldest.first().map(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
-            let gone_us = config.gone_before_us(asked.now_us);
-            // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
-            // one, so that there are never more of those than of others.
-            let full = entry.items >= config.items_max();
-            let goes = match oldest.flatten() {
-                Some((number, item)) if *item.id != *id && (full || item.at_us < gone_us) => Some((number, item)),
-                None if full => return Err(error::UNREADABLE),
-                _ => None,
-            };
-            if let Some((number, oldest)) = goes {
-                rows::delete_item(&mut batch, &actor, &node, oldest.id, number);
-                (entry.items, entry.bytes) =
-                    (entry.items.saturating_sub(1), entry.bytes.saturating_sub(oldest.bytes().into()));
-            }
-            item.put(&mut batch, &actor, &node, number);
-            (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
+            keep::store(entry, &mut batch, &actor, &item, number, there, range(found.get(2))?.0.first())?;
         }
         directory.put(&mut batch, &actor)?;
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
@@ -168,8 +145,7 @@ pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
         }
         let place = place(found.get(1))?.ok_or(error::NOT_FOUND)?;
         let mut batch = Batch::new();
-        rows::delete_item(&mut batch, &actor, &node, &id, place.number);
-        (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
+        keep::remove(entry, &mut batch, &actor, &id, place);
         let told = entry.config.notifications && notify.unwrap_or(entry.config.notify_retract);
         let audience = Audience::of(&entry.config, affiliates);
         directory.put(&mut batch, &actor)?;

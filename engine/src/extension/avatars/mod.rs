@@ -1,0 +1,93 @@
+//! Avatars between old and new clients (XEP-0398): what a user publishes (XEP-0084) becomes the photo of the vCard (XEP-0153), and the
+//! photo of a vCard is published. The hash of the photo goes with the user's presence ([`photo`](super::photo)).
+//!
+//! Both are kept, so that reading either costs what it did before. A request is carried out by the extension that it is for; here is
+//! what else it writes, in the same commit and in turn with other requests for the account. Nothing that is written here leads to
+//! anything more, so there is no loop. What cannot be converted leaves the other side as it is.
+
+mod from_nodes;
+mod from_vcard;
+mod image;
+
+use minidom::Element;
+
+use super::hook::{Extension, Xep};
+use super::iq::{Context, IqRequest, ServerFacts, Step};
+use super::photo::Photo;
+use super::{are_on, pubsub, vcard, xml};
+use crate::store::nodes::Item;
+use crate::store::{Found, Query, nodes as rows};
+
+const DATA: &str = "urn:xmpp:avatar:data";
+const METADATA: &str = "urn:xmpp:avatar:metadata";
+
+const VARS: &[&str] = &["urn:xmpp:pep-vcard-conversion:0"];
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "avatars",
+    xeps: &[
+        Xep { number: 153, version: "1.1.1", title: "vCard-Based Avatars" },
+        Xep { number: 398, version: "1.0.0", title: "User Avatar to vCard-Based Avatars Conversion" },
+    ],
+    account_vars: |server| if converts(server) { VARS } else { &[] },
+    joins: Some(joins),
+    ..Extension::NONE
+};
+
+/// There are two sides.
+fn converts(server: &ServerFacts) -> bool {
+    are_on(server, &["pep", "vcard"])
+}
+
+fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
+    if !request.set || !converts(context.server) {
+        return step;
+    }
+    match request.namespace {
+        vcard::NS => from_vcard::join(context.now.wall_us, request, step),
+        pubsub::NS | pubsub::NS_OWNER => from_nodes::join(request, step),
+        _ => step,
+    }
+}
+
+/// The photo that the vCard has, by its row; none if there never was one.
+fn photo(found: Option<&Found>) -> Option<Photo> {
+    match found {
+        Some(Found::Value(Some(row))) => Photo::decode(row),
+        _ => None,
+    }
+}
+
+/// The question for the avatar that is published.
+fn last_metadata(account: &str) -> Query {
+    rows::items(account, METADATA, rows::Span::LAST)
+}
+
+/// The item of that question, with the avatar that it names: the one whose image is in the data node.
+fn published(found: Option<&Found>) -> Option<(&str, Option<Photo>)> {
+    let Some(Found::Rows { rows, .. }) = found else { return None };
+    let item = Item::decode(&rows.first()?.value)?;
+    let info = xml::parse(item.payload).and_then(|metadata| info(&metadata).map(|info| info.photo));
+    Some((item.id, info))
+}
+
+/// Of an avatar's metadata what names the image in the data node (XEP-0398 3.1): the first `<info/>` without a URL.
+struct Info {
+    id: Box<str>,
+    photo: Photo,
+}
+
+fn info(metadata: &Element) -> Option<Info> {
+    let mut all = metadata.children().filter(|child| child.is("info", METADATA) && child.attr("url").is_none());
+    let id = all.next()?.attr("id")?;
+    Some(Info { id: id.into(), photo: Photo::from_hex(id)? })
+}
+
+/// The place of an item.
+fn place(found: Option<&Found>) -> Option<rows::Place> {
+    match found {
+        Some(Found::Value(Some(row))) => rows::Place::decode(row),
+        _ => None,
+    }
+}

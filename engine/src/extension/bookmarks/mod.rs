@@ -1,0 +1,127 @@
+//! Bookmarks between old and new clients: items (XEP-0402), one element with all of them in private XML (XEP-0049), and the same element
+//! as the item of a node (XEP-0048). What is written in one place is written in all of them (XEP-0402 4.3, XEP-0411 3).
+//!
+//! All three are kept, so that each is read as before. What a client writes is carried out by the extension that it is for; here is what
+//! else is written, in the same commit and in turn. Nothing that is written here leads to anything more. A row says that an account's
+//! bookmarks are the same in all places; until it is there nothing is taken for removed, and the first who reads or writes brings them
+//! together.
+
+mod list;
+mod places;
+
+use minidom::Element;
+
+use super::hook::{Extension, Xep};
+use super::iq::{Context, IqRequest, Resume, ServerFacts, Step};
+use super::{are_on, pubsub, xml};
+use crate::store::Found;
+use list::{Bare, Bookmark, Storage};
+use places::{Change, Places};
+
+/// Namespace of the items and name of their node.
+const NEW: &str = "urn:xmpp:bookmarks:1";
+/// Namespace of the element with all of them, and name of its node.
+const OLD: &str = "storage:bookmarks";
+const PRIVATE: &str = "jabber:iq:private";
+
+const VARS: &[&str] =
+    &["urn:xmpp:bookmarks-conversion:0", "urn:xmpp:bookmarks:1#compat", "urn:xmpp:bookmarks:1#compat-pep"];
+
+/// The extension.
+pub const EXTENSION: Extension = Extension {
+    name: "bookmarks",
+    xeps: &[
+        Xep { number: 48, version: "1.2", title: "Bookmarks" },
+        Xep { number: 402, version: "1.2.0", title: "PEP Native Bookmarks" },
+        Xep { number: 411, version: "1.1.0", title: "Bookmarks Conversion" },
+    ],
+    account_vars: |server| if converts(server) { VARS } else { &[] },
+    joins: Some(joins),
+    ..Extension::NONE
+};
+
+/// There are all places.
+fn converts(server: &ServerFacts) -> bool {
+    are_on(server, &["pep", "private"])
+}
+
+fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
+    // A name can be written in more ways than one, which no client does that wants to be understood.
+    let names = |text: &str| memchr::memmem::find(request.payload, text.as_bytes()).is_some();
+    if !(names(NEW) || names(OLD) || names("&#")) || !converts(context.server) {
+        return step;
+    }
+    let (account, now_us, bare): (Box<str>, _, _) = (request.account.into(), context.now.wall_us, context.bare);
+    match (asked(request, bare), step) {
+        (Some(Asked::Changed(change)), step) => {
+            step.join(Places::queries(&account), move |found, step| match Places::read(found, &step) {
+                Some(places) => places.change(&account, now_us, bare, &change, step),
+                None => step,
+            })
+        }
+        (Some(Asked::Read), Step::Read(queries, resume) | Step::InTurn(queries, resume)) => {
+            brought_together(account, now_us, bare, Step::Read(queries, resume))
+        }
+        (_, step) => step,
+    }
+}
+
+/// Reads when an account's bookmarks are the same in all places.
+fn brought_together(account: Box<str>, now_us: u64, bare: Bare, step: Step) -> Step {
+    let queries = vec![places::together(&account)];
+    let go_on = move |found: &[Found]| {
+        if matches!(found, [Found::Value(Some(_))]) {
+            return step.clone();
+        }
+        let (account, step) = (account.clone(), step.clone());
+        let queries = Places::queries(&account);
+        let go_on = move |found: &[Found]| match (Places::read(found, &step), step.clone()) {
+            (Some(places), Step::Read(queries, resume)) => match places.bring_together(&account, now_us, bare) {
+                Some(batch) => Step::Prepare(batch, queries, resume),
+                None => Step::Read(queries, resume),
+            },
+            (_, step) => step,
+        };
+        Step::Read(queries, Resume::with(go_on))
+    };
+    Step::InTurn(queries, Resume::with(go_on))
+}
+
+/// What a request is to bookmarks.
+enum Asked {
+    /// It reads them.
+    Read,
+    /// It changes them.
+    Changed(Change),
+}
+
+fn asked(request: &IqRequest<'_>, bare: Bare) -> Option<Asked> {
+    let payload = xml::parse(request.payload)?;
+    if request.namespace == PRIVATE {
+        let storage = payload.get_child("storage", OLD)?;
+        return Some(match request.set {
+            true => Asked::Changed(Change::Private(Storage::of(storage, bare))),
+            false => Asked::Read,
+        });
+    }
+    let first = payload.children().find(|child| child.ns() == request.namespace)?;
+    if request.namespace != pubsub::NS && request.namespace != pubsub::NS_OWNER {
+        return None;
+    }
+    let item = || first.get_child("item", pubsub::NS);
+    let change = match (request.set, first.name(), first.attr("node")?) {
+        (false, "items", NEW | OLD) => return Some(Asked::Read),
+        (true, "publish", NEW) => Change::Published(bookmark(item()?)?),
+        (true, "retract", NEW) => Change::Retracted(item()?.attr("id")?.into()),
+        (true, "purge" | "delete", NEW) => Change::Cleared,
+        (true, "publish", OLD) => Change::Node(Storage::of(item()?.get_child("storage", OLD)?, bare)),
+        _ => return None,
+    };
+    Some(Asked::Changed(change))
+}
+
+/// What an item says.
+fn bookmark(item: &Element) -> Option<Bookmark> {
+    let payload = item.get_child("conference", NEW)?;
+    Some(Bookmark { id: item.attr("id")?.into(), payload: payload.clone() })
+}

@@ -1,0 +1,92 @@
+//! Items are stored: by a publication, and by an extension that keeps what another one stores in a node, too.
+
+use super::error::{self, Error};
+use super::event::Event;
+use super::node::{Audience, Config, Directory, Node};
+use super::{affiliates, place, range};
+use crate::store::nodes::{self as rows, Item, Place, Span};
+use crate::store::{Batch, Found, Query};
+
+/// What has to be known of a node before an item with this id is stored there.
+pub fn queries(actor: &str, node: &str, id: &str) -> [Query; QUERIES] {
+    [
+        rows::affiliates(actor, node),
+        rows::place(actor, node, id),
+        // What gives way if the node is full.
+        rows::items(actor, node, Span::all(1, 1)),
+    ]
+}
+
+/// How many questions that are.
+pub const QUERIES: usize = 3;
+
+/// Publishes an item to a node that keeps items, which is made if it is not there. `found` is what [`queries`] bring. The directory is
+/// for the caller to write. Returns what is told of it.
+///
+/// # Errors
+/// A row cannot be read.
+pub fn publish(
+    directory: &mut Directory,
+    batch: &mut Batch,
+    actor: &str,
+    (node, made): (&str, Config),
+    item: &Item<'_>,
+    found: &[Found],
+) -> Result<Option<Event>, Error> {
+    directory.last += 1;
+    let number = directory.last;
+    let entry = match directory.get_mut(node) {
+        Some(entry) => entry,
+        None => directory.configure(node, made),
+    };
+    let config = entry.config.clone();
+    if config.persist {
+        store(entry, batch, actor, item, number, place(found.get(1))?, range(found.get(2))?.0.first())?;
+    }
+    let audience = Audience::of(&config, affiliates(found.first())?);
+    Ok(config.notifications.then(|| Event::published(node, &config, audience, Some(item))))
+}
+
+/// Stores an item under this number, where one with its id has this place and the oldest one is in this row.
+pub(super) fn store(
+    entry: &mut Node,
+    batch: &mut Batch,
+    actor: &str,
+    item: &Item<'_>,
+    number: u64,
+    there: Option<Place>,
+    oldest: Option<&crate::store::Row>,
+) -> Result<(), Error> {
+    // The item with this id is replaced; otherwise the oldest one gives way.
+    if let Some(place) = there {
+        remove(entry, batch, actor, item.id, place);
+    }
+    let oldest = oldest.map(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
+    let gone_us = entry.config.gone_before_us(item.at_us);
+    // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
+    // one, so that there are never more of those than of others.
+    let full = entry.items >= entry.config.items_max();
+    let goes = match oldest.flatten() {
+        Some((number, other)) if *other.id != *item.id && (full || other.at_us < gone_us) => Some((number, other)),
+        None if full => return Err(error::UNREADABLE),
+        _ => None,
+    };
+    if let Some((number, oldest)) = goes {
+        rows::delete_item(batch, actor, &entry.name, oldest.id, number);
+        (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(oldest.bytes().into()));
+    }
+    add(entry, batch, actor, item, number);
+    Ok(())
+}
+
+/// Stores an item under this number, where none has its id and there is room.
+pub fn add(entry: &mut Node, batch: &mut Batch, actor: &str, item: &Item<'_>, number: u64) {
+    item.put(batch, actor, &entry.name, number);
+    (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
+}
+
+/// Removes the item with this id, which has this place.
+pub fn remove(entry: &mut Node, batch: &mut Batch, actor: &str, id: &str, place: Place) {
+    rows::delete_item(batch, actor, &entry.name, id, place.number);
+    (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
+}
