@@ -119,6 +119,14 @@ class Profanity:
             assert time.monotonic() < deadline, f"no {pattern!r} on the screen:\n{screen}"
             await asyncio.sleep(0.03)
 
+    async def logs(self, pattern, timeout=WAIT):
+        """Wait until the pattern is in its log; the match."""
+        deadline = time.monotonic() + timeout
+        while not (found := re.search(pattern, self.log(500_000))):
+            assert time.monotonic() < deadline, f"no {pattern!r} in the log:\n{self.at_the_end}"
+            await asyncio.sleep(0.05)
+        return found
+
     @property
     def _options(self):
         mode = {"plain": "disable", "starttls": "trust", "direct": "legacy"}[self.tls]

@@ -200,9 +200,9 @@ class XmppjsActor(Actor):
 
     async def connect(self, mechanism=None, register=False, sasl2=False):
         assert not register, "the client has no in-band registration"
-        if self.server.agent is None:
-            self.server.agent = await Agent().start(self.server.cafile)
-        self._agent = self.server.agent
+        if self.kind not in self.server.agents:
+            self.server.agents[self.kind] = await Agent().start(self.server.cafile)
+        self._agent = self.server.agents[self.kind]
         self._session = self._agent.listen(self)
         scheme, host = ("xmpps", DOMAIN) if self.tls == "direct" else ("xmpp", "127.0.0.1")
         answer = await self._order(

@@ -62,8 +62,8 @@ def running(server, loop):
     try:
         server.start()
         yield server
-        if server.agent:
-            loop.run_until_complete(asyncio.wait_for(server.agent.close(), TEST_TIMEOUT))
+        for agent in server.agents.values():
+            loop.run_until_complete(asyncio.wait_for(agent.close(), TEST_TIMEOUT))
         server.stop()
     finally:
         if server.process and server.process.poll() is None:

@@ -51,7 +51,8 @@ class Server:
 
     def __init__(self, accounts=ACCOUNTS):
         self.accounts = accounts
-        self.agent = None
+        #: The processes that run clients of other languages, by their kind.
+        self.agents = {}
         self.folder = Path(tempfile.mkdtemp(prefix="throng-clients-"))
         self.log_path = self.folder / "server.log"
         self.c2s = free_port()

@@ -2,8 +2,9 @@
 
 import pytest
 
+from actor_gajim import Gajim
 from actor_profanity import Profanity
-from actors import KINDS
+from actors import ALL
 from proxy import Proxy
 
 
@@ -31,7 +32,7 @@ class World:
 
     def make(self, kind, account=None, resource="first", priority=0, proxy=None):
         """A session that has not connected yet."""
-        actor = KINDS[kind](
+        actor = ALL[kind](
             self.server, self.tls, account or self.server.fresh(), resource,
             proxy.port if proxy else self.port, priority,
         )
@@ -47,6 +48,12 @@ class World:
         self.terminals.append(client)
         client.start()
         return client
+
+    async def gajim(self, account=None):
+        """Gajim on a screen of its own, logged in."""
+        client = Gajim(self.server, account or self.server.fresh())
+        self.terminals.append(client)
+        return await client.start()
 
     async def bound(self, kind, **options):
         """A session with a bound resource, without presence."""

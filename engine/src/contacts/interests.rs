@@ -199,7 +199,9 @@ impl Contacts {
     /// A client has proved what a hash stands for. Returns the sessions that have waited for it and still name it, with what they are
     /// interested in. If the hash is none that is asked about, or the client has not answered, another one is asked.
     pub(super) fn learn_interests(&mut self, session: SessionId, capable: Option<Capable>) -> Vec<(SessionId, Nodes)> {
-        if let Some((at, waiting)) = capable.and_then(|capable| self.interests.learn(capable)) {
+        if let Some((at, mut waiting)) = capable.and_then(|capable| self.interests.learn(capable)) {
+            // A late answer to a question about what it was before looks like none, and then it does not wait any more.
+            waiting.insert(session);
             let Some(nodes) = self.interests.entries[at as usize].nodes.clone() else { return Vec::new() };
             let names = |session: &SessionId| self.tag_of(*session) == Some(at);
             return waiting.into_iter().filter(names).map(|session| (session, nodes.clone())).collect();

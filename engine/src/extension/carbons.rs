@@ -9,6 +9,7 @@ use super::hook::{Copies, Extension, Kept, Nonza, Original, Xep};
 use super::iq::{Feature, Step, Target, Verbs, always};
 use crate::wire::Element;
 use crate::wire::text::write_attribute;
+use crate::wire::written::write_forwarded;
 
 const NS: &str = "urn:xmpp:carbons:2";
 const NS_FORWARD: &str = "urn:xmpp:forward:0";
@@ -99,10 +100,7 @@ fn write(out: &mut Vec<u8>, original: &Original<'_>) {
     };
     out.extend_from_slice(format!("><{way} xmlns='{NS}'><forwarded xmlns='{NS_FORWARD}'>").as_bytes());
     out.extend_from_slice(original.delay);
-    // It is written without the namespace of the stream, which it is not in here.
-    let rest = original.xml.strip_prefix(b"<message").unwrap_or(original.xml);
-    out.extend_from_slice(b"<message xmlns='jabber:client'");
-    out.extend_from_slice(rest);
+    write_forwarded(out, original.xml);
     out.extend_from_slice(format!("</forwarded></{way}></message>").as_bytes());
 }
 

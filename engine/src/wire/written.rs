@@ -3,7 +3,7 @@
 use crate::wire::error::{AppCondition, write_typed_stanza_error};
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
-use crate::wire::{Element, Expect, Scanner, StreamScope};
+use crate::wire::{Element, Expect, Scanner, StreamScope, ns};
 
 /// The three kinds (RFC 6120 8.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,9 +23,14 @@ impl Stanza {
         }
     }
 
-    /// The kind of a stanza that this server wrote: their names differ in the first letter.
+    /// The kind of a stanza that this server wrote: their names differ in the first letter behind a prefix.
     pub(crate) fn written(xml: &[u8]) -> Stanza {
-        match xml.get(1) {
+        let end = |b: &u8| b.is_ascii_whitespace() || matches!(b, b':' | b'/' | b'>');
+        let local = match xml.iter().position(end) {
+            Some(colon) if xml[colon] == b':' => colon + 1,
+            _ => 1,
+        };
+        match xml.get(local) {
             Some(b'm') => Stanza::Message,
             Some(b'p') => Stanza::Presence,
             _ => Stanza::Iq,
@@ -113,9 +118,77 @@ pub(crate) fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&m
     out.extend_from_slice(&xml[end..]);
 }
 
+/// Appends a stanza that this server wrote for a client's stream so that it means the same inside of another element: its
+/// namespace is preserved (XEP-0297 3.2), which its sender may have declared or not, with a prefix or without.
+pub(crate) fn write_forwarded(out: &mut Vec<u8>, xml: &[u8]) {
+    let name_end = xml.iter().position(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
+    let (name, rest) = xml.split_at(name_end.unwrap_or(xml.len()));
+    out.extend_from_slice(name);
+    // What has no prefix in it has this namespace, whatever the stanza itself has.
+    if !declares_default(rest) {
+        write_attribute(out, "xmlns", ns::CLIENT);
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Whether a start tag, from behind its name on, declares a default namespace.
+fn declares_default(mut rest: &[u8]) -> bool {
+    while let Some(at) = memchr::memchr2(b'=', b'>', rest)
+        && rest[at] == b'='
+    {
+        if rest[..at].trim_ascii() == b"xmlns" {
+            return true;
+        }
+        let value = rest[at + 1..].trim_ascii_start();
+        let Some((quote, value)) = value.split_first() else { return false };
+        let Some(end) = memchr::memchr(*quote, value) else { return false };
+        rest = &value[end + 1..];
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
-    use super::insert_at_end;
+    use super::{Stanza, insert_at_end, write_forwarded};
+
+    #[test]
+    fn the_kind_is_that_of_the_local_name() {
+        for (xml, kind) in [
+            ("<message/>", Stanza::Message),
+            ("<presence>", Stanza::Presence),
+            ("<iq a:b='c'/>", Stanza::Iq),
+            ("<m:iq xmlns:m='jabber:client'/>", Stanza::Iq),
+            ("<c:presence/>", Stanza::Presence),
+        ] {
+            assert!(Stanza::written(xml.as_bytes()) == kind, "{xml}");
+        }
+    }
+
+    #[test]
+    fn a_forwarded_stanza_keeps_its_namespace_xep_0297_3_2() {
+        let forwarded = |xml: &str| {
+            let mut out = Vec::new();
+            write_forwarded(&mut out, xml.as_bytes());
+            String::from_utf8(out).unwrap()
+        };
+        let inside = |xml: &str| format!("<forwarded xmlns='urn:xmpp:forward:0'>{}</forwarded>", forwarded(xml));
+        for (xml, declared) in [
+            ("<message/>", 1),
+            ("<message><body>xmlns='a'</body></message>", 1),
+            ("<message to='a@b'><body xmlns='c'>xmlns='a'</body></message>", 1),
+            ("<message to='a@b' xmlns='jabber:client'><body/></message>", 0),
+            ("<message\n xmlns = \"jabber:client\" to='a@b'/>", 0),
+            ("<message id='> xmlns=\"a\" /' lang=\"'\"/>", 1),
+            ("<message xmlns:c='jabber:client' to='a@b'/>", 1),
+            ("<c:message xmlns:c='jabber:client'><body/></c:message>", 1),
+            ("<c:message xmlns='urn:other' xmlns:c='jabber:client'><body/></c:message>", 0),
+        ] {
+            let without = forwarded(xml).replacen(" xmlns='jabber:client'", "", declared);
+            assert_eq!(without, xml, "only the namespace is added, where there is none");
+            let element: minidom::Element = inside(xml).parse().expect(xml);
+            assert!(element.children().next().is_some_and(|message| message.is("message", "jabber:client")), "{xml}");
+        }
+    }
 
     #[test]
     fn extras_go_before_the_end_tag() {

@@ -154,6 +154,19 @@ fn who_does_not_answer_is_asked_again_later_or_another_one_is() {
 }
 
 #[test]
+fn a_late_answer_about_what_it_was_before_costs_nobody_the_last_items_xep_0163_4_3_4() {
+    let (mut host, juliet, _) = crowd(0);
+    host.ask(juliet, &publish("n", 1, "x"));
+    let (phone, _) = host.bind(1, "juliet");
+    // It changes what it can do before it has answered, and then answers both questions.
+    let first = asked(&said(&host.ask(phone, &presence("m")))).expect("asked");
+    let second = asked(&said(&host.ask(phone, &presence("n")))).expect("asked");
+    host.ask(phone, &answer(&first, &capabilities("m").1));
+    let shown = said(&host.ask(phone, &answer(&second, &capabilities("n").1)));
+    assert_eq!(shown.matches("#event").count(), 1, "{shown}");
+}
+
+#[test]
 fn publications_of_one_user_rest_on_each_other() {
     let (mut host, juliet, _) = crowd(0);
     let many: String = (0..20).map(|n| publish(&format!("node{}", n % 4), n, "x")).collect();

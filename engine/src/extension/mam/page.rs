@@ -9,7 +9,7 @@ use crate::store::archive::Entry;
 use crate::store::retractions::Retraction;
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
-use crate::wire::written::{insert_at_end, read_back};
+use crate::wire::written::{insert_at_end, read_back, write_forwarded};
 
 use super::NS;
 use super::form::Wanted;
@@ -189,9 +189,7 @@ fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
     }
     out.extend_from_slice(b"><forwarded xmlns='urn:xmpp:forward:0'><delay xmlns='urn:xmpp:delay' stamp='");
     datetime::write(&mut out, entry.time_ms.saturating_mul(1_000), Precision::Millis);
-    // It is stored without the namespace of the stream, which it is not in here.
-    out.extend_from_slice(b"'/><message xmlns='jabber:client'");
-    let rest = entry.xml.strip_prefix(b"<message").unwrap_or(entry.xml);
+    out.extend_from_slice(b"'/>");
     if entry.incoming {
         // As it was received (XEP-0313 3.5). An empty message gets an end tag by the name that it began with.
         let mut stamped = Vec::with_capacity(entry.xml.len() + AROUND_BYTES);
@@ -202,9 +200,9 @@ fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
             write_attribute(out, "by", &asked.account);
             out.extend_from_slice(b"/>");
         });
-        out.extend_from_slice(stamped.strip_prefix(b"<message").unwrap_or(&stamped));
+        write_forwarded(&mut out, &stamped);
     } else {
-        out.extend_from_slice(rest);
+        write_forwarded(&mut out, entry.xml);
     }
     out.extend_from_slice(b"</forwarded></result></message>");
     out

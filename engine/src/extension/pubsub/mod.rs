@@ -62,6 +62,7 @@ const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub#member-affiliation",
     "http://jabber.org/protocol/pubsub#meta-data",
     "http://jabber.org/protocol/pubsub#modify-affiliations",
+    "http://jabber.org/protocol/pubsub#multi-items",
     "http://jabber.org/protocol/pubsub#outcast-affiliation",
     "http://jabber.org/protocol/pubsub#persistent-items",
     "http://jabber.org/protocol/pubsub#publish",

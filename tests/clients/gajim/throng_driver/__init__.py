@@ -1,0 +1,1 @@
+from .plugin import ThrongDriver  # Gajim takes the first name that there is

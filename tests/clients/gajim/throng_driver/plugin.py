@@ -1,0 +1,99 @@
+"""A plugin of Gajim that takes commands of the tests, one line of JSON each, over the socket that THRONG_DRIVER names, and
+reports what Gajim tells its plugins."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+from gajim.common import app, ged
+from gajim.common.structs import OutgoingMessage
+from gajim.plugins import GajimPlugin
+from gi.repository import GLib
+from nbxmpp.protocol import JID
+
+ACCOUNT = "main"
+
+
+class ThrongDriver(GajimPlugin):
+    def init(self):
+        self.events_handlers = {
+            "signed-in": (ged.POSTGUI, lambda event: self.say(event="signed-in")),
+            "message-received": (ged.POSTGUI, self.on_message),
+            "mam-message-received": (ged.POSTGUI, self.on_message),
+            "message-sent": (ged.POSTGUI, lambda event: self.say(event="sent", body=event.message,
+                                                                 encrypted=self.encrypted(event))),
+            "archiving-interval-finished": (ged.POSTGUI, lambda event: self.say(event="archive read")),
+            "http-upload-started": (ged.POSTGUI, lambda event: self.say(event="upload started")),
+            "http-upload-error": (ged.POSTGUI, lambda event: self.say(event="upload failed", text=event.error_msg)),
+        }
+        self.socket = None
+
+    def activate(self):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(os.environ["THRONG_DRIVER"])
+        self.rest = b""
+        GLib.io_add_watch(self.socket.fileno(), GLib.PRIORITY_DEFAULT, GLib.IO_IN | GLib.IO_HUP, self.on_input)
+        self.say(event="started")
+
+    def say(self, **line):
+        self.socket.sendall(json.dumps(line).encode() + b"\n")
+
+    @staticmethod
+    def encrypted(event):
+        """The name of the encryption, as Gajim shows it."""
+        return event.additional_data.get_value("encrypted", "name")
+
+    def on_message(self, event):
+        self.say(event=event.name, sender=str(event.jid), body=event.msgtxt, encrypted=self.encrypted(event))
+
+    def on_input(self, _source, _condition):
+        data = self.socket.recv(1 << 16)
+        if not data:
+            # As by its menu: it says goodbye first.
+            app.app.start_shutdown(message="")
+            return GLib.SOURCE_REMOVE
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            try:
+                getattr(self, "do_" + command.pop("do"))(**command)
+            except Exception as error:
+                self.say(event="error", text=repr(error))
+        return GLib.SOURCE_CONTINUE
+
+    @staticmethod
+    def contact(jid):
+        return app.get_client(ACCOUNT).get_module("Contacts").get_contact(JID.from_string(jid))
+
+    def do_encrypt(self, to):
+        """All to this contact is encrypted from now on, as by the menu of the chat; first its keys are fetched."""
+        app.settings.set_contact_setting(ACCOUNT, JID.from_string(to), "encryption", "OMEMO")
+        app.get_client(ACCOUNT).get_module("OMEMO").request_devicelist(to)
+        GLib.timeout_add(50, self.look_for_keys, to)
+
+    def look_for_keys(self, to):
+        omemo = app.get_client(ACCOUNT).get_module("OMEMO")
+        if not omemo.backend.get_devices(to, without_self=True):
+            return GLib.SOURCE_CONTINUE
+        self.say(event="keys", of=to)
+        return GLib.SOURCE_REMOVE
+
+    def do_chat(self, to):
+        """Open the window of a chat."""
+        app.window.add_chat(ACCOUNT, JID.from_string(to), "contact", select=True)
+        app.window.present()
+        self.say(event="chat")
+
+    def do_send(self, to, body):
+        message = OutgoingMessage(account=ACCOUNT, contact=self.contact(to), message=body, type_="chat")
+        app.get_client(ACCOUNT).send_message(message)
+
+    def do_upload(self, to, path):
+        app.get_client(ACCOUNT).get_module("HTTPUpload").send_file(self.contact(to), Path(path))
+
+    def do_history(self, of):
+        """What its own history has of a contact, oldest first: what its windows show."""
+        lines = app.storage.archive.get_conversation_before_after(
+            ACCOUNT, JID.from_string(of), before=True, timestamp=GLib.get_real_time() / 1e6 + 60, n_lines=100)
+        self.say(event="history", bodies=[line.message for line in reversed(list(lines))])
