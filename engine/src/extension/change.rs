@@ -1,7 +1,7 @@
 //! What hooks answer: the closed values that say what should follow.
 
 use super::pubsub::event::Event;
-use super::pubsub::service::tell::Notice;
+use super::pubsub::notice::Notice;
 use super::push::row::Registration;
 use crate::store::Batch;
 

@@ -13,8 +13,10 @@ pub mod form;
 pub mod items;
 pub mod member;
 pub mod node;
+pub mod notice;
 pub mod owner;
 pub mod publish;
+pub mod rules;
 pub mod service;
 pub mod subscribe;
 
