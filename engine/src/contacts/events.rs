@@ -7,7 +7,7 @@ use crate::contacts::Contacts;
 use crate::extension::Way;
 use crate::extension::pubsub::Event;
 use crate::extension::pubsub::node::{Access, Viewer};
-use crate::extension::pubsub::service::tell::Notice;
+use crate::extension::pubsub::notice::Notice;
 use crate::extension::roster::Roster;
 use crate::id::SessionId;
 use crate::letters::Letter;

@@ -2,7 +2,7 @@
 
 use super::photo::Photo;
 use super::pubsub::event::Event;
-use super::pubsub::service::tell::Notice;
+use super::pubsub::notice::Notice;
 use super::push::row::Registration;
 use crate::store::Batch;
 

@@ -74,7 +74,7 @@ pub struct ServerFacts {
     /// Domains of components that are connected (XEP-0114), sorted; the shard keeps them as they come and go.
     pub components: Vec<Box<str>>,
     /// What the operator says of the publish-subscribe service.
-    pub pubsub: super::pubsub::service::Rules,
+    pub pubsub: super::pubsub::rules::Rules,
     /// Where files are uploaded to (XEP-0363), if anywhere.
     pub upload: Option<Arc<Upload>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.

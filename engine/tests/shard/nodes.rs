@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use throng_engine::extension::pubsub::member::{Member, State};
-use throng_engine::extension::pubsub::service::Makers;
+use throng_engine::extension::pubsub::rules::Makers;
 use throng_engine::id::{ConnId, Service, ShardId};
 use throng_engine::io::{Command, Effect, Input};
 use throng_engine::letters::Letter;

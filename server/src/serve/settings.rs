@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use throng_engine::extension::invite::may::Invitations;
-use throng_engine::extension::pubsub::service::{Makers, Rules};
+use throng_engine::extension::pubsub::rules::{Makers, Rules};
 use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{PartitionMap, Service};

@@ -100,7 +100,7 @@ fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     if let Target::Service(_) = request.target {
         let Some(domain) = (context.bare)(request.to) else { return Some(Step::Error(error::BAD_REQUEST)) };
         let to = format!("{domain}/{}", submitted.node).into();
-        return Some(service::to(to, request, Batch::new()));
+        return Some(service::said::to(to, request, Batch::new()));
     }
     Some(decide(Asked::new(context, request), submitted))
 }

@@ -18,7 +18,7 @@ pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Di
     let asked = Asked::new(context, request);
     match what {
         Discovery::Items(_) if asked.service && !asked.actor.contains('/') => {
-            super::service::shown(asked, request.payload)
+            super::service::own::shown(asked, request.payload)
         }
         Discovery::Items(None) if asked.service => Step::Error(error::NOT_FOUND),
         Discovery::Items(None) => nodes(asked),

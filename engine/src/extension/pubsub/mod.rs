@@ -14,8 +14,10 @@ pub mod items;
 pub mod keep;
 pub mod member;
 pub mod node;
+pub mod notice;
 pub mod owner;
 pub mod publish;
+pub mod rules;
 pub mod service;
 pub mod subscribe;
 

@@ -125,7 +125,7 @@ impl Asked {
     /// The configuration of a node has changed. Its service hears whether it is to be shown.
     fn configured(&self, node: &Node, mut batch: Batch, event: Option<Event>) -> Step {
         let done = self.done(node, std::mem::take(&mut batch), event, Vec::new());
-        if self.service { service::with(done, [service::show(self, node)]) } else { done }
+        if self.service { service::said::with(done, [service::said::show(self, node)]) } else { done }
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
         let event = told.then(|| Event::deleted(&node, audience, redirect.as_deref()));
         if asked.service {
             rows::put_directory(&mut batch, &actor, b"");
-            return Ok(service::deleted(&asked, &entry, batch, event));
+            return Ok(service::tell::deleted(&asked, &entry, batch, event));
         }
         Affiliates::default().put(&mut batch, &actor, &node)?;
         directory.put(&mut batch, &actor)?;

@@ -98,7 +98,7 @@ impl Asked {
             }
             directory.put(batch, &self.actor)?;
         }
-        Ok(vec![service::belongs(&self.actor, bare, &now)])
+        Ok(vec![service::said::belongs(&self.actor, bare, &now)])
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
         let mut all = asked.found_people(found.first())?;
         let before = Member::of(&all, asked.bare());
         let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![service::belongs(&asked.actor, asked.bare(), &before)], why)),
+            true => Ok(Step::Refuse(vec![service::said::belongs(&asked.actor, asked.bare(), &before)], why)),
             false => Err(asked.refuse(why)),
         };
         let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
@@ -172,7 +172,7 @@ pub(super) fn unsubscribe(context: &Context<'_>, asked: Asked, unsubscribe: &Ele
         let mut all = asked.found_people(found.first())?;
         let before = Member::of(&all, asked.bare());
         let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![service::belongs(&asked.actor, asked.bare(), &before)], why)),
+            true => Ok(Step::Refuse(vec![service::said::belongs(&asked.actor, asked.bare(), &before)], why)),
             false => Err(asked.refuse(why)),
         };
         let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };

@@ -6,6 +6,7 @@
 
 pub mod own;
 pub mod owner;
+pub mod said;
 pub mod tell;
 
 use minidom::Element;
@@ -14,45 +15,18 @@ use super::super::change::Change;
 use super::super::hook::{Entity, Extension, Xep};
 use super::super::iq::{Context, Feature, IqRequest, ServerFacts, Step, Target};
 use super::super::xml;
-use super::event::Event;
 use super::form::{self, Submitted};
 use super::member::{Member, State};
-use super::node::{Access, Affiliation, Config, Node, SendLast, put_text};
+use super::node::{Access, Affiliation, Config, SendLast};
+use super::rules::Makers;
 use super::{Answered, Asked, NS, NS_OWNER, close, error, go_on, open, range, row};
 use crate::id::Service;
-use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
+use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX};
 use crate::store::nodes::{self as rows, Named};
 use crate::store::{Batch, Found};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
-use tell::Notice;
-
-/// Who may make nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Makers {
-    /// Users of the server.
-    #[default]
-    Users,
-    /// Its administrators.
-    Admins,
-    /// Nobody.
-    Nobody,
-}
-
-/// What the operator says of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Who may make nodes.
-    pub makers: Makers,
-    /// Nodes that a user may own that is no administrator.
-    pub nodes_max: u32,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { makers: Makers::Users, nodes_max: 100 }
-    }
-}
+use said::{belongs, show, to};
 
 /// XEP-0060 5 to 8 at the service, and at each of its nodes.
 const NODES: Feature = Feature {
@@ -116,11 +90,6 @@ const FEATURES: &[&str] = &[
 /// How a node is that is made without a configuration: open, with all items that it may have.
 fn defaults() -> Config {
     Config { access: Access::Open, send_last: SendLast::OnSub, items_max: u32::MAX, ..Config::default() }
-}
-
-/// A request goes on at the home of an actor of the service.
-pub(super) fn to(actor: Box<str>, request: &IqRequest<'_>, batch: Batch) -> Step {
-    Step::Route { to: actor, set: request.set, payload: request.payload.into(), batch }
 }
 
 /// A request to the service, at the home of whoever asks.
@@ -212,50 +181,6 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
     Step::InTurn(queries, go_on)
 }
 
-/// The home of a user hears what it is to a node now.
-pub(super) fn belongs(actor: &str, bare: &str, member: &Member) -> Change {
-    let own = !matches!(member.state, State::None) || member.affiliation == Some(Affiliation::Owner);
-    Change::Belongs { to: bare.into(), node: actor.into(), own, row: member.encode() }
-}
-
-/// The service hears whether a node is shown to all, and under which title (XEP-0060 5.2). Nodes for members alone are not.
-pub(super) fn show(asked: &Asked, node: &Node) -> Change {
-    let mut row = Vec::new();
-    if node.config.access != Access::Whitelist {
-        row.push(1);
-        put_text(&mut row, &node.config.title);
-    }
-    Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row }
-}
-
-/// The same step, with more changes.
-pub(super) fn with(step: Step, more: impl IntoIterator<Item = Change>) -> Step {
-    match step {
-        Step::Change(mut changes, answer) => {
-            changes.extend(more);
-            Step::Change(changes, answer)
-        }
-        Step::Then(mut then) => {
-            then.changes.extend(more);
-            Step::Then(then)
-        }
-        step => step,
-    }
-}
-
-impl Asked {
-    /// One receiver is told.
-    pub(super) fn single(&self, event: Event) -> Change {
-        match (self.service, &event.to) {
-            (true, Some(to)) => {
-                let to = vec![to.clone()];
-                Change::Notice(Box::new(Notice { from: self.jid.clone(), to, message: event.message.into() }))
-            }
-            _ => Change::Event(Box::new(event)),
-        }
-    }
-}
-
 /// XEP-0060 8.1, at the node's home.
 pub(super) fn create(asked: Asked, pubsub: &Element) -> Answered {
     let node = asked.name(pubsub)?;
@@ -295,12 +220,6 @@ pub(super) fn create(asked: Asked, pubsub: &Element) -> Answered {
     Ok(Step::InTurn(queries, go_on))
 }
 
-/// A node is gone, and with it what its members are.
-pub(super) fn deleted(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
-    let gone = Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row: Vec::new() };
-    with(tell::end(asked, node, batch, event), [gone])
-}
-
 /// The account of a user is gone: it is nothing to the node any more.
 pub fn forget(actor: &str, user: &str) -> Step {
     let (actor, user): (Box<str>, Box<str>) = (actor.into(), user.into());
@@ -318,38 +237,4 @@ pub fn forget(actor: &str, user: &str) -> Step {
         Ok(Step::Change(vec![Change::Write(batch)], Vec::new()))
     });
     Step::InTurn(queries, go_on)
-}
-
-/// XEP-0060 5.2: the nodes that are shown, by pages (XEP-0059).
-pub(super) fn shown(asked: Asked, payload: &[u8]) -> Step {
-    let Some(query) = xml::parse(payload) else { return Step::Error(error::BAD_REQUEST) };
-    let page = match own::Page::of(&query) {
-        Ok(page) => page,
-        Err(wrong) => return Step::Error(wrong),
-    };
-    let most = page.max.unwrap_or(NODE_PAGE_ITEMS_MAX).min(NODE_PAGE_ITEMS_MAX);
-    let queries = vec![Named::Shown.after(&asked.actor, &page.after, most.max(1), NODE_PAGE_BYTES_MAX)];
-    let go_on = super::Resume::with(move |found: &[Found]| {
-        super::step(range(found.first()).and_then(|(rows, more)| {
-            let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'>".to_vec();
-            let rows = if most == 0 { &[] } else { rows };
-            for row in rows {
-                let node = rows::named(&row.sort).ok_or(error::UNREADABLE)?;
-                let mut title = super::node::Reader(&row.value);
-                title.byte();
-                out.extend_from_slice(b"<item");
-                xml::attribute(&mut out, "jid", &asked.jid);
-                xml::attribute(&mut out, "node", node);
-                if let Some(title) = title.text().filter(|title| !title.is_empty()) {
-                    xml::attribute(&mut out, "name", &title);
-                }
-                out.extend_from_slice(b"/>");
-            }
-            let name = |row: Option<&crate::store::Row>| row.and_then(|row| rows::named(&row.sort).map(Box::from));
-            page.write(&mut out, name(rows.first()), name(rows.last()), more);
-            out.extend_from_slice(b"</query>");
-            Ok(Step::Result(out))
-        }))
-    });
-    Step::Read(queries, go_on)
 }

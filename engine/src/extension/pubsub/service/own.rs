@@ -6,8 +6,8 @@ use minidom::Element;
 use super::super::super::iq::{IqRequest, Resume, Step};
 use super::super::items::NS_RSM;
 use super::super::member::{self, Member, State};
-use super::super::{Answered, Asked, NS, close, error, go_on, open, range, subscribe, xml};
-use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX};
+use super::super::{Answered, Asked, NS, close, error, go_on, open, range, row, subscribe, xml};
+use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::nodes::{self as rows, Named};
 use crate::store::{Found, Row};
 use crate::wire::jid::bare_of;
@@ -82,7 +82,7 @@ fn at(asked: Asked, what: What) -> Answered {
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
     let go_on = go_on(move |directory, found| {
         directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let member = found.first().and_then(super::row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+        let member = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
         let name = if what == What::Subscriptions { "subscriptions" } else { "affiliations" };
         let mut out = open(NS, name, Some(&node));
         write(&mut out, what, &node, &member);
@@ -141,4 +141,38 @@ impl Page {
         }
         out.extend_from_slice(b"</set>");
     }
+}
+
+/// XEP-0060 5.2: the nodes that are shown, by pages (XEP-0059).
+pub(in crate::extension::pubsub) fn shown(asked: Asked, payload: &[u8]) -> Step {
+    let Some(query) = xml::parse(payload) else { return Step::Error(error::BAD_REQUEST) };
+    let page = match Page::of(&query) {
+        Ok(page) => page,
+        Err(wrong) => return Step::Error(wrong),
+    };
+    let most = page.max.unwrap_or(NODE_PAGE_ITEMS_MAX).min(NODE_PAGE_ITEMS_MAX);
+    let queries = vec![Named::Shown.after(&asked.actor, &page.after, most.max(1), NODE_PAGE_BYTES_MAX)];
+    let go_on = Resume::with(move |found: &[Found]| {
+        super::super::step(range(found.first()).and_then(|(rows, more)| {
+            let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'>".to_vec();
+            let rows = if most == 0 { &[] } else { rows };
+            for row in rows {
+                let node = rows::named(&row.sort).ok_or(error::UNREADABLE)?;
+                let mut title = super::super::node::Reader(&row.value);
+                title.byte();
+                out.extend_from_slice(b"<item");
+                xml::attribute(&mut out, "jid", &asked.jid);
+                xml::attribute(&mut out, "node", node);
+                if let Some(title) = title.text().filter(|title| !title.is_empty()) {
+                    xml::attribute(&mut out, "name", &title);
+                }
+                out.extend_from_slice(b"/>");
+            }
+            let name = |row: Option<&Row>| row.and_then(|row| rows::named(&row.sort).map(Box::from));
+            page.write(&mut out, name(rows.first()), name(rows.last()), more);
+            out.extend_from_slice(b"</query>");
+            Ok(Step::Result(out))
+        }))
+    });
+    Step::Read(queries, go_on)
 }

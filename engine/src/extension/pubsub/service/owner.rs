@@ -8,8 +8,8 @@ use super::super::event::Event;
 use super::super::member::{self, Member, State};
 use super::super::node::{Affiliates, Affiliation, Audience};
 use super::super::{Answered, Asked, NS_OWNER, error, go_on, open, owner, range, row, subscribe, xml};
-use super::belongs;
 use super::own::Page;
+use super::said::belongs;
 use crate::limits::{
     NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_OWNERS_MAX, NODE_PAGE_BYTES_MAX, NODE_TOLD_AT_ONCE,
 };

@@ -9,22 +9,12 @@ use super::super::super::iq::{Resume, Step, Then};
 use super::super::event::Event;
 use super::super::member::{Member, State};
 use super::super::node::{Access, Affiliation, Node};
+use super::super::notice::Notice;
 use super::super::{Asked, range, step};
-use super::belongs;
+use super::said::{belongs, with};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_TOLD_AT_ONCE};
 use crate::store::nodes::{self as rows, Named};
 use crate::store::{Batch, Query};
-
-/// What some are told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// The service.
-    pub from: Box<str>,
-    /// Bare or full JIDs.
-    pub to: Vec<Box<str>>,
-    /// The message, without addresses.
-    pub message: Arc<[u8]>,
-}
 
 /// Something that all subscribers of a node are told, or its end.
 #[derive(Debug)]
@@ -115,4 +105,10 @@ fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
         }
         None => Step::Change(changes, Vec::new()),
     }
+}
+
+/// A node is gone, and with it what its members are.
+pub(in crate::extension::pubsub) fn deleted(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
+    let gone = Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row: Vec::new() };
+    with(end(asked, node, batch, event), [gone])
 }
