@@ -97,7 +97,7 @@ def inviting_server(server, request, loop):
     if server.driver == "prosody":
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
-    options = ["--user-invitations", "accounts", "--invitation-page", "https://localhost/i/#{token}"]
+    options = ["--registrations-hourly-max", "1000", "--user-invitations", "accounts", "--invitation-page", "https://localhost/i/#{token}"]
     yield from running(Throng(server.driver, shards, accounts=100, options=options, registration="invite"), loop)
 
 
@@ -113,7 +113,8 @@ def approving_server(server, request, loop):
     if server.driver == "prosody":
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
-    yield from running(Throng(server.driver, shards, accounts=50, registration="approval"), loop)
+    options = ["--registrations-hourly-max", "1000"]
+    yield from running(Throng(server.driver, shards, accounts=50, options=options, registration="approval"), loop)
 
 
 @pytest.fixture

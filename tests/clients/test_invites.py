@@ -83,7 +83,7 @@ async def test_who_is_invited_becomes_a_contact_of_who_invites(inviting_world, k
     again.close()
 
 
-@pytest.mark.needs("register")
+@pytest.mark.needs("pep")  # slixmpp
 async def test_registration_with_requests_by_hand(inviting_world, kind):
     """XEP-0445 4 with slixmpp: the token is shown before its plugin registers."""
     world = inviting_world
