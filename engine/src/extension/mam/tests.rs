@@ -353,18 +353,23 @@ fn what_is_asked_wrongly_gets_the_error_of_the_text() {
 fn a_huge_form_asks_for_no_more_than_a_small_one() {
     // XEP-0004 3.2: each field has a name of its own. Each id that has to be there is a look at the archive.
     let (mut rows, plain) = archive(300, 3);
-    let twice = |field: &str| plain.iter().map(|e| field.replace('?', &e.0.to_string())).collect::<String>();
-    for var in ["after-id", "before-id"] {
-        let fields = twice(&format!("<field var='{var}'><value>?</value></field>"));
-        let many = form(&[]).replace("</x>", &format!("{fields}</x>"));
-        rows.reads = 0;
-        assert_eq!(rows.ask(&many), Err("BadRequest".into()), "{var}");
-        assert_eq!(rows.reads, 0, "{var}");
-    }
-    for name in ["after", "before"] {
-        rows.reads = 0;
-        assert_eq!(rows.ask(&set(5, &twice(&format!("<{name}>?</{name}>")))), Err("BadRequest".into()), "{name}");
-        assert_eq!(rows.reads, 0, "{name}");
+    // One that is longer than any query is not even read.
+    for (times, refused) in [(2, "BadRequest"), (20, "BadRequest"), (300, "NotAcceptable")] {
+        let ids = plain.iter().take(times).map(|e| e.0.to_string());
+        let again = |field: &str| ids.clone().map(|id| field.replace('?', &id)).collect::<String>();
+        for var in ["after-id", "before-id"] {
+            let fields = again(&format!("<field var='{var}'><value>?</value></field>"));
+            let many = form(&[]).replace("</x>", &format!("{fields}</x>"));
+            rows.reads = 0;
+            assert_eq!(rows.ask(&many), Err(refused.into()), "{var}, {times} times");
+            assert_eq!(rows.reads, 0, "{var}, {times} times");
+        }
+        for name in ["after", "before"] {
+            rows.reads = 0;
+            let set = set(5, &again(&format!("<{name}>?</{name}>")));
+            assert_eq!(rows.ask(&set), Err(refused.into()), "{name}, {times} times");
+            assert_eq!(rows.reads, 0, "{name}, {times} times");
+        }
     }
 }
 
