@@ -11,7 +11,6 @@ use crate::session::inline::Upgrade;
 use crate::store::account::{self, Credentials};
 use crate::store::hash::Hashes;
 use crate::streams::half::Up;
-use crate::turn::pending::Why;
 
 /// Reads of an account's record by which keys are to be added.
 #[derive(Debug, Default)]
@@ -31,12 +30,6 @@ impl Accounts {
         }
     }
 
-    /// Looks whether an account lacks what the client of a connection can give it. [`Up::Inline`] comes then.
-    pub(crate) fn look_for_upgrades(&mut self, conn: ConnId, account: &str) {
-        self.block(conn);
-        self.read_account(account.into(), Why::Upgrade { conn });
-    }
-
     /// The account's record has been read: what it lacks is left of what the client can give, and the first of that is next.
     pub(crate) fn upgrade_wanted(&mut self, conn: ConnId, record: Option<&[u8]>) {
         let iterations = self.settings.scram_iterations;
@@ -54,10 +47,9 @@ impl Accounts {
         self.up.push_back(Up::Inline(conn));
     }
 
-    /// An account of this home gains keys; a connection of this shard goes on then.
-    pub(crate) fn keys_gained(&mut self, account: &str, gained: Gained, conn: Option<ConnId>) {
+    /// A read of the account's record begins by which keys are to be added.
+    pub(crate) fn gaining_begins(&mut self, account: &str) {
         self.gaining.entry(account.into()).or_default().reads += 1;
-        self.read_account(account.into(), Why::Gain { gained, conn });
     }
 
     /// The record is there. It gains keys if it is still of the account and the password that they are of.

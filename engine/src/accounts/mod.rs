@@ -25,7 +25,7 @@ use crate::extension::Notes;
 use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
-use crate::letters::{Answer, ConnRef, Leave, Question, Shows};
+use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
@@ -251,6 +251,18 @@ impl Accounts {
             return self.answer(asker, Err(refused.held.into()));
         }
         self.read_account(account.into(), Why::ChangePassword { asker, job });
+    }
+
+    /// Looks whether an account lacks what the client of a connection can give it. [`Up::Inline`] comes then.
+    pub(crate) fn look_for_upgrades(&mut self, conn: ConnId, account: &str) {
+        self.block(conn);
+        self.read_account(account.into(), Why::Upgrade { conn });
+    }
+
+    /// An account of this home gains keys; a connection of this shard goes on then.
+    pub(crate) fn keys_gained(&mut self, account: &str, gained: Gained, conn: Option<ConnId>) {
+        self.gaining_begins(account);
+        self.read_account(account.into(), Why::Gain { gained, conn });
     }
 
     /// The keys of a session's new password are there.

@@ -401,7 +401,7 @@ options! {
         "A call that goes on longer may lose its relay.";
 
     Addresses Main Restart components: Vec<Component>, Kind::Components, "",
-        "External components (XEP-0114): for each its domain, and the file of the secret that it proves itself by; may be given several times.",
+        "External components (XEP-0114): the domain of each and the file of its secret; may be given several times.",
         "As irc.example.org=/etc/throng/irc.secret: one line of at least 16 characters. A component speaks for every address of its \
          domain, so it has to be trusted. docs/components.md describes them.";
     Addresses Detail Restart component: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5347,[::1]:5347",

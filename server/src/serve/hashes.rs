@@ -10,7 +10,7 @@ use throng_engine::store::account::{COMPLETE_KEY, Credentials};
 use throng_engine::store::hash::{HashKind, Hashes};
 use throng_engine::store::{Batch, Table, key};
 
-use super::settings::{meta, put_meta};
+use super::meta::{meta, put_meta};
 use super::{Failure, Rows};
 use crate::config::SCRAM_HASHES;
 use crate::disk::Visit;

@@ -15,6 +15,7 @@ mod inside;
 mod invites;
 mod known;
 mod limits;
+mod meta;
 mod names;
 mod owners;
 mod partitions;

@@ -11,7 +11,6 @@ use throng_engine::store::Table;
 
 use super::Rows;
 use super::control::Running;
-use crate::cli::Failure;
 use crate::disk::DiskError;
 use crate::waits;
 
@@ -21,20 +20,6 @@ const STEP: Duration = Duration::from_millis(100);
 const USERS_A_STEP: usize = 500;
 /// Users named to a shard at a time: a turn stays short.
 const USERS_A_COMMAND: usize = 32;
-
-/// Whether the store has sessions.
-pub(super) fn any(engine: &Rows) -> Result<bool, Failure> {
-    let mut any = false;
-    let mut visit = |_: &[u8]| {
-        any = true;
-        ControlFlow::Break(())
-    };
-    match engine.for_each_actor(Table::Sessions, None, &mut visit) {
-        // Of those that are lost none can be resumed.
-        Ok(_) | Err(DiskError::Unreadable(_)) => Ok(any),
-        Err(error) => Err(super::disk_failure(error)),
-    }
-}
 
 /// Starts the thread that names them.
 ///
@@ -96,6 +81,7 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::meta::has_sessions;
     use crate::disk::{Engine, MemoryEngine};
     use std::collections::BTreeMap;
     use throng_engine::store::Batch;
@@ -104,7 +90,7 @@ mod tests {
     fn every_user_with_sessions_is_named_once_to_its_home_and_then_it_is_over() {
         let partitions = PartitionMap::spread(3);
         let engine = MemoryEngine::default();
-        assert!(!any(&engine).expect("read"));
+        assert!(!has_sessions(&engine).expect("read"));
         let mut writes = Batch::new();
         for n in 0..100u64 {
             for session in [b"a", b"b"] {
@@ -113,7 +99,7 @@ mod tests {
         }
         writes.put(Table::Accounts, b"nobody@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
-        assert!(any(&engine).expect("read"));
+        assert!(has_sessions(&engine).expect("read"));
         let (mut after, mut seen, mut ended) = (None, BTreeMap::<String, usize>::new(), Vec::new());
         loop {
             let mut ask = |shard: usize, command: Command| {

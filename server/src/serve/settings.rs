@@ -22,6 +22,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
 
 use super::Rows;
+use super::meta::{has_sessions, meta, put_meta};
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, NodeMakers};
 use crate::entropy::Entropy;
@@ -41,20 +42,6 @@ const PARTITION_MAP_KEY: &[u8] = b"partition-map";
 /// 32 bytes of the system's randomness.
 pub(super) fn entropy() -> Result<[u8; 32], Failure> {
     Entropy::open().and_then(|mut entropy| entropy.fresh()).map_err(Failure::failed)
-}
-
-pub(super) fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
-    let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: sort.into() };
-    match engine.read(&query).map_err(super::disk_failure)? {
-        Found::Value(value) => Ok(value),
-        Found::Rows { .. } | Found::Damaged => unreachable!("an engine answers a get with a value or an error"),
-    }
-}
-
-pub(super) fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
-    let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", sort, &[value]);
-    engine.commit(&[batch]).map_err(super::disk_failure)
 }
 
 /// The domain of the store's accounts, if it has been used with one.
@@ -251,7 +238,7 @@ pub(super) fn engine_settings(
     let mut contacts = config.contact_addresses.clone();
     contacts.sort();
     s.facts.contacts = contacts.into();
-    s.restores = super::restoring::any(engine)?;
+    s.restores = has_sessions(engine)?;
     s.kept = super::announced::stored(engine)?.map(Arc::new);
     s.facts.without = throng_engine::extension::bits(&config.without);
     take_options(&mut s, config);

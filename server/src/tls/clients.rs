@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
-use super::certificate::{CertificateError, read};
+use super::pem::{CertificateError, read};
 use super::x509::{self, Name};
 
 /// Addresses of one certificate that are looked at; a user has few.

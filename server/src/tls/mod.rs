@@ -44,15 +44,17 @@ mod certificate;
 mod clients;
 mod connection;
 mod handshake;
+mod pem;
 mod self_signed;
 mod standing;
 #[cfg(test)]
 pub(crate) mod tests;
 mod x509;
 
-pub use certificate::{CertificateError, CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
+pub use certificate::{CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
 pub use clients::{ClientNames, ClientSource, NamedBy};
 pub use connection::{Received, TlsConnection};
+pub use pem::CertificateError;
 pub use self_signed::ensure_self_signed;
 pub use standing::{Host, Standing};
 pub use throng_tls::{TlsFault, TlsVersion};

@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::certificate::{CertificateError, CertificateSource};
+use super::certificate::CertificateSource;
+use super::pem::CertificateError;
 use super::x509;
 
 /// Life of a certificate made here, in years.

@@ -7,7 +7,8 @@ use super::super::iq::{Context, IqRequest, Step, Target};
 use super::event::Event;
 use super::member::Member;
 use super::node::{Affiliates, Audience};
-use super::{Asked, affiliates, error, go_on, service, subscribe, xml};
+use super::service::said;
+use super::{Asked, affiliates, error, go_on, member, xml};
 use crate::limits::NODE_NAME_BYTES_MAX;
 use crate::store::{Batch, nodes as rows};
 use crate::wire::jid::bare_of;
@@ -100,7 +101,7 @@ fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
     if let Target::Service(_) = request.target {
         let Some(domain) = (context.bare)(request.to) else { return Some(Step::Error(error::BAD_REQUEST)) };
         let to = format!("{domain}/{}", submitted.node).into();
-        return Some(service::said::to(to, request, Batch::new()));
+        return Some(said::to(to, request, Batch::new()));
     }
     Some(decide(Asked::new(context, request), submitted))
 }
@@ -124,7 +125,7 @@ fn decide(asked: Asked, submitted: Submitted) -> Step {
         let before = Member::of(&all, bare);
         // What is not asked any more is not answered.
         let Some(address) = all.pending(bare) else { return Ok(Step::Result(Vec::new())) };
-        if subscribe::change(&mut all, &address, allow)?.is_none() {
+        if member::change(&mut all, &address, allow)?.is_none() {
             return Ok(Step::Result(Vec::new()));
         }
         let mut batch = Batch::new();

@@ -1,5 +1,6 @@
 //! What one user is to a node of a service: a row of its own, because a node may have very many (XEP-0060 4.1, 4.2).
 
+use super::error;
 use super::node::{Affiliates, Affiliation, Reader, put_text};
 use crate::store::{Batch, nodes as rows};
 use crate::wire::jid::bare_of;
@@ -137,6 +138,29 @@ pub fn name(affiliation: Option<Affiliation>) -> &'static str {
         Some(Affiliation::Publisher) => "publisher",
         Some(Affiliation::Member) => "member",
         Some(Affiliation::Outcast) => "outcast",
+    }
+}
+
+/// An owner changes how somebody is subscribed. What it is now, and by which address, if it has changed.
+pub(super) fn change(
+    all: &mut Affiliates,
+    jid: &str,
+    on: bool,
+) -> Result<Option<(Box<str>, &'static str)>, error::Error> {
+    let bare = bare_of(jid);
+    let member = Member::of(all, bare);
+    match (on, all.is_subscribed(bare), all.pending(bare)) {
+        (true, true, _) | (false, false, None) => Ok(None),
+        (true, false, Some(address)) => {
+            all.subscribe(&address);
+            Ok(Some((address, "subscribed")))
+        }
+        // Who has not asked for it is not sent what it does not want.
+        (true, false, None) => Err(error::NOT_ACCEPTABLE),
+        (false, ..) => {
+            all.end(bare);
+            Ok(Some((member.address, "none")))
+        }
     }
 }
 

@@ -8,9 +8,8 @@ use super::error;
 use super::event::Event;
 use super::form::{self, Submitted};
 use super::node::{Affiliates, Affiliation, Audience, Config, Directory, Node};
-use super::{
-    Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, name, open, range, service, step, subscribe, xml,
-};
+use super::service::{said, tell};
+use super::{Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, name, open, range, step, subscribe, xml};
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_BYTES_MAX, NODE_ID_BYTES_MAX};
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
@@ -125,7 +124,7 @@ impl Asked {
     /// The configuration of a node has changed. Its service hears whether it is to be shown.
     fn configured(&self, node: &Node, mut batch: Batch, event: Option<Event>) -> Step {
         let done = self.done(node, std::mem::take(&mut batch), event, Vec::new());
-        if self.service { service::said::with(done, [service::said::show(self, node)]) } else { done }
+        if self.service { said::with(done, [said::show(self, node)]) } else { done }
     }
 }
 
@@ -149,7 +148,7 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
         let event = told.then(|| Event::deleted(&node, audience, redirect.as_deref()));
         if asked.service {
             rows::put_directory(&mut batch, &actor, b"");
-            return Ok(service::tell::deleted(&asked, &entry, batch, event));
+            return Ok(tell::deleted(&asked, &entry, batch, event));
         }
         Affiliates::default().put(&mut batch, &actor, &node)?;
         directory.put(&mut batch, &actor)?;
@@ -300,7 +299,7 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscriptions: &Ele
         let mut all = affiliates(found.first())?;
         let mut told = Vec::new();
         for (jid, on) in &changes {
-            if let Some((jid, state)) = subscribe::change(&mut all, jid, *on)? {
+            if let Some((jid, state)) = super::member::change(&mut all, jid, *on)? {
                 let audience = Audience::of(&entry.config, Affiliates::default());
                 told.push(Change::Event(Box::new(Event::subscription(&node, audience, &jid, state))));
             }

@@ -8,7 +8,8 @@ use super::super::iq::{Context, Step};
 use super::event::Event;
 use super::member::Member;
 use super::node::{self, Affiliates, Audience, Denied, Directory, Node, SendLast};
-use super::{Answered, Asked, NS, approve, close, error, go_on, open, range, reading, service, xml};
+use super::service::said;
+use super::{Answered, Asked, NS, approve, close, error, go_on, open, range, reading, xml};
 use crate::limits::{NODE_SUBSCRIBERS_MAX, NODES_MAX};
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
@@ -45,29 +46,6 @@ fn answer(node: &str, jid: &str, state: &str) -> Vec<u8> {
     out
 }
 
-/// An owner changes how somebody is subscribed. What it is now, and by which address, if it has changed.
-pub(super) fn change(
-    all: &mut Affiliates,
-    jid: &str,
-    on: bool,
-) -> Result<Option<(Box<str>, &'static str)>, error::Error> {
-    let bare = bare_of(jid);
-    let member = Member::of(all, bare);
-    match (on, all.is_subscribed(bare), all.pending(bare)) {
-        (true, true, _) | (false, false, None) => Ok(None),
-        (true, false, Some(address)) => {
-            all.subscribe(&address);
-            Ok(Some((address, "subscribed")))
-        }
-        // Who has not asked for it is not sent what it does not want.
-        (true, false, None) => Err(error::NOT_ACCEPTABLE),
-        (false, ..) => {
-            all.end(bare);
-            Ok(Some((member.address, "none")))
-        }
-    }
-}
-
 impl Asked {
     /// Writes what a user is to a node now, and what the node says of all. Returns what else follows.
     ///
@@ -98,7 +76,7 @@ impl Asked {
             }
             directory.put(batch, &self.actor)?;
         }
-        Ok(vec![service::said::belongs(&self.actor, bare, &now)])
+        Ok(vec![said::belongs(&self.actor, bare, &now)])
     }
 }
 
@@ -124,7 +102,7 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
         let mut all = asked.found_people(found.first())?;
         let before = Member::of(&all, asked.bare());
         let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![service::said::belongs(&asked.actor, asked.bare(), &before)], why)),
+            true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
             false => Err(asked.refuse(why)),
         };
         let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
@@ -172,7 +150,7 @@ pub(super) fn unsubscribe(context: &Context<'_>, asked: Asked, unsubscribe: &Ele
         let mut all = asked.found_people(found.first())?;
         let before = Member::of(&all, asked.bare());
         let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![service::said::belongs(&asked.actor, asked.bare(), &before)], why)),
+            true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
             false => Err(asked.refuse(why)),
         };
         let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };

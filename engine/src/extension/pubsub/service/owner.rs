@@ -87,7 +87,7 @@ pub(in crate::extension::pubsub) fn subscribe(
             let before = found_member(found.get(at))?;
             let bare = bare_of(jid);
             let mut people = before.clone().alone(bare);
-            let Some((address, state)) = subscribe::change(&mut people, jid, *on)? else { continue };
+            let Some((address, state)) = member::change(&mut people, jid, *on)? else { continue };
             all.extend(asked.put_people(&mut batch, &mut directory, &node, bare, (&before, &people))?);
             let audience = Audience::of(&config, Affiliates::default());
             all.push(asked.single(Event::subscription(&node, audience, &address, state)));
