@@ -71,6 +71,7 @@ impl Shard {
             Letter::Took { session } if is_component(*session) => self.component_confirmed(*session),
             Letter::Took { session } => self.tell(*session, Down::Arrived),
             Letter::Safe { session, .. } if is_component(*session) => {}
+            Letter::Safe { session, seq } if self.tail_confirmed(*session, *seq) => {}
             Letter::Safe { session, seq } => self.stanza_done(*session, *seq),
             Letter::Component { domain, there } => self.heard_of_component(*domain, *there),
             Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),

@@ -30,7 +30,7 @@ use crate::wire::written::read_back;
 /// Entries of a log that are read at once.
 const PAGE_ROWS_MAX: u32 = 64;
 
-/// Sessions of an earlier process that are being resumed; no more than there are.
+/// Sessions of an earlier process that are being resumed, or were when the connection went; no more than there are.
 pub(super) type Tails = HashMap<SessionId, Box<Tail>, Fixed>;
 
 /// How far a resumption is.
@@ -54,6 +54,8 @@ pub(super) struct Tail {
     open: VecDeque<(u32, Parked)>,
     /// The stanza that was sent again, and is not confirmed yet.
     asked: Option<u32>,
+    /// The last one that this process has sent again, for this attempt or an earlier one, and whether it is confirmed.
+    again: Option<(u32, bool)>,
     /// Stanzas behind `handled` that are logged.
     had: Had,
     /// The first entry that the client has not received, of those that it was sent.
@@ -167,7 +169,11 @@ impl Shard {
             self.end_session(id, Vec::new(), None);
             return false;
         }
-        if let Some(earlier) = self.tails.remove(&id) {
+        let earlier = self.tails.remove(&id);
+        let again = earlier.as_ref().and_then(|earlier| earlier.again);
+        if let Some(earlier) = earlier
+            && self.opening(earlier.conn).is_some_and(|opening| opening.blocked)
+        {
             self.fail_stream(earlier.conn, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
         }
         let full = self.full_jid(id);
@@ -185,6 +191,7 @@ impl Shard {
             certain: 0,
             open: VecDeque::new(),
             asked: None,
+            again,
             had: Had::new(),
             unreceived: None,
             received: 0,
@@ -265,10 +272,24 @@ impl Shard {
     fn send_tail(&mut self, id: SessionId) {
         let shard = self.id;
         let Some(tail) = self.tails.get_mut(&id) else { return };
+        // What an earlier attempt has sent is not sent once more: a component could not tell that it has it.
+        while let (Some((seq, _)), Some((last, _))) = (tail.open.front(), tail.again)
+            && beyond(last, *seq)
+        {
+            tail.open.pop_front();
+        }
         // Those behind what can be counted the client sends again.
         let next = tail.open.pop_front().filter(|(seq, _)| !beyond(*seq, tail.handled));
         let Some((seq, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
-        tail.asked = Some(seq);
+        match tail.again {
+            Some((last, true)) if last == seq => return self.send_tail(id),
+            Some((last, false)) if last == seq => {
+                tail.asked = Some(seq);
+                return;
+            }
+            _ => {}
+        }
+        (tail.asked, tail.again) = (Some(seq), Some((seq, false)));
         let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
         let home = self.home(bare_of(&to));
         self.post(home, kind, origin, &from, &to, |out| out.extend_from_slice(&xml));
@@ -276,19 +297,25 @@ impl Shard {
 
     /// A message that was sent again has come, now or before. Whether it is one of these.
     pub(super) fn tail_confirmed(&mut self, id: SessionId, seq: u32) -> bool {
-        let asked = self.tails.get_mut(&id).filter(|tail| tail.asked == Some(seq)).and_then(|tail| tail.asked.take());
-        if asked.is_some() {
+        let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.again == Some((seq, false))) else { return false };
+        tail.again = Some((seq, true));
+        if tail.asked.take().is_some() {
             self.send_tail(id);
         }
-        asked.is_some()
+        true
     }
 
     /// All is known: the connection takes over, and what the client has not received follows.
     fn finish_tail(&mut self, id: SessionId) {
-        let Some(tail) = self.tails.remove(&id) else { return };
-        let waits = self.opening(tail.conn).is_some_and(|opening| opening.blocked);
-        let Some(session) = self.sessions.get(id).filter(|_| waits) else { return };
+        let Some(mut tail) = self.tails.remove(&id) else { return };
+        let Some(session) = self.sessions.get(id) else { return };
         let (user, follows) = (session.user, session.follows);
+        if !self.opening(tail.conn).is_some_and(|opening| opening.blocked) {
+            // The connection has gone. What was sent for it the next one need not send.
+            (tail.open, tail.had, tail.aparts, tail.void) = Default::default();
+            self.tails.insert(id, tail);
+            return;
+        }
         let bare = self.bare_of_user(user);
         for number in &tail.aparts {
             Apart::delete(&mut self.writes, &bare, *number);

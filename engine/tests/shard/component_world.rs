@@ -1,6 +1,7 @@
 //! A component in the simulated world: three shards, clients that come and go and resume, a component that stalls, vanishes and comes
 //! back, and a process that dies. What the server has acknowledged to a sender has reached the component, or has come back with an
-//! error, or was with the network when the component vanished (XEP-0198 4).
+//! error, or was with the network when the component vanished (XEP-0198 4). It comes in order and once, but for what was under way
+//! when the process died: a component acknowledges nothing, so that may come once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +28,10 @@ struct Component {
     reader: Reader,
     seated: bool,
     stalled: bool,
-    /// What it was sent by each user, in its order.
-    heard: BTreeMap<String, Vec<u64>>,
+    /// How often the server had died when its connection was made.
+    process: u32,
+    /// What it was sent by each user, in its order; with the process that sent it.
+    heard: BTreeMap<String, Vec<(u32, u64)>>,
 }
 
 struct Play {
@@ -42,6 +45,9 @@ struct Play {
     /// What users have got of the component.
     answered: BTreeSet<u64>,
     seats: u32,
+    crashes: u32,
+    /// What was with the network and has not reached the component, by connection. Before it stands what had come of a stanza.
+    lost: BTreeMap<SocketId, Vec<u8>>,
 }
 
 impl Play {
@@ -64,6 +70,8 @@ impl Play {
             refused: BTreeSet::new(),
             answered: BTreeSet::new(),
             seats: 0,
+            crashes: 0,
+            lost: BTreeMap::new(),
         }
     }
 
@@ -71,12 +79,22 @@ impl Play {
     fn run(&mut self, us: u64) {
         self.world.timer(us, 7);
         loop {
-            match self.world.step() {
+            let occurrence = self.world.step();
+            self.note_lost();
+            match occurrence {
                 Occurrence::Timer(7) => return,
                 Occurrence::Bytes(socket, bytes) => self.bytes(socket, &bytes),
                 Occurrence::Ended(socket) => self.ended(socket),
                 _ => {}
             }
+        }
+    }
+
+    fn note_lost(&mut self) {
+        for (socket, bytes) in std::mem::take(&mut self.world.lost) {
+            let begun = if self.component.socket == Some(socket) { self.component.reader.rest() } else { b"" };
+            // They come in pieces, and a message may lie across two.
+            self.lost.entry(socket).or_insert_with(|| begun.to_vec()).extend_from_slice(&bytes);
         }
     }
 
@@ -120,6 +138,7 @@ impl Play {
 
     fn ended(&mut self, socket: SocketId) {
         if self.component.socket == Some(socket) {
+            self.lost.entry(socket).or_insert_with(|| self.component.reader.rest().to_vec());
             self.component = Component {
                 sockets: std::mem::take(&mut self.component.sockets),
                 heard: std::mem::take(&mut self.component.heard),
@@ -149,7 +168,8 @@ impl Play {
                     let number = node.child("body").and_then(|body| numbers(body.text.as_bytes()).first().copied());
                     let Some(number) = number else { continue };
                     let user = from.split('@').next().unwrap_or_default().to_owned();
-                    self.component.heard.entry(user).or_default().push(number);
+                    let process = self.component.process;
+                    self.component.heard.entry(user).or_default().push((process, number));
                     // Every third one is answered, and the answer waits if it has to.
                     if number % 3 == 0 {
                         let bare = from.split('/').next().unwrap_or_default();
@@ -168,6 +188,7 @@ impl Play {
         let socket = self.world.connect_component();
         self.component.socket = Some(socket);
         self.component.sockets.push(socket);
+        self.component.process = self.crashes;
         let header = "<stream:stream xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams' to='echo.localhost'>";
         self.world.write(socket, header.as_bytes());
     }
@@ -194,12 +215,15 @@ impl Play {
     fn act(&mut self, crashes: bool) {
         let at = self.random.index(self.clients.len());
         match self.random.below(100) {
-            0 if crashes => self.world.crash(),
+            0 if crashes => {
+                self.world.crash();
+                self.crashes += 1;
+            }
             1 => {
                 if let Some(socket) = self.component.socket {
                     // It vanishes.
-                    self.world.abort(socket);
                     self.ended(socket);
+                    self.world.abort(socket);
                 }
             }
             2 => {
@@ -253,16 +277,18 @@ impl Play {
     }
 
     fn check(&self, seed: u64) {
-        let heard: BTreeSet<u64> = self.component.heard.values().flatten().copied().collect();
-        let of_component = |(socket, _): &&(SocketId, Vec<u8>)| self.component.sockets.contains(socket);
-        let lost: BTreeSet<u64> =
-            self.world.lost.iter().filter(of_component).flat_map(|(_, bytes)| numbers(bytes)).collect();
+        let heard: BTreeSet<u64> = self.component.heard.values().flatten().map(|(_, number)| *number).collect();
+        let of_component = |(socket, _): &(&SocketId, &Vec<u8>)| self.component.sockets.contains(socket);
+        let lost: BTreeSet<u64> = self.lost.iter().filter(of_component).flat_map(|(_, bytes)| numbers(bytes)).collect();
         for number in &self.acked {
             let known = heard.contains(number) || self.refused.contains(number) || lost.contains(number);
             assert!(known, "seed {seed}: message {number} was acknowledged, and is nowhere");
         }
         for (user, all) in &self.component.heard {
-            assert!(all.is_sorted_by(|a, b| a < b), "seed {seed}: of {user} out of order or twice: {all:?}");
+            assert!(
+                all.is_sorted_by(|a, b| a < b),
+                "seed {seed}: of {user} out of order or twice by one process: {all:?}"
+            );
         }
         for client in &self.clients {
             let left = client.management.as_ref().map_or(0, |management| management.unacked.len());
