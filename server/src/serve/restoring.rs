@@ -81,8 +81,8 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::meta::has_sessions;
     use crate::disk::{Engine, MemoryEngine};
+    use crate::serve::meta::has_sessions;
     use std::collections::BTreeMap;
     use throng_engine::store::Batch;
 

@@ -10,9 +10,9 @@
 //! names (RFC 5929 4.1 has the client remember it).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::fmt;
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
