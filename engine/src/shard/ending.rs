@@ -161,7 +161,10 @@ impl Shard {
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);
-        if let Some(conn) = waiting.or_else(|| Some(self.tails.remove(&id)?.conn)) {
+        // The connection of a resumption may have gone before its session.
+        let tail = self.tails.remove(&id).map(|tail| tail.conn);
+        let tail = tail.filter(|&conn| self.opening(conn).is_some_and(|opening| opening.blocked));
+        if let Some(conn) = waiting.or(tail) {
             self.not_resumed(conn);
         }
     }
