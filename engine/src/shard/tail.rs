@@ -50,8 +50,9 @@ pub(super) struct Tail {
     handled: u32,
     /// Up to here it is certain that they are.
     certain: u32,
-    /// Messages of the session that may not have come to their receivers; no more than may be under way at once.
-    open: VecDeque<(u32, Parked)>,
+    /// Messages of the session that may not have come to their receivers, and when they were sent, milliseconds since the Unix epoch.
+    /// Bounded by `in_flight_max`: an entry says how many before it may be open.
+    open: VecDeque<(u32, u64, Parked)>,
     /// The stanza that was sent again, and is not confirmed yet.
     asked: Option<u32>,
     /// Stanzas behind `handled` that are logged.
@@ -118,7 +119,7 @@ impl Tail {
             self.handled = self.certain;
         }
         let certain = self.certain;
-        self.open.retain(|(open, _)| beyond(*open, certain));
+        self.open.retain(|(open, ..)| beyond(*open, certain));
         self.had.push_back((seq, item.number));
         while let Some((first, _)) = self.had.front().filter(|(first, _)| !beyond(*first, self.handled.wrapping_add(1)))
         {
@@ -139,7 +140,7 @@ impl Tail {
         let kind = Kind::Message { class, keep };
         let (to, xml) = (item.entry.peer.into(), item.entry.xml.into());
         let origin = Some(Origin { entry: item.number | AGAIN, ..NOBODY });
-        self.open.push_back((seq, Parked { kind, origin, from: from.into(), to, xml }));
+        self.open.push_back((seq, item.entry.time_ms, Parked { kind, origin, from: from.into(), to, xml }));
     }
 
     /// Up to where the client has received what waits for all.
@@ -266,8 +267,15 @@ impl Shard {
         let shard = self.id;
         let Some(tail) = self.tails.get_mut(&id) else { return };
         // Those behind what can be counted the client sends again.
-        let next = tail.open.pop_front().filter(|(seq, _)| !beyond(*seq, tail.handled));
-        let Some((seq, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
+        let next = tail.open.pop_front().filter(|(seq, ..)| !beyond(*seq, tail.handled));
+        let Some((seq, time_ms, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
+        let (kept_ms, age_ms) =
+            (self.settings.retention_s.saturating_mul(1_000), (self.now.wall_us / 1_000).saturating_sub(time_ms));
+        if kept_ms > 0 && age_ms >= kept_ms {
+            // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
+            return self.end_session(id, Vec::new(), None);
+        }
+        let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.asked = Some(seq);
         let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
         let home = self.home(bare_of(&to));
