@@ -311,12 +311,11 @@ impl Shard {
             if follows {
                 log.received(seen);
                 log.touch();
-                log.fall_behind(id, seen, 0);
-            } else {
-                // Nobody knows whether messages for it alone wait: it looks. When it follows again, it goes on from where it was.
-                log.fall_behind(id, seen, 0);
-                log.set_apart(last);
             }
+            // Nobody knows whether messages for it alone wait: it looks. One that does not follow goes on from where it was when it
+            // follows again.
+            log.fall_behind(id, seen, 0);
+            log.set_apart(last);
             self.touch_log(user);
         }
         self.counters.resumed_restored.one();
