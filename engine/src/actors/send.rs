@@ -88,6 +88,10 @@ impl Actors {
             let mut out = Vec::with_capacity(256);
             write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
             self.reply(session, &out);
+            // Who resumes after a crash is told that the stanza is handled: what became of it must come, too.
+            if element.name() == "message" {
+                self.keep_push(session, &out);
+            }
         }
         if element.name() == "message" {
             self.counters.messages_refused.one();
@@ -123,6 +127,9 @@ impl Actors {
             // What it asks of others is paid for when it comes: nobody knew before how much it would be.
             self.tell(session, Down::Charge(work(0, stanza.xml.len())));
             self.reply(session, stanza.xml);
+            if matches!(stanza.kind, Kind::Message { .. }) {
+                self.keep_push(session, stanza.xml);
+            }
             return true;
         }
         self.offer_stanza(session, stanza.xml)
@@ -181,7 +188,7 @@ impl Actors {
         }
     }
 
-    /// A push is kept as long as it may have to come again.
+    /// A push, or an error that answers a message, is kept as long as it may have to come again.
     fn keep_push(&mut self, session: SessionId, push: &[u8]) {
         if let Some(number) = self.pushed(session)
             && let Some((key, ..)) = self.stored_as(session)

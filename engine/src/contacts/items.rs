@@ -7,6 +7,7 @@ use crate::extension::roster::Roster;
 use crate::extension::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
 use crate::io::StorageState;
+use crate::session::sm::Rows;
 use crate::wire::limit::Limit;
 
 impl Contacts {
@@ -45,10 +46,14 @@ impl Contacts {
         }
         match request {
             Request::Get { ver } => {
-                if let Some(state) = self.sessions.get_mut(session) {
-                    state.interested = true;
+                let state = self.sessions.get_mut(session);
+                let before = state.is_none_or(|state| std::mem::replace(&mut state.interested, true));
+                if !before && self.is_stored(session) {
+                    // Its client relies on pushes as soon as it has the answer.
+                    self.rows_due(session, Rows::All);
+                } else {
+                    self.changed(session);
                 }
-                self.changed(session);
                 let Some(answer) = self.with_roster(user, |_, roster| roster.get(ver.as_deref())) else { return };
                 self.iq_result(session, id, &answer.payload);
                 for push in answer.pushes {

@@ -150,6 +150,7 @@ impl Shard {
     /// `under_way` is the number of the first message that may still reach the client.
     pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
         self.forget_stored(id);
+        let restored = self.is_restored(id);
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
@@ -161,6 +162,10 @@ impl Shard {
         self.session_gone(user, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);
+        if restored {
+            // Nobody knows all that stands apart for it in the store.
+            self.gather(user, true);
+        }
         // The connection of a resumption may have gone before its session.
         let tail = self.tails.remove(&id).map(|tail| tail.conn);
         let tail = tail.filter(|&conn| self.opening(conn).is_some_and(|opening| opening.blocked));

@@ -28,6 +28,7 @@ impl Shard {
         for key in damaged {
             sessions::delete(&mut self.writes, account, key);
         }
+        let mut any = false;
         for Stored { key, kept, counts, pushes } in stored {
             // It has ended since this was read.
             if kept.life == self.life || self.ended_restored.contains(&key.0) {
@@ -40,10 +41,15 @@ impl Shard {
                 continue;
             }
             let id = self.restore(user, key, &kept, &counts, late_s);
+            any = true;
             for push in pushes {
                 self.send_past_gates(id, &push);
                 self.pushed(id);
             }
+        }
+        if any {
+            // One of these may be at the head before another one looks: what stands apart for those that have ended is looked for now.
+            self.gather(user, true);
         }
     }
 

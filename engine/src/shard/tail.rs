@@ -50,8 +50,9 @@ pub(super) struct Tail {
     handled: u32,
     /// Up to here it is certain that they are.
     certain: u32,
-    /// Messages of the session that may not have come to their receivers; no more than may be under way at once.
-    open: VecDeque<(u32, Parked)>,
+    /// Messages of the session that may not have come to their receivers, and when they were sent, milliseconds since the Unix epoch.
+    /// Bounded by `in_flight_max`: an entry says how many before it may be open.
+    open: VecDeque<(u32, u64, Parked)>,
     /// The stanza that was sent again, and is not confirmed yet.
     asked: Option<u32>,
     /// The last one that this process has sent again, for this attempt or an earlier one, and whether it is confirmed.
@@ -120,7 +121,7 @@ impl Tail {
             self.handled = self.certain;
         }
         let certain = self.certain;
-        self.open.retain(|(open, _)| beyond(*open, certain));
+        self.open.retain(|(open, ..)| beyond(*open, certain));
         self.had.push_back((seq, item.number));
         while let Some((first, _)) = self.had.front().filter(|(first, _)| !beyond(*first, self.handled.wrapping_add(1)))
         {
@@ -141,7 +142,7 @@ impl Tail {
         let kind = Kind::Message { class, keep };
         let (to, xml) = (item.entry.peer.into(), item.entry.xml.into());
         let origin = Some(Origin { entry: item.number | AGAIN, ..NOBODY });
-        self.open.push_back((seq, Parked { kind, origin, from: from.into(), to, xml }));
+        self.open.push_back((seq, item.entry.time_ms, Parked { kind, origin, from: from.into(), to, xml }));
     }
 
     /// Up to where the client has received what waits for all.
@@ -273,14 +274,14 @@ impl Shard {
         let shard = self.id;
         let Some(tail) = self.tails.get_mut(&id) else { return };
         // What an earlier attempt has sent is not sent once more: a component could not tell that it has it.
-        while let (Some((seq, _)), Some((last, _))) = (tail.open.front(), tail.again)
+        while let (Some((seq, ..)), Some((last, _))) = (tail.open.front(), tail.again)
             && beyond(last, *seq)
         {
             tail.open.pop_front();
         }
         // Those behind what can be counted the client sends again.
-        let next = tail.open.pop_front().filter(|(seq, _)| !beyond(*seq, tail.handled));
-        let Some((seq, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
+        let next = tail.open.pop_front().filter(|(seq, ..)| !beyond(*seq, tail.handled));
+        let Some((seq, time_ms, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
         match tail.again {
             Some((last, true)) if last == seq => return self.send_tail(id),
             Some((last, false)) if last == seq => {
@@ -289,6 +290,13 @@ impl Shard {
             }
             _ => {}
         }
+        let (kept_ms, age_ms) =
+            (self.settings.retention_s.saturating_mul(1_000), (self.now.wall_us / 1_000).saturating_sub(time_ms));
+        if kept_ms > 0 && age_ms >= kept_ms {
+            // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
+            return self.end_session(id, Vec::new(), None);
+        }
+        let Some(tail) = self.tails.get_mut(&id) else { return };
         (tail.asked, tail.again) = (Some(seq), Some((seq, false)));
         let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
         let home = self.home(bare_of(&to));
@@ -330,12 +338,11 @@ impl Shard {
             if follows {
                 log.received(seen);
                 log.touch();
-                log.fall_behind(id, seen, 0);
-            } else {
-                // Nobody knows whether messages for it alone wait: it looks. When it follows again, it goes on from where it was.
-                log.fall_behind(id, seen, 0);
-                log.set_apart(last);
             }
+            // Nobody knows whether messages for it alone wait: it looks. One that does not follow goes on from where it was when it
+            // follows again.
+            log.fall_behind(id, seen, 0);
+            log.set_apart(last);
             self.touch_log(user);
         }
         self.counters.resumed_restored.one();
