@@ -170,7 +170,7 @@ pub struct Extension {
     /// Elements of its own in the request for a session (XEP-0386 2.2), by which the session begins with them.
     pub inline: Option<Nonza>,
     /// What a client is told of the account when its session begins with the authentication (XEP-0386 2.2): an element of `<bound/>`,
-    /// which is read for the bare JID. It reads ([`Step::Read`](super::Step::Read)) and comes to a result; without one the session
+    /// which is read for the bare JID. It reads ([`Step::Read`]) and comes to a result; without one the session
     /// begins all the same.
     pub bound: Option<fn(&ServerFacts, &str) -> Option<Step>>,
     /// What goes to a session with its mark.

@@ -1,5 +1,5 @@
 //! A message that is sent again after a crash, because nobody knows whether its receiver has it (XEP-0198 4): the receiver's home
-//! looks. The receiver's entry has a higher number than the sender's ([`number_after`](crate::turn::Turn::number_after)), and the same bytes.
+//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes.
 
 use crate::letters::{AGAIN, Origin};
 use crate::logs::read::{Item, page};

@@ -1,5 +1,5 @@
 //! Avatars between old and new clients (XEP-0398): what a user publishes (XEP-0084) becomes the photo of the vCard (XEP-0153), and the
-//! photo of a vCard is published. The hash of the photo goes with the user's presence ([`photo`](super::photo)).
+//! photo of a vCard is published. The hash of the photo goes with the user's presence ([`photo`](mod@super::photo)).
 //!
 //! Both are kept, so that reading either costs what it did before. A request is carried out by the extension that it is for; here is
 //! what else it writes, in the same commit and in turn with other requests for the account. Nothing that is written here leads to

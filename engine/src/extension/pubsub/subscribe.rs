@@ -1,5 +1,5 @@
 //! Explicit subscriptions (XEP-0060 6.1, 6.2, 5.6). Contacts of an account need none: they are told by what their clients are interested
-//! in. Where an owner has to approve them (4.5, `authorize`), they wait until then ([`approve`](super::approve)).
+//! in. Where an owner has to approve them (4.5, `authorize`), they wait until then ([`approve`]).
 
 use minidom::Element;
 
