@@ -248,6 +248,7 @@ class Moved(Throng):
     def prepare(self):
         """Import the keys while the server is stopped."""
         (self.folder / "turn.secret").write_text(self.turn_secret + "\n")
+        self.component_secret_file.write_text(self.component_secret + "\n")
         csv = self.folder / "users.csv"
         csv.write_text("".join(f"{a.name},{scram_sha_1_keys(a.password)}\n" for a in self.prepared()))
         self._user("import", str(csv), "--domain", DOMAIN)

@@ -189,16 +189,23 @@ impl Shard {
     }
 
     fn registration_result(&mut self, id: ConnId, iq: &str, payload: &[u8]) {
+        let from = self.domain_asked(id);
         self.send_with(id, |out| {
             let mut w = Writer::new(out);
-            w.open("iq").attribute("type", "result").attribute("id", iq).raw(payload).close();
+            w.open("iq").attribute("type", "result").attribute("id", iq).attribute("from", &from).raw(payload).close();
         });
         self.unblock(id);
     }
 
     pub(super) fn registration_failed(&mut self, id: ConnId, iq: &str, refusal: impl Into<Refusal>) {
-        let refusal = refusal.into();
-        self.send_with(id, |out| write_error(out, "iq", Some(iq), None, None, refusal));
+        let (refusal, from) = (refusal.into(), self.domain_asked(id));
+        self.send_with(id, |out| write_error(out, "iq", Some(iq), Some(&from), None, refusal));
         self.unblock(id);
+    }
+
+    /// The domain that answers before there is a session: clients look for it in answers (RFC 6120 8.1.2.1).
+    fn domain_asked(&mut self, id: ConnId) -> Box<str> {
+        let domain = self.opening(id).map(|opening| opening.domain);
+        domain.map_or_else(Default::default, |domain| self.settings.domains.name(domain).into())
     }
 }
