@@ -17,6 +17,8 @@ class Actor:
     `capabilities` names what the client can do beyond the common part:
     "register", "plus" (SCRAM with channel binding), "scram-sha-256",
     "resume", "resend" (sends unacknowledged stanzas again after a resume),
+    "restart" (resumes after the stream's orderly end, too: aioxmpp forgets the
+    session on each stream error, and takes an end by FIN for no failure),
     "removal" (of its account), "carbons", "csi", "blocking", "services",
 "archive", "upload".
     """

@@ -61,7 +61,7 @@ class SlixmppActor(Actor):
 
     kind = "slixmpp"
     capabilities = frozenset(
-        {"register", "plus", "scram-sha-256", "resume", "resend", "rosterver",
+        {"register", "plus", "scram-sha-256", "resume", "resend", "restart", "rosterver",
          "private", "time", "last", "removal", "carbons", "csi", "blocking",
          "services", "archive", "pep", "push", "upload"}
     )

@@ -115,7 +115,7 @@ class XmppjsActor(Actor):
 
     kind = "xmppjs"
     capabilities = frozenset(
-        {"resume", "resend", "private", "time", "last", "removal", "carbons", "csi", "blocking",
+        {"resume", "resend", "restart", "private", "time", "last", "removal", "carbons", "csi", "blocking",
          "services", "sasl2", "archive", "upload"}
     )
 

@@ -10,7 +10,7 @@ from servers import Account
 
 PLAIN_MECHANISMS = {
     "slixmpp": ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
-    "aioxmpp": ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
+    "aioxmpp": ["SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"],
     "xmppjs": ["SCRAM-SHA-1", "PLAIN"],
 }
 
@@ -51,6 +51,8 @@ async def test_binds_to_the_channel_by_tls_exporter(world, kind, mechanism):
     """RFC 5802 6, RFC 9266: SCRAM bound to the TLS 1.3 channel."""
     if world.server.driver == "prosody":
         pytest.skip("Debian's Prosody has no tls-exporter")
+    if mechanism == "SCRAM-SHA-512-PLUS" and kind == "aioxmpp":
+        pytest.skip("aiosasl has no SHA-512")
     actor = world.make(kind)
     await actor.connect(mechanism=mechanism)
     await actor.ping()

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 from slixmpp.plugins.xep_0004.stanza import Form
-from slixmpp.xmlstream import ET
+from slixmpp.plugins.xep_0059.stanza import Set
+from slixmpp.plugins.xep_0060.stanza import Pubsub
+from slixmpp.xmlstream import ET, register_stanza_plugin
 
 from events import WAIT, StanzaError
 from servers import DOMAIN
@@ -178,6 +180,8 @@ async def test_pages_of_nodes_and_items(world, kind):
     await juliet.run(juliet.pubsub.create_node(SERVICE, node))
     for n in range(25):
         await juliet.run(juliet.pubsub.publish(SERVICE, node, id=f"i{n:02}", payload=payload(str(n))))
+    # The library asks for pages of a stanza that it has not told of them.
+    register_stanza_plugin(Pubsub, Set)
     seen = []
     iterator = romeo.pubsub.get_items(SERVICE, node, max_items=10, iterator=True)
     async for page in iterator:

@@ -18,7 +18,7 @@ async def restart(world, kill):
     )
 
 
-@pytest.mark.needs("resume")
+@pytest.mark.needs("restart")
 @pytest.mark.parametrize("how", ["killed", "killed later", "stopped"])
 async def test_a_session_goes_on_after_a_restart(world, kind, how):
     """XEP-0198 5: what was not acknowledged comes once, in order, and the
@@ -55,7 +55,7 @@ async def test_a_session_goes_on_after_a_restart(world, kind, how):
     assert romeo.bodies() == ["from her", "thanks", marker]
 
 
-@pytest.mark.needs("resume")
+@pytest.mark.needs("restart")
 async def test_contacts_do_not_see_a_restart(world, kind):
     """XEP-0198 5: who resumes sees the other as before, and neither is seen to go."""
     romeo = await world.online(kind)
@@ -76,7 +76,7 @@ async def test_contacts_do_not_see_a_restart(world, kind):
     assert "unavailable" not in juliet.presences(romeo.bare, since_juliet)
 
 
-@pytest.mark.needs("resume")
+@pytest.mark.needs("restart")
 async def test_a_session_outlives_several_restarts(world, kind):
     """XEP-0198 5: a session that was resumed after a restart can be resumed after the next."""
     romeo = await world.online(kind)

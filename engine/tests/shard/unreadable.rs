@@ -88,7 +88,7 @@ juliet receives: <failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-au
     <text xml:lang='en'>{any}</text></failure>
 juliet sends: <iq type='set' id='r'><query xmlns='jabber:iq:register'><username>juliet</username>
     <password>stolen-it</password></query></iq>
-juliet receives: <iq type='error' id='r'>
+juliet receives: <iq type='error' id='r' from='localhost'>
     <error type='cancel'><internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>",
         );
         assert_eq!(rows(&stage, Table::Accounts), before, "seed {seed}: written over");
