@@ -19,7 +19,7 @@ from pathlib import Path
 
 DOMAIN = "localhost"
 #: Accounts made before the start; each test takes fresh ones.
-ACCOUNTS = 3000
+ACCOUNTS = 1800
 #: Seconds until a server must accept connections, or have ended.
 START = 30.0
 #: Domains of external components.

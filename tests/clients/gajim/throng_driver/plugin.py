@@ -74,7 +74,8 @@ class ThrongDriver(GajimPlugin):
 
     def look_for_keys(self, to):
         omemo = app.get_client(ACCOUNT).get_module("OMEMO")
-        if not omemo.backend.get_devices(to, without_self=True):
+        # As the chat does before it sends: the devices, and for each of them a key.
+        if not omemo.backend.get_devices(to, without_self=True) or omemo.are_keys_missing(to):
             return GLib.SOURCE_CONTINUE
         self.say(event="keys", of=to)
         return GLib.SOURCE_REMOVE
