@@ -11,18 +11,21 @@ use crate::store::Batch;
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
 
+/// What can be asked what it is, and what belongs to it.
+const ENTITIES: &[Target] = &[
+    Target::Server,
+    Target::Own,
+    Target::Other,
+    Target::Service(Service::Upload),
+    Target::Service(Service::PubSub),
+    Target::Node,
+];
+
 /// What an entity is (XEP-0030 3).
 pub const INFO: Feature = Feature {
     namespace: INFO_NS,
     name: "query",
-    targets: &[
-        Target::Server,
-        Target::Own,
-        Target::Other,
-        Target::Service(Service::Upload),
-        Target::Service(Service::PubSub),
-        Target::Node,
-    ],
+    targets: ENTITIES,
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,
@@ -37,14 +40,7 @@ pub const INFO: Feature = Feature {
 pub const ITEMS: Feature = Feature {
     namespace: ITEMS_NS,
     name: "query",
-    targets: &[
-        Target::Server,
-        Target::Own,
-        Target::Other,
-        Target::Service(Service::Upload),
-        Target::Service(Service::PubSub),
-        Target::Node,
-    ],
+    targets: ENTITIES,
     verbs: Verbs::Get,
     offered: always,
     asks_roster: true,

@@ -17,6 +17,11 @@ pub fn is_dense(payload: &[u8]) -> bool {
     elements(payload) > PAYLOAD_ELEMENTS_SPARE + payload.len() / PAYLOAD_ELEMENT_BYTES
 }
 
+/// How many elements of a payload are read into a tree at the most: none where they are too dense.
+pub fn to_be_read(payload: &[u8]) -> usize {
+    if is_dense(payload) { 0 } else { elements(payload) }
+}
+
 /// Reads one element: the complete XML of a stanza's child. Its default namespace is `jabber:client` where it declares
 /// none, as in the stream that it came from (RFC 6120 4.8.3). `None` if it is not one well-formed element.
 pub fn parse(payload: &[u8]) -> Option<Element> {

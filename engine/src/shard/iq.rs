@@ -8,7 +8,7 @@ use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::{Happened, StorageState};
 use crate::letters::Kind;
-use crate::limits::WORK_PER_ELEMENT;
+use crate::limits::{WORK_ELEMENTS_USUAL, WORK_PER_ELEMENT};
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
 use crate::shard::Shard;
@@ -184,7 +184,7 @@ impl Shard {
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
         // It was read into a tree, and what waits its turn is held in memory.
         if let Some((session, _)) = asker.session {
-            let elements = extension::xml::elements(child.bytes()) as u64;
+            let elements = extension::xml::to_be_read(child.bytes()).saturating_sub(WORK_ELEMENTS_USUAL) as u64;
             self.tell(session, Down::Charge(work(1, element.bytes().len()) + elements * WORK_PER_ELEMENT));
         }
         self.do_step(asker, key, place, step);

@@ -29,6 +29,7 @@ mod trace;
 mod traces;
 mod turn;
 mod uploads;
+mod walk;
 mod wishes;
 
 use std::io::{ErrorKind, Write as _};

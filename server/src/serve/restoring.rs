@@ -1,7 +1,6 @@
 //! Sessions of the process before this one come back: their users are named to their homes, some at a time, in the order of the
 //! store. Whoever is asked for before has its sessions by then.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +10,12 @@ use throng_engine::store::Table;
 
 use super::Rows;
 use super::control::Running;
+use super::walk::{Step, Walk};
 use crate::disk::DiskError;
 use crate::waits;
 
 /// Time between two steps.
-const STEP: Duration = Duration::from_millis(100);
+const EVERY: Duration = Duration::from_millis(100);
 /// Users of a step: so many come back in a second that a million take a few minutes beside all else.
 const USERS_A_STEP: usize = 500;
 /// Users named to a shard at a time: a turn stays short.
@@ -26,13 +26,13 @@ const USERS_A_COMMAND: usize = 32;
 /// # Errors
 /// There can be no thread.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
-    let (mut after, mut over): (Option<Box<[u8]>>, bool) = (None, false);
-    waits::repeat("restoring", STEP, move || {
+    let (mut walk, mut over) = (Walk::over(Table::Sessions), false);
+    waits::repeat("restoring", EVERY, move || {
         if over {
             return;
         }
         let mut ask = |shard, command| running.ask(shard, command).is_ok();
-        match step(&*engine, running.partitions(), &mut after, USERS_A_STEP, &mut ask) {
+        match step(&*engine, running.partitions(), &mut walk, USERS_A_STEP, &mut ask) {
             Ok(more) => over = !more,
             // The store waits for space, or is damaged: reads of the shards say so, too.
             Err(error) => {
@@ -43,30 +43,15 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// Names the next `most` users behind `after` to their homes, and moves it on; false at the end.
+/// Names the next `most` users to their homes; false at the end.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
-    after: &mut Option<Box<[u8]>>,
+    walk: &mut Walk,
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> bool,
 ) -> Result<bool, DiskError> {
-    let mut found: Vec<Box<[u8]>> = Vec::new();
-    let visited = engine.for_each_actor(Table::Sessions, after.as_deref(), &mut |actor| {
-        found.push(actor.into());
-        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    if !matches!(visited, Err(DiskError::Unreadable(_))) {
-        visited?;
-    }
-    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
-    for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
-        homes[partitions.home(user).index()].push(user.into());
-    }
-    let more = found.len() >= most;
-    if more {
-        *after = found.pop();
-    }
+    let Step { homes, more } = walk.step(engine, partitions, most)?;
     for (shard, users) in homes.iter().enumerate() {
         for users in users.chunks(USERS_A_COMMAND) {
             ask(shard, Command::Restore { users: users.to_vec(), last: false });
@@ -100,7 +85,8 @@ mod tests {
         writes.put(Table::Accounts, b"nobody@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
         assert!(has_sessions(&engine).expect("read"));
-        let (mut after, mut seen, mut ended) = (None, BTreeMap::<String, usize>::new(), Vec::new());
+        let (mut walk, mut seen, mut ended) =
+            (Walk::over(Table::Sessions), BTreeMap::<String, usize>::new(), Vec::new());
         loop {
             let mut ask = |shard: usize, command: Command| {
                 let Command::Restore { users, last } = command else { panic!("another command") };
@@ -111,7 +97,7 @@ mod tests {
                 ended.extend(last.then_some(shard));
                 true
             };
-            if !step(&engine, &partitions, &mut after, 30, &mut ask).expect("read") {
+            if !step(&engine, &partitions, &mut walk, 30, &mut ask).expect("read") {
                 break;
             }
         }

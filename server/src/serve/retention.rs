@@ -1,7 +1,6 @@
 //! The slow sweep over all archives: every second a few users, in the order of the store, are named to their homes, which
 //! drop what is too old. It asks the shards one after another and waits for each, so that it takes no more than its share.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,12 @@ use throng_engine::store::Table;
 
 use super::Rows;
 use super::control::Running;
+use super::walk::{Step, Walk};
 use crate::disk::DiskError;
 use crate::waits;
 
 /// Time between two steps.
-const STEP: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(1);
 /// Time between the end of a round over all users and the next round: what is counted in days is not looked at more often.
 const ROUND: Duration = Duration::from_secs(3_600);
 /// Users named to a shard at a time: a turn stays short.
@@ -35,16 +35,16 @@ pub(super) struct Wanted {
 /// # Errors
 /// There can be no thread.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
-    let mut after: Option<Box<[u8]>> = None;
+    let mut walk = Walk::over(Table::Archive);
     let mut rounds = Rounds::default();
-    waits::repeat("retention", STEP, move || {
+    waits::repeat("retention", EVERY, move || {
         #[cfg(debug_assertions)]
         crate::plant::pass("retention");
         let Some(wanted) = running.retention().filter(|wanted| rounds.is_due(wanted.days, Instant::now())) else {
             return;
         };
         let mut ask = |shard, command| running.ask(shard, command).ok();
-        match step(&*engine, running.partitions(), &mut after, wanted.users_per_second, &mut ask) {
+        match step(&*engine, running.partitions(), &mut walk, wanted.users_per_second, &mut ask) {
             Ok(true) => {}
             Ok(false) => rounds.ended(wanted.days, Instant::now()),
             // The store waits for space, or is damaged: reads of the shards say so, too.
@@ -72,30 +72,16 @@ impl Rounds {
     }
 }
 
-/// Names the next `most` users behind `after` to their homes, and moves it on; false at the end of a round. A user whose
-/// home did not answer, or whose store is full, has its turn in the next round.
+/// Names the next `most` users to their homes; false at the end of a round. A user whose home did not answer, or whose store
+/// is full, has its turn in the next round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
-    after: &mut Option<Box<[u8]>>,
+    walk: &mut Walk,
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> Result<bool, DiskError> {
-    let mut found: Vec<Box<[u8]>> = Vec::new();
-    let visited = engine.for_each_actor(Table::Archive, after.as_deref(), &mut |actor| {
-        found.push(actor.into());
-        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    // Archives of which all is lost are passed by.
-    if !matches!(visited, Err(DiskError::Unreadable(_))) {
-        visited?;
-    }
-    let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
-    for user in found.iter().filter_map(|user| std::str::from_utf8(user).ok()) {
-        homes[partitions.home(user).index()].push(user.into());
-    }
-    let more = found.len() >= most;
-    *after = found.pop().filter(|_| more);
+    let Step { homes, more } = walk.step(engine, partitions, most)?;
     for (shard, users) in homes.iter().enumerate() {
         for users in users.chunks(USERS_A_COMMAND) {
             if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users: users.to_vec() }) {
@@ -118,10 +104,10 @@ mod tests {
         let (mut rounds, now) = (Rounds::default(), Instant::now());
         assert!(rounds.is_due(7, now));
         rounds.ended(7, now);
-        assert!(!rounds.is_due(7, now + ROUND - STEP));
+        assert!(!rounds.is_due(7, now + ROUND - EVERY));
         assert!(rounds.is_due(7, now + ROUND) && rounds.is_due(7, now + ROUND), "and goes on");
         rounds.ended(7, now);
-        assert!(rounds.is_due(3, now + STEP));
+        assert!(rounds.is_due(3, now + EVERY));
     }
 
     #[test]
@@ -137,7 +123,7 @@ mod tests {
         writes.put(Table::Accounts, b"silent@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let (mut after, mut steps) = (None, 0);
+        let (mut walk, mut steps) = (Walk::over(Table::Archive), 0);
         loop {
             let mut named = 0;
             let mut ask = |shard: usize, command: Command| {
@@ -151,14 +137,16 @@ mod tests {
                 // Also where a shard does not answer the sweep goes on.
                 (shard > 0).then_some(Reply::Done(1))
             };
-            let more = step(&engine, &partitions, &mut after, 30, &mut ask).expect("read");
+            let more = step(&engine, &partitions, &mut walk, 30, &mut ask).expect("read");
             assert!(named <= 30);
             steps += 1;
             if !more {
                 break;
             }
         }
-        assert_eq!((steps, after), (4, None), "and the next round begins at the beginning");
+        assert_eq!(steps, 4);
+        let next = walk.step(&engine, &partitions, 1).expect("read");
+        assert_eq!(next.homes.concat().len(), 1, "the next round begins at the beginning");
         assert_eq!(seen.len(), 100);
         assert!(seen.values().all(|times| *times == 1));
     }
