@@ -173,6 +173,7 @@ class Throng(Server):
         self.admin_http = free_port()
         self.data = self.folder / "data"
         self.upload = free_port()
+        self.bytestreams = free_port()
         self.turn = free_port()
         self.turn_secret = "shared with the relay of the tests"
         self.component = free_port()
@@ -222,7 +223,8 @@ class Throng(Server):
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
             "--upload", f"127.0.0.1:{self.upload}", "--upload-file-bytes-max", "5MiB",
-            "--upload-slots-max", "20", "--driver", self.driver, "--plain-auth", "--registration", self.registration,
+            "--upload-slots-max", "20", "--bytestreams", f"127.0.0.1:{self.bytestreams}",
+            "--bytestreams-user-bytes-per-second-max", "0", "--driver", self.driver, "--plain-auth", "--registration", self.registration,
             "--contact-addresses", "admin=xmpp:admin@localhost",
             "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
             "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",
