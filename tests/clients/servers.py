@@ -57,6 +57,7 @@ class Server:
         self.log_path = self.folder / "server.log"
         self.c2s = free_port()
         self.c2s_tls = free_port()
+        self.bytestreams = free_port()
         self.cafile = self.folder / "trusted.pem"
         self.process = None
         self._next = 0
@@ -173,7 +174,6 @@ class Throng(Server):
         self.admin_http = free_port()
         self.data = self.folder / "data"
         self.upload = free_port()
-        self.bytestreams = free_port()
         self.turn = free_port()
         self.turn_secret = "shared with the relay of the tests"
         self.component = free_port()
@@ -357,7 +357,10 @@ modules_enabled = {{
 }}
 modules_disabled = {{ "s2s" }}
 ssl = {{ certificate = "{folder}/localhost.crt", key = "{folder}/localhost.key" }}
+proxy65_ports = {{ {bytestreams} }}
 VirtualHost "localhost"
+Component "proxy.localhost" "proxy65"
+proxy65_address = "127.0.0.1"
 """
 
 
@@ -387,7 +390,8 @@ class Prosody(Server):
                 f'return {{ ["password"] = "{account.password}"; }};\n'
             )
         (self.folder / "prosody.cfg.lua").write_text(
-            PROSODY_CONFIG.format(folder=self.folder, c2s=self.c2s, c2s_tls=self.c2s_tls)
+            PROSODY_CONFIG.format(
+                folder=self.folder, c2s=self.c2s, c2s_tls=self.c2s_tls, bytestreams=self.bytestreams)
         )
 
     def command(self):
