@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::adhoc::act::Act;
 use super::adhoc::sessions::Sessions;
-use super::bytestreams::{Activation, StreamHost};
+use super::bytestreams::stream::{Activation, StreamHost};
 use super::change::Change;
 use super::contact::Contact;
 use super::invite::may::Invitations;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use throng_engine::extension::bytestreams::{Activated, Activation};
 use throng_engine::limits::ACTIVATIONS_MAX;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, channel as bounded_channel};
 
 use crate::disk::Wake;
 
@@ -61,17 +61,23 @@ pub struct Activations {
     answers: Answers,
 }
 
-/// The way back.
+/// The way back to a shard.
+struct Back {
+    done: SyncSender<(u64, Activated)>,
+    wake: Arc<dyn Wake>,
+}
+
+/// The way back to each.
 #[derive(Clone)]
-pub(super) struct Answers(Arc<[(SyncSender<(u64, Activated)>, Arc<dyn Wake>)]>);
+pub(super) struct Answers(Arc<[Back]>);
 
 impl Answers {
     /// Answers an activation.
     pub(super) fn answer(&self, given: &Given, activated: Activated) {
-        let (done, wake) = &self.0[given.shard];
+        let back = &self.0[given.shard];
         // There is room for all that a shard lets be under way.
-        if done.try_send((given.token, activated)).is_ok() {
-            wake.wake();
+        if back.done.try_send((given.token, activated)).is_ok() {
+            back.wake.wake();
         }
     }
 }
@@ -86,11 +92,11 @@ impl Activations {
 /// A port for each shard, and the other end.
 pub fn ports(wakes: &[Arc<dyn Wake>]) -> (Vec<ActivationPort>, Activations) {
     // As many as the shards let be under way.
-    let (given_in, given) = mpsc::channel(ACTIVATIONS_MAX * wakes.len());
+    let (given_in, given) = bounded_channel(ACTIVATIONS_MAX * wakes.len());
     let mut answers = Vec::new();
     let port = |(shard, wake): (usize, &Arc<dyn Wake>)| {
         let (done_in, done) = sync_channel(ACTIVATIONS_MAX);
-        answers.push((done_in, wake.clone()));
+        answers.push(Back { done: done_in, wake: wake.clone() });
         let (given, wake) = (given_in.clone(), wake.clone());
         ActivationPort { shard, given, done, wake, failed: VecDeque::new(), under_way: 0 }
     };
