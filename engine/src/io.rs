@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::extension::bytestreams::{Activated, Activation};
 use crate::id::{ConnId, ShardId};
 use crate::letters::Letters;
 use crate::orders::{Order, Outcome};
@@ -536,6 +537,13 @@ pub enum Input<'a> {
         /// What came of it.
         outcome: Outcome,
     },
+    /// What came of an activation.
+    Activated {
+        /// The token of the activation.
+        token: u64,
+        /// What came of it.
+        activated: Activated,
+    },
     /// The store filled up, or has room again.
     Storage(StorageState),
     /// An operator's command.
@@ -706,6 +714,13 @@ pub enum Effect {
         /// The order.
         order: Box<Order>,
     },
+    /// Begin to relay the bytes of a bytestream (XEP-0065 6.3.5); `Activated` comes back.
+    Activate {
+        /// Comes back with what came of it.
+        token: u64,
+        /// Which, and for whom.
+        activation: Box<Activation>,
+    },
     /// Write into the log what has happened. Boxed, because it is rare.
     Note(Box<Note>),
     /// Answer an operator.
@@ -748,7 +763,11 @@ impl Effect {
             Effect::Read { queries, .. } if queries.iter().all(|query| query.table() == Table::Accounts) => {
                 Rests::OnAccounts
             }
-            Effect::Read { .. } | Effect::Depart { .. } | Effect::Note(_) | Effect::Order { .. } => Rests::OnAll,
+            Effect::Read { .. }
+            | Effect::Depart { .. }
+            | Effect::Note(_)
+            | Effect::Order { .. }
+            | Effect::Activate { .. } => Rests::OnAll,
             Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => {
                 Rests::OnNothing
             }

@@ -411,6 +411,14 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Requests of the server's own to one client whose answers are waited for; with more of them the earliest is given up.
 pub const ASKED_MAX: usize = 8;
 
+// Bytestreams (XEP-0065).
+
+/// Activations of one user's bytestreams that the proxy has not answered yet.
+pub const ACTIVATIONS_USER_MAX: usize = 4;
+
+/// Those of a shard's users together.
+pub const ACTIVATIONS_MAX: usize = 256;
+
 // Ad-hoc commands (XEP-0050).
 
 /// Open command sessions of one user; of more the oldest give way.

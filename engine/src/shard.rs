@@ -14,6 +14,7 @@
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
 //! - [`adhoc`]: commands of users, and orders of administrators
+//! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
 //! - [`component`]: streams of external components, [`to_component`] and [`from_component`]: their stanzas, by [`seats`]
 //! - [`paced`]: requests that wait for room for their answer
@@ -28,6 +29,7 @@ pub mod again;
 pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
+pub mod bytestreams;
 pub mod command;
 pub mod component;
 pub mod dispatch;
@@ -93,6 +95,7 @@ pub struct Shard {
     adhoc: Sessions,
     /// Commands that are being carried out.
     orders_under_way: usize,
+    activations: bytestreams::Activations,
     pushes: pushes::Pushes,
     /// Components whose home this is.
     seats: seats::Seats,
@@ -124,6 +127,7 @@ impl Shard {
             turns: in_turn::Turns::default(),
             adhoc: Sessions::default(),
             orders_under_way: 0,
+            activations: bytestreams::Activations::default(),
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
             tails: tail::Tails::default(),
@@ -164,6 +168,7 @@ impl Shard {
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
+            Input::Activated { token, activated } => self.activated(token, activated),
             Input::Storage(state) => {
                 self.storage = state;
                 self.counters.storage_full.set(u64::from(state == StorageState::Full));

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod audit;
 pub mod bench;
+pub mod bytestreams;
 pub mod cli;
 pub mod config;
 pub mod disk;

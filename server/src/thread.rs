@@ -28,6 +28,7 @@ use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 
+use crate::bytestreams::ActivationPort;
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::jobs::JobPort;
@@ -99,6 +100,8 @@ pub struct Parts {
     pub jobs: JobPort,
     /// Orders of administrators.
     pub orders: OrderPort,
+    /// Bytestreams that users begin.
+    pub activations: ActivationPort,
     /// Letters.
     pub letters: LetterRings,
     /// All shards' drivers, by shard.
@@ -573,6 +576,9 @@ impl Thread {
         while let Some((token, outcome)) = self.p.orders.poll() {
             self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
         }
+        while let Some((token, activated)) = self.p.activations.poll() {
+            self.p.shard.handle(now, Input::Activated { token, activated }, &mut self.out);
+        }
         let storage = match self.p.submitter.state() {
             disk::StorageState::Ok => StorageState::Ok,
             disk::StorageState::Full => StorageState::Full,
@@ -702,6 +708,7 @@ impl Thread {
                     crate::audit::tell(&note, peer.map(|peer| peer.ip()));
                 }
                 Effect::Order { token, order } => self.p.orders.submit(token, order),
+                Effect::Activate { token, activation } => self.p.activations.submit(token, activation),
                 Effect::Resume { conn, .. } => driver.resume(conn),
                 Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");

@@ -63,7 +63,7 @@ class SlixmppActor(Actor):
     capabilities = frozenset(
         {"register", "plus", "scram-sha-256", "resume", "resend", "restart", "rosterver",
          "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "archive", "pep", "push", "upload"}
+         "services", "archive", "pep", "push", "upload", "bytestreams"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -82,7 +82,7 @@ class SlixmppActor(Actor):
         client.enable_plaintext = self.tls == "plain"
         client.auto_authorize = None
         client.auto_subscribe = False
-        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0054", "xep_0085", "xep_0092", "xep_0191",
+        for plugin in ("xep_0012", "xep_0030", "xep_0049", "xep_0054", "xep_0065", "xep_0085", "xep_0092", "xep_0191",
                        "xep_0198", "xep_0199", "xep_0202", "xep_0203", "xep_0280", "xep_0313", "xep_0352", "xep_0363", "xep_0377",
                        "xep_0441"):
             client.register_plugin(plugin)

@@ -25,7 +25,7 @@ TITLES = {
 SMACK = {
     "RFC 6120": "Login, XmppConnection, SimpleXmppConnection, WaitForClosingStreamElement",
     "RFC 6121": "Roster, LowLevelRoster, Chat, IncomingMessageListener, OutgoingMessageListener",
-    "0050": "AdHocCommand", "0077": "the accounts of a run, epoll", "0080": "Geolocation", "0085": "ChatState",
+    "0050": "AdHocCommand", "0065": "FileTransfer", "0077": "the accounts of a run, epoll", "0080": "Geolocation", "0085": "ChatState",
     "0092": "Version", "0096": "FileTransfer", "0107": "Mood", "0115": "EntityCaps", "0118": "UserTune",
     "0133": "the accounts of a run, io_uring", "0163": "UserTune, Mood, Geolocation", "0198": "StreamManagement",
     "0060": "PubSub", "0199": "Ping", "0232": "SoftwareInfo", "0313": "Mam", "0363": "HttpFileUpload",

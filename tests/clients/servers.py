@@ -57,6 +57,7 @@ class Server:
         self.log_path = self.folder / "server.log"
         self.c2s = free_port()
         self.c2s_tls = free_port()
+        self.bytestreams = free_port()
         self.cafile = self.folder / "trusted.pem"
         self.process = None
         self._next = 0
@@ -222,7 +223,8 @@ class Throng(Server):
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
             "--upload", f"127.0.0.1:{self.upload}", "--upload-file-bytes-max", "5MiB",
-            "--upload-slots-max", "20", "--driver", self.driver, "--plain-auth", "--registration", self.registration,
+            "--upload-slots-max", "20", "--bytestreams", f"127.0.0.1:{self.bytestreams}",
+            "--bytestreams-user-bytes-per-second-max", "0", "--driver", self.driver, "--plain-auth", "--registration", self.registration,
             "--contact-addresses", "admin=xmpp:admin@localhost",
             "--contact-addresses", "abuse=mailto:abuse@localhost,abuse=xmpp:abuse@localhost",
             "--external-services", f"stun:127.0.0.1:{self.turn},turn:127.0.0.1:{self.turn}",
@@ -355,7 +357,10 @@ modules_enabled = {{
 }}
 modules_disabled = {{ "s2s" }}
 ssl = {{ certificate = "{folder}/localhost.crt", key = "{folder}/localhost.key" }}
+proxy65_ports = {{ {bytestreams} }}
 VirtualHost "localhost"
+Component "proxy.localhost" "proxy65"
+proxy65_address = "127.0.0.1"
 """
 
 
@@ -385,7 +390,8 @@ class Prosody(Server):
                 f'return {{ ["password"] = "{account.password}"; }};\n'
             )
         (self.folder / "prosody.cfg.lua").write_text(
-            PROSODY_CONFIG.format(folder=self.folder, c2s=self.c2s, c2s_tls=self.c2s_tls)
+            PROSODY_CONFIG.format(
+                folder=self.folder, c2s=self.c2s, c2s_tls=self.c2s_tls, bytestreams=self.bytestreams)
         )
 
     def command(self):

@@ -17,6 +17,7 @@ const ENTITIES: &[Target] = &[
     Target::Own,
     Target::Other,
     Target::Service(Service::Upload),
+    Target::Service(Service::Bytestreams),
     Target::Service(Service::PubSub),
     Target::Node,
 ];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::adhoc::act::Act;
 use super::adhoc::sessions::Sessions;
+use super::bytestreams::stream::{Activation, StreamHost};
 use super::change::Change;
 use super::contact::Contact;
 use super::invite::may::Invitations;
@@ -77,6 +78,8 @@ pub struct ServerFacts {
     pub pubsub: super::pubsub::rules::Rules,
     /// Where files are uploaded to (XEP-0363), if anywhere.
     pub upload: Option<Arc<Upload>>,
+    /// Where the proxy of bytestreams is (XEP-0065), if there is one.
+    pub bytestreams: Option<Arc<StreamHost>>,
     /// Extensions that the operator has switched off, a bit for each place in the table.
     pub without: u32,
 }
@@ -190,6 +193,8 @@ pub enum Step {
     Account(AccountAction),
     /// What follows from a request for a command.
     Command(Box<Act>),
+    /// A bytestream is to begin: the host says what came of it, and that is the answer.
+    Activate(Activation),
 }
 
 /// How a request goes on that is answered.

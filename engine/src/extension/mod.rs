@@ -8,6 +8,7 @@ pub mod adhoc;
 pub mod avatars;
 pub mod blocking;
 pub mod bookmarks;
+pub mod bytestreams;
 pub mod caps;
 pub mod carbons;
 pub mod change;
@@ -76,6 +77,7 @@ const ROWS: &[Extension] = &[
     adhoc::EXTENSION,
     push::EXTENSION,
     upload::EXTENSION,
+    bytestreams::EXTENSION,
     pubsub::service::EXTENSION,
     invite::EXTENSION,
     avatars::EXTENSION,

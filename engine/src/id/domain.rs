@@ -27,6 +27,8 @@ pub enum ActorKind {
 pub enum Service {
     /// HTTP File Upload (XEP-0363).
     Upload,
+    /// The proxy of SOCKS5 bytestreams (XEP-0065).
+    Bytestreams,
     /// Publish-subscribe (XEP-0060).
     PubSub,
 }

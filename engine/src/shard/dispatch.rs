@@ -259,7 +259,8 @@ impl Shard {
             | Pending::Keys(_)
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
-            | Pending::Order(_) => {}
+            | Pending::Order(_)
+            | Pending::Activation(..) => {}
         }
     }
 
@@ -292,7 +293,13 @@ impl Shard {
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
-            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_) | Pending::OrderKeys(_) | Pending::Order(_))) => {
+            Some(
+                other @ (Pending::Keys(_)
+                | Pending::SessionKeys(_)
+                | Pending::OrderKeys(_)
+                | Pending::Order(_)
+                | Pending::Activation(..)),
+            ) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }
             None => {}

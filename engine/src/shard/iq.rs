@@ -294,6 +294,7 @@ impl Shard {
             },
             Step::Account(action) => self.do_account_action(asker, account, action),
             Step::Command(act) => self.adhoc(asker, *act),
+            Step::Activate(activation) => self.activate(asker, activation),
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) enum Pending {
     OrderKeys(OrderKeys),
     /// An order that the host carries out.
     Order(Ordering),
+    /// A bytestream that a user (bare JID) wants to begin.
+    Activation(Asker, Box<str>),
     /// An actor's invitations.
     Invitation(InvitationRead),
 }

@@ -116,6 +116,9 @@ limits! {
     /// Files that a user may upload.
     Uploads = "uploads", ResourceConstraint,
         "this account has uploaded as much as it may for now", "try again later";
+    /// Bytestreams through the proxy.
+    Bytestreams = "bytestreams", ResourceConstraint,
+        "as many bytestreams go through the proxy as may at once, or as this account may have", "try again when one of them has ended";
     /// A user's vCard.
     VCard = "vcard", PolicyViolation,
         "the vCard is longer than 128 KiB", "try again with a smaller photo";

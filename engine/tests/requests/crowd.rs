@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throng_engine::counters::Counters;
+use throng_engine::extension::bytestreams::{Activated, StreamHost};
 use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{ConnId, Now, PartitionMap, Service, ShardId};
@@ -75,6 +76,8 @@ impl Crowd {
     pub(super) fn new() -> Crowd {
         let mut settings = Settings { scram_iterations: 4_096, ..Settings::new("localhost", SHARDS, [0; 32], 0) };
         settings.serve_service("upload.localhost", Service::Upload);
+        settings.serve_service("proxy.localhost", Service::Bytestreams);
+        settings.facts.bytestreams = Some(Arc::new(StreamHost { host: "proxy.localhost".into(), port: 7_777 }));
         settings.serve_component("away.localhost", SharedSecret("nobody shows it here".into()));
         settings.serve_service("pubsub.localhost", Service::PubSub);
         settings.facts.upload = Some(Arc::new(Upload {
@@ -227,6 +230,7 @@ impl Crowd {
                             self.cost.read_bytes += found.iter().map(bytes_of).sum::<usize>();
                             Input::Found { token, found }
                         }
+                        Effect::Activate { token, .. } => Input::Activated { token, activated: Activated::Done },
                         Effect::Job { token, job } => {
                             self.cost.jobs += 1;
                             Input::Done { token, done: job.run() }

@@ -186,6 +186,9 @@ requests! {
     "upload: a slot", [], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "upload: another slot", [SLOT], SLOT, "upload_slots_max in upload_slot_seconds; one row a user";
     "disco: the upload service", [], "<iq type='get' id='1' to='upload.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
+    "bytestreams: the address of the proxy", [], "<iq type='get' id='1' to='proxy.localhost'><query xmlns='http://jabber.org/protocol/bytestreams'/></iq>", ANSWER;
+    "bytestreams: an activation", [], "<iq type='set' id='1' to='proxy.localhost'><query xmlns='http://jabber.org/protocol/bytestreams' sid='s'><activate>bob@localhost/r</activate></query></iq>", "4 under way a user; bytestreams_per_user_max";
+    "disco: the proxy of bytestreams", [], "<iq type='get' id='1' to='proxy.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>", ANSWER;
     "presence: with capabilities", [], "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='AAAAAAAAAAAAAAAAAAAAAAAAAAA='/></presence>", "contacts: 2,000 a roster; one question for each hash";
     "iq: unknown to the server", [], "<iq type='get' id='1'><x xmlns='y'/></iq>", ANSWER;
     "iq: unknown to an account", [], "<iq type='get' id='1' to='bob@localhost'><x xmlns='y'/></iq>", ANSWER;

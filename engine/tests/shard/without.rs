@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use throng_engine::extension::bytestreams::StreamHost;
 use throng_engine::extension::upload::slot::Upload;
 use throng_engine::extension::{OPTIONAL, TABLE, bits};
 use throng_engine::id::Service;
@@ -14,6 +15,8 @@ fn host(without: &[&str]) -> Host {
     settings.admins = std::sync::Arc::new(["romeo@localhost".into()]);
     settings.serve_service("upload.localhost", Service::Upload);
     settings.serve_service("pubsub.localhost", Service::PubSub);
+    settings.serve_service("proxy.localhost", Service::Bytestreams);
+    settings.facts.bytestreams = Some(Arc::new(StreamHost { host: "localhost".into(), port: 7_777 }));
     settings.facts.upload = Some(Arc::new(Upload {
         key: [0; 32],
         url: "https://localhost/".into(),
@@ -63,6 +66,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ),
     ("push", "<enable xmlns='urn:xmpp:push:0' jid='juliet@localhost'/>", "urn:xmpp:push:0", "type='result'"),
     ("upload", "<request xmlns='urn:xmpp:http:upload:0' filename='a' size='1'/>", "upload.localhost", "<slot "),
+    ("bytestreams", "<query xmlns='http://jabber.org/protocol/bytestreams'/>", "proxy.localhost", "<streamhost "),
     (
         "pubsub",
         "<pubsub xmlns='http://jabber.org/protocol/pubsub'><affiliations/></pubsub>",
@@ -91,6 +95,8 @@ fn advertised_and_answered(without: &[&str], request: &str) -> (String, String) 
         ""
     } else if request.contains("http:upload") {
         " to='upload.localhost'"
+    } else if request.contains("protocol/bytestreams") {
+        " to='proxy.localhost'"
     } else {
         " to='localhost'"
     };

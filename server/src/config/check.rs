@@ -129,6 +129,9 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// Bytes a second of a user's bytestreams, below which one piece takes more than a second.
+const SLOWEST_STREAM: u64 = 16 << 10;
+
 /// The rules between options. Empty when all hold.
 pub fn clashes(config: &Config) -> Vec<Problem> {
     let mut found = Vec::new();
@@ -186,15 +189,31 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash("upload", format!("{service} is the domain of the upload service, and cannot have accounts"));
         }
     }
+    if config.relays_bytestreams() {
+        let service = config.bytestreams_domain();
+        if config.domain == service || config.virtual_hosts.iter().any(|host| *host.0 == *service) {
+            clash(
+                "bytestreams",
+                format!("{service} is the domain of the proxy of bytestreams, and cannot have accounts"),
+            );
+        }
+    }
+    if matches!(config.bytestreams_user_bytes_per_second_max, 1..SLOWEST_STREAM) {
+        let reason = "is less than one piece a second: give 16KiB or more, or 0 for no limit";
+        let given = config.bytestreams_user_bytes_per_second_max;
+        clash("bytestreams_user_bytes_per_second_max", format!("{given} bytes {reason}"));
+    }
     for component in &config.components {
         let domain = &component.domain;
         let users = config.domain == *domain || config.virtual_hosts.iter().any(|host| *host.0 == **domain);
         let uploads = config.takes_uploads() && config.upload_domain() == *domain;
+        let proxy = config.relays_bytestreams() && config.bytestreams_domain() == *domain;
         let nodes = config.has_nodes() && config.pubsub_domain() == *domain;
-        if users || uploads || nodes {
-            let whose = match (users, uploads) {
-                (true, _) => "has accounts",
-                (_, true) => "is the upload service's",
+        if users || uploads || proxy || nodes {
+            let whose = match (users, uploads, proxy) {
+                (true, ..) => "has accounts",
+                (_, true, _) => "is the upload service's",
+                (.., true) => "is the proxy's of bytestreams",
                 _ => "is the publish-subscribe service's",
             };
             clash("components", format!("{domain} {whose}: a component needs a domain of its own"));

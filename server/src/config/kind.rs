@@ -3,7 +3,7 @@
 //! This module knows text and ranges. It never learns where a text came from (flag, environment, file), nor what the
 //! value is for.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,6 +73,8 @@ pub enum Kind {
     Domain,
     /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
     UrlOrNone,
+    /// A domain name or an IP address, perhaps with a port, or nothing.
+    HostOrNone,
     /// A path that is always there.
     Path,
     /// A path, or nothing.
@@ -108,6 +110,7 @@ impl Kind {
             Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
             Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
+            Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -134,6 +137,7 @@ impl Kind {
             Kind::Names => "names",
             Kind::PageOrNone => "page",
             Kind::UrlOrNone => "url",
+            Kind::HostOrNone => "host",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -174,6 +178,7 @@ impl Kind {
             Kind::Jids => "JID",
             Kind::Components => "DOMAIN=FILE",
             Kind::UrlOrNone | Kind::PageOrNone => "URL",
+            Kind::HostOrNone => "HOST[:PORT]",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -292,6 +297,7 @@ impl Field for String {
         match kind {
             Kind::Domain => read_domain(text),
             Kind::UrlOrNone => read_url(text),
+            Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
             _ => Some(text.to_owned()),
         }
@@ -322,6 +328,32 @@ fn read_page(text: &str) -> Option<String> {
     let good = plain != text
         && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%:/?#[]@!$&'()*+,;=".contains(&byte));
     good.then(|| text.to_owned())
+}
+
+/// A host as others reach it, and a port if one is named: a domain name in A-labels, or an IP address; one of IPv6 without brackets,
+/// which it needs before a port (RFC 3986 3.2.2).
+pub fn read_host(text: &str) -> Option<(String, Option<u16>)> {
+    let port = |text: &str| text.parse().ok().filter(|port| *port != 0);
+    if let Ok(address) = text.parse::<Ipv6Addr>() {
+        return Some((address.to_string(), None));
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, rest) = rest.split_once(']')?;
+        let address = address.parse::<Ipv6Addr>().ok()?.to_string();
+        return match rest {
+            "" => Some((address, None)),
+            rest => Some((address, Some(port(rest.strip_prefix(':')?)?))),
+        };
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, digits)) => (host, Some(port(digits)?)),
+        None => (text, None),
+    };
+    let host = match host.parse::<Ipv4Addr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => domain_to_ascii(&read_domain(host)?)?,
+    };
+    Some((host, port))
 }
 
 /// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
@@ -663,6 +695,25 @@ mod tests {
             ["http://a/", "https://", "https:///a", "https://a/?b", "https://a/#b", "https://a b", "https://u@a/", "a"]
         {
             assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for (given, host, port) in [
+            ("Files.example.org", "files.example.org", None),
+            ("files.example.org:7777", "files.example.org", Some(7_777)),
+            ("m\u{fc}nchen.example:1", "xn--mnchen-3ya.example", Some(1)),
+            ("192.0.2.1:80", "192.0.2.1", Some(80)),
+            ("2001:DB8::1", "2001:db8::1", None),
+            ("[2001:db8:0::1]:7777", "2001:db8::1", Some(7_777)),
+            ("[::1]", "::1", None),
+        ] {
+            assert_eq!(read_host(given), Some((host.to_owned(), port)), "{given}");
+        }
+        for bad in ["", ":1", "a:", "a:0", "a:65536", "a b", "[::1", "[::1]x", "[::1]:0", "https://a/", "a/b", "a:b:c"]
+        {
+            assert_eq!(read_host(bad), None, "{bad}");
         }
     }
 

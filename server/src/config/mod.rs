@@ -197,6 +197,16 @@ impl Config {
         format!("upload.{}", self.domain)
     }
 
+    /// Whether there is a proxy of bytestreams: there is an address for it, and the extension is not switched off.
+    pub fn relays_bytestreams(&self) -> bool {
+        !self.bytestreams.is_empty() && !self.without.contains(&"bytestreams")
+    }
+
+    /// The domain at which clients ask for the proxy.
+    pub fn bytestreams_domain(&self) -> String {
+        format!("proxy.{}", self.domain)
+    }
+
     /// Whether there is a publish-subscribe service.
     pub fn has_nodes(&self) -> bool {
         self.pubsub != NodeMakers::Off && !self.without.contains(&"pubsub")

@@ -164,8 +164,8 @@ choice! {
         Streams = "Streams",
         /// Roster, delivery, waiting messages, archive.
         Messages = "Messages",
-        /// Files that users upload.
-        Files = "Uploaded files",
+        /// Files that users upload, and send each other.
+        Files = "Files",
         /// Commits and disk space.
         Store = "Store",
         /// What the server does, second by second.
@@ -713,6 +713,33 @@ options! {
     Files Detail Restart upload_per_address_max: u64, Kind::Count { min: 0, max: 10_000, unit: "connections" }, "20",
         "Connections of uploads and downloads that one IP address (IPv6: /64) may have at once; 0 is no limit.",
         "Those of this machine are not counted.";
+
+    // Bytes from one client to another.
+    Files Main Restart bytestreams: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address for bytestreams of clients that cannot reach each other, by SOCKS5 (XEP-0065); may be given several times.",
+        "Clients find the proxy at proxy.DOMAIN, and only users of this server begin streams. Bytes pass as they are sent: clients \
+         encrypt them, or nobody does.";
+    Files Main Restart bytestreams_host: String, Kind::HostOrNone, "",
+        "Where clients reach bytestreams; when empty, its first address, or DOMAIN if that is a wildcard.",
+        "A port is needed only where clients see another one. The name needs a record in the DNS.";
+    Files Detail Restart bytestreams_max: u64, Kind::Count { min: 1, max: 10_000, unit: "streams" }, "200",
+        "Bytestreams at once.",
+        "Each takes two descriptors, 32 KiB, and up to 2 MiB of the kernel's memory while its receiver is slow.";
+    Files Detail Restart bytestreams_per_user_max: u64, Kind::Count { min: 1, max: 10_000, unit: "streams" }, "5",
+        "Bytestreams that one user may have begun at once.",
+        "";
+    Files Detail Restart bytestreams_user_bytes_per_second_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "10MiB",
+        "Bytes a second of all bytestreams that one user has begun, both ways; 0 is no limit.",
+        "At least 16KiB: less than that is one piece a second.";
+    Files Detail Restart bytestreams_idle_seconds: Duration, Kind::Seconds { min: 10, max: DAY }, "5m",
+        "Time after which a bytestream ends in which no byte has moved.",
+        "";
+    Files Detail Restart bytestreams_waiting_max: u64, Kind::Count { min: 8, max: 100_000, unit: "connections" }, "500",
+        "Connections of bytestreams that have not begun.",
+        "For one more, one gives way: of the address that has most, the one that has waited longest.";
+    Files Detail Restart bytestreams_per_address_max: u64, Kind::Count { min: 0, max: 10_000, unit: "connections" }, "20",
+        "Of these, connections that one IP address (IPv6: /64) may have; 0 is no limit.",
+        "Where a network hides behind one address, they are of all of its users.";
 
     // Commits and disk space.
     Store Detail Reload cached_users_max: u64, Kind::Count { min: 16, max: 10_000_000, unit: "users" }, "20000",

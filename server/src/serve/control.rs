@@ -24,6 +24,7 @@ use crate::admin::{
     Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put,
     Reloaded, SessionRow, Status,
 };
+use crate::bytestreams::StreamCounters;
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
 use crate::driver::Peer;
@@ -76,6 +77,8 @@ pub(super) struct Running {
     http: OnceLock<Vec<String>>,
     /// What is counted of uploads, if files are taken.
     pub(super) uploads: OnceLock<Arc<UploadCounters>>,
+    /// What is counted of bytestreams, if there is a proxy.
+    pub(super) bytestreams: OnceLock<Arc<StreamCounters>>,
     pub(super) traces: super::traces::Traces,
     pub(super) announcing: super::announced::Announcing,
 }
@@ -101,6 +104,7 @@ impl Running {
             profiles: Profiles::new(move || unread(&seen.load())),
             http: OnceLock::new(),
             uploads: OnceLock::new(),
+            bytestreams: OnceLock::new(),
             traces: super::traces::Traces::default(),
             announcing: super::announced::Announcing::new(links.settings.kept.as_ref().map_or(0, |kept| kept.number)),
             links,

@@ -86,7 +86,8 @@ impl Host for Throng {
         at_rest.put(made, Existing::Update).map_err(|fault| fault.to_string())?;
         let wishes = Arc::new(Wishes::default());
         let log = log::start(LogLevel::Error, LogFormat::Human).map_err(|error| error.to_string())?;
-        let (server, running) = start(&loaded, store, None, wishes, log, &network, None).map_err(text)?;
+        let (server, running) =
+            start(&loaded, store, None, wishes, log, &network, settings::Given::default()).map_err(text)?;
         let peers = server.peers.clone();
         let result = during(&|| peers.iter().for_each(crate::driver::Peer::wake));
         running.begin_stop();

@@ -7,6 +7,7 @@ mod accounts;
 mod announce;
 mod announced;
 mod backups;
+mod bytestreams;
 mod certificate;
 mod components;
 mod control;
@@ -41,7 +42,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::counters::Counters;
-use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{ActorKind, Domains, ShardId};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
@@ -49,6 +49,7 @@ use throng_engine::shard::Shard;
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
 use crate::bench;
+use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Access, Failure, Import, Partitions, Program, Say, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
@@ -289,6 +290,7 @@ struct Rest {
     reads: ReadPort,
     jobs: JobPort,
     orders: OrderPort,
+    activations: ActivationPort,
     letters: LetterRings,
     peers: Vec<Peer>,
     tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
@@ -331,6 +333,7 @@ fn spawn(
             reads: rest.reads,
             jobs: rest.jobs,
             orders: rest.orders,
+            activations: rest.activations,
             letters: rest.letters,
             peers: rest.peers,
             listeners: rest.entrances,
@@ -364,6 +367,8 @@ struct Server {
     known: Known,
     /// Orders of administrators, until there is somebody who carries them out.
     orders: Option<Orders>,
+    /// Bytestreams that users begin, in the same way.
+    activations: Option<Activations>,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
@@ -398,7 +403,11 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let store = migrate(config, lock, &mut |line| tracing::info!("{line}"))?;
     let engine = store.engine();
     let uploads = uploads::open(loaded, &*engine)?;
-    let given = uploads.as_ref().map(|uploads| uploads.given.clone());
+    let bytestreams = bytestreams::open(loaded)?;
+    let given = settings::Given {
+        upload: uploads.as_ref().map(|uploads| uploads.given.clone()),
+        bytestreams: bytestreams.as_ref().map(|bytestreams| bytestreams.given.clone()),
+    };
     let (mut server, running) =
         start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config), given)?;
     let start_uploads = |opened: uploads::Opened| {
@@ -406,6 +415,13 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         opened.start(config, engine.clone(), certificates.as_ref(), counters)
     };
     let uploads = uploads.map(start_uploads).transpose()?;
+    // Dropped where there is no proxy: nobody is asked to begin a stream then.
+    let bytestreams = match (bytestreams, server.activations.take()) {
+        (Some(opened), Some(activations)) => {
+            Some(opened.start(config, activations, running.bytestreams.get_or_init(Arc::default).clone())?)
+        }
+        _ => None,
+    };
     let running = Arc::new(running);
     if let Some(orders) = server.orders.take() {
         let control = running.clone();
@@ -447,7 +463,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
     drop((watch, retention, restoring));
-    drop((http, uploads));
+    drop((http, uploads, bytestreams));
     drop(recording);
     drop(admin);
     match cut {
@@ -507,12 +523,12 @@ fn start(
     wishes: Arc<Wishes>,
     log: LogHandle,
     network: &Network,
-    upload: Option<Upload>,
+    given: settings::Given,
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
     let (cores, shards) = (cores(), shards(config));
-    let settings = Arc::new(settings::engine_settings(config, shards, &*engine, upload)?);
+    let settings = Arc::new(settings::engine_settings(config, shards, &*engine, given)?);
 
     // Drivers first: their addresses are what everything else wakes.
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
@@ -551,6 +567,7 @@ fn start(
         Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal).map_err(disk_failure)?;
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
     let (order_ports, orders) = orders::ports(&wakes);
+    let (activation_ports, activations) = crate::bytestreams::ports(&wakes);
 
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
@@ -593,9 +610,9 @@ fn start(
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = rings.first().map(|own| own.traffic().clone());
-    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports);
+    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports).zip(activation_ports);
     let parts = parts.zip(rings).zip(sockets).zip(rests).enumerate();
-    for (index, ((((((submitter, reads), jobs), orders), letters), sockets), rest)) in parts {
+    for (index, (((((((submitter, reads), jobs), orders), activations), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -607,6 +624,7 @@ fn start(
             reads,
             jobs,
             orders,
+            activations,
             letters,
             peers: peers.clone(),
             tls: certificates.map(|c| (c.starttls(), c.direct())),
@@ -641,8 +659,8 @@ fn start(
         wishes,
         clock,
     });
-    let orders = Some(orders);
-    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders }, running))
+    let (orders, activations) = (Some(orders), Some(activations));
+    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders, activations }, running))
 }
 
 /// Says where, why, and what to do about it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use throng_engine::extension::bytestreams::StreamHost;
 use throng_engine::extension::invite::may::Invitations;
 use throng_engine::extension::pubsub::rules::{Makers, Rules};
 use throng_engine::extension::service::{Services, SharedSecret};
@@ -200,19 +201,27 @@ fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Failure> {
     Ok(SharedSecret(secret.into()))
 }
 
+/// What listeners that were opened first have to say.
+#[derive(Default)]
+pub(super) struct Given {
+    /// By what slots of uploads are given, if files are taken.
+    pub(super) upload: Option<Upload>,
+    /// Where the proxy of bytestreams is, if there is one.
+    pub(super) bytestreams: Option<StreamHost>,
+}
+
 /// What the engine takes. Also claims the store for the domain.
-pub(super) fn engine_settings(
-    config: &Config,
-    shards: u16,
-    engine: &Rows,
-    upload: Option<Upload>,
-) -> Result<Settings, Failure> {
+pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given: Given) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
     config.virtual_hosts.iter().for_each(|domain| s.serve(&domain.0));
-    if let Some(upload) = upload {
+    if let Some(upload) = given.upload {
         s.serve_service(&config.upload_domain(), Service::Upload);
         s.facts.upload = Some(Arc::new(upload));
+    }
+    if let Some(host) = given.bytestreams {
+        s.serve_service(&config.bytestreams_domain(), Service::Bytestreams);
+        s.facts.bytestreams = Some(Arc::new(host));
     }
     for component in &config.components {
         s.serve_component(&component.domain, shared_secret("components", &component.secret)?);

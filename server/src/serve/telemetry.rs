@@ -71,11 +71,13 @@ impl Telemetry for Running {
             let by = work.workers.iter().any(|worker| !worker.name.is_empty()).then_some("thread");
             Numbers { of: work.module, by, sets: work.workers.iter().map(set).collect() }
         };
-        let uploads = self.uploads.get().map(|counters| {
-            let set = counters.list().into_iter().map(number).collect();
-            Numbers { of: "upload", by: None, sets: vec![(String::new(), set)] }
-        });
-        self.links.known.works().into_iter().map(numbers).chain(uploads).collect()
+        let alone = |of, rows: Vec<Row>| {
+            let set = rows.into_iter().map(number).collect();
+            Numbers { of, by: None, sets: vec![(String::new(), set)] }
+        };
+        let uploads = self.uploads.get().map(|counters| alone("upload", counters.list()));
+        let bytestreams = self.bytestreams.get().map(|counters| alone("bytestreams", counters.list()));
+        self.links.known.works().into_iter().map(numbers).chain(uploads).chain(bytestreams).collect()
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {

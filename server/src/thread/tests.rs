@@ -168,6 +168,7 @@ impl World {
         let (readers, reads) = Readers::start(&engine, &committer, sleepers, 2, &options, &fatal).unwrap();
         let jobs = crate::jobs::start(1, &wakes).unwrap();
         let mut orders = crate::orders::ports(&wakes).0;
+        let mut activations = crate::bytestreams::ports(&wakes).0;
         let settings = Arc::new(Settings::new("localhost", 2, [1; 32], 0));
         let (mut threads, mut stages, mut asks) = (Vec::new(), Vec::new(), Vec::new());
         let driver = || choose(Preference::Epoll, &crate::driver::Settings::default()).unwrap().driver;
@@ -185,6 +186,7 @@ impl World {
                 reads,
                 jobs,
                 orders: orders.remove(0),
+                activations: activations.remove(0),
                 letters,
                 peers: peers.clone(),
                 listeners: vec![Entrance {

@@ -92,6 +92,7 @@ places! {
     LockWorker, "lock worker", Lock, 1_000, "to give work to a thread of the store or to take it";
     LockArrivals, "lock arrivals", Lock, 1_000, "to hand a socket over to another shard or to take it";
     LockUploads, "lock uploads", Lock, 1_000, "to count a file or a connection of an upload";
+    LockBytestreams, "lock bytestreams", Lock, 1_000, "to count a connection of a bytestream";
 
     // Shards.
     Network, "network", Rest, 1_000, "for its clients, letters, or the next sweep";
@@ -132,7 +133,7 @@ impl Place {
 }
 
 /// Places that are locks, the first of all.
-pub(super) const LOCKS: usize = Place::LockUploads as usize + 1;
+pub(super) const LOCKS: usize = Place::LockBytestreams as usize + 1;
 
 /// All places.
 pub(super) const PLACES: usize = Place::ALL.len();

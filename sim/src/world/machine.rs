@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
+use throng_engine::extension::bytestreams::Activated;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
@@ -38,6 +39,7 @@ pub(super) enum Feed {
     Storage(StorageState),
     Command(u64, Command),
     Ordered(u64, Outcome),
+    Activated(u64, Activated),
 }
 
 #[derive(Debug)]
@@ -139,13 +141,16 @@ impl World {
                     }
                     Input::Found { token: *token, found }
                 }
-                Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) | Feed::Ordered(..) => match feed {
-                    Feed::Arrived(conn, moved) => Input::Arrived { conn, moved },
-                    Feed::Done(token, done) => Input::Done { token, done },
-                    Feed::Command(token, command) => Input::Command { token, command },
-                    Feed::Ordered(token, outcome) => Input::Ordered { token, outcome },
-                    _ => unreachable!("the four above"),
-                },
+                Feed::Arrived(..) | Feed::Done(..) | Feed::Command(..) | Feed::Ordered(..) | Feed::Activated(..) => {
+                    match feed {
+                        Feed::Arrived(conn, moved) => Input::Arrived { conn, moved },
+                        Feed::Done(token, done) => Input::Done { token, done },
+                        Feed::Command(token, command) => Input::Command { token, command },
+                        Feed::Ordered(token, outcome) => Input::Ordered { token, outcome },
+                        Feed::Activated(token, activated) => Input::Activated { token, activated },
+                        _ => unreachable!("the five above"),
+                    }
+                }
             };
             thread.shard.handle(now, input, &mut out);
         }
@@ -286,6 +291,8 @@ impl World {
                     let outcome = Outcome::Refused { why: Why::Busy, text: String::new() };
                     self.feed(shard, Feed::Ordered(token, outcome));
                 }
+                // Nor a proxy.
+                Effect::Activate { token, .. } => self.feed(shard, Feed::Activated(token, Activated::Failed)),
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {

@@ -137,7 +137,9 @@ fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
         // This server is none.
         Some(ActorKind::Users) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
         Some(ActorKind::Component) => None,
-        Some(ActorKind::Service(Service::Upload | Service::PubSub)) => Some(Condition::ServiceUnavailable),
+        Some(ActorKind::Service(Service::Upload | Service::Bytestreams | Service::PubSub)) => {
+            Some(Condition::ServiceUnavailable)
+        }
     }
 }
 

@@ -1,0 +1,320 @@
+//! Listeners, and connections from their handshake to their relay: bounded in number, by address, and in time.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use socket2::SockRef;
+use throng_engine::extension::bytestreams::{Activated, Activation};
+use tokio::net::TcpStream;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::port::{Activations, Answers, Given};
+use super::race::{First, first};
+use super::relay::{End, relay};
+use super::socks::{Asked, Handshake, Reply, Said};
+use super::table::{ConnNumber, Table, Taken};
+use super::{Bounds, EARLY_BYTES_MAX, SOCKET_BYTES, StreamCounters};
+use crate::end::Survive;
+use crate::waits;
+
+/// Bytes that are read at once before a stream begins.
+const EARLY_PIECE: usize = 512;
+/// Time after which a failed `accept` is tried again: out of descriptors, most likely, and they come back.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Streams of so many bytes are told of in the log; of shorter ones, which somebody may have many of, only who looks for them hears.
+const LOGGED_BYTES: u64 = 1 << 20;
+
+/// By this a connection is asked for its socket.
+type Handle = oneshot::Sender<oneshot::Sender<TcpStream>>;
+
+/// What all connections share.
+struct Shared {
+    table: waits::Mutex<Table<Handle>>,
+    bounds: Bounds,
+    counters: Arc<StreamCounters>,
+}
+
+impl Shared {
+    /// Works on the table, and publishes its levels.
+    fn table<T>(&self, work: impl FnOnce(&mut Table<Handle>) -> T) -> T {
+        let mut table = self.table.lock();
+        let result = work(&mut table);
+        self.counters.waiting.set(table.waiting() as u64);
+        self.counters.relayed.set(table.relayed() as u64);
+        result
+    }
+}
+
+/// The proxy. Dropping it ends all of its connections.
+#[derive(Debug)]
+pub struct StreamServer {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl StreamServer {
+    /// Serves these listeners on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(
+        listeners: Vec<TcpListener>,
+        activations: Activations,
+        bounds: Bounds,
+        counters: Arc<StreamCounters>,
+    ) -> io::Result<StreamServer> {
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        for listener in &listeners {
+            listener.set_nonblocking(true)?;
+            // Connections inherit them: what the kernel holds for a slow receiver is bounded.
+            SockRef::from(listener).set_recv_buffer_size(SOCKET_BYTES)?;
+            SockRef::from(listener).set_send_buffer_size(SOCKET_BYTES)?;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, mut stopped) = watch::channel(false);
+        let table = waits::Mutex::new(waits::Place::LockBytestreams, Table::new(bounds));
+        let shared = Arc::new(Shared { table, bounds, counters });
+        let thread = waits::spawn("bytestreams", move || {
+            runtime.block_on(async {
+                for listener in listeners {
+                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
+                    tokio::spawn(accept(listener, shared.clone()));
+                }
+                tokio::spawn(obey(activations, shared));
+                // Ends the tasks, for the runtime goes with this function.
+                let _ = stopped.changed().await;
+            });
+        })?;
+        Ok(StreamServer { stop, thread: Some(thread), addresses })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Drop for StreamServer {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What one client can choose addresses from: IPv4 whole, of IPv6 the first 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        other => other,
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_AGAIN).await;
+            continue;
+        };
+        shared.counters.connections.one();
+        let (handle, given) = oneshot::channel();
+        match shared.table(|table| table.arrive(network(from.ip()), handle)) {
+            None => shared.counters.connections_refused.one(),
+            Some((number, displaced)) => {
+                if displaced {
+                    shared.counters.connections_displaced.one();
+                }
+                let place = Place { shared: shared.clone(), number };
+                let connection = Survive::new(connection(stream, place, given));
+                tokio::spawn(async move {
+                    if let Err(said) = connection.await {
+                        tracing::error!("a connection of a bytestream has failed: {said}");
+                    }
+                });
+            }
+        }
+        // However fast they come, those that are there get their turn.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A place among those that wait, until this is dropped.
+struct Place {
+    shared: Arc<Shared>,
+    number: ConnNumber,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.table(|table| table.leave(self.number));
+    }
+}
+
+/// A connection until it is relayed.
+async fn connection(stream: TcpStream, place: Place, mut given: oneshot::Receiver<oneshot::Sender<TcpStream>>) {
+    let shared = &place.shared;
+    let _ = stream.set_nodelay(true);
+    let over = Instant::now() + shared.bounds.handshake;
+    // Before it has named a stream, all that can be heard is that it has to give way.
+    let First::Other(asked) = first(&mut given, timeout_at(over, handshake(&stream))).await else { return };
+    let Ok(Some(asked)) = asked else { return shared.counters.handshakes_failed.one() };
+    let known = shared.table(|table| table.names(place.number, asked.stream));
+    let reply = asked.reply(if known { Reply::Succeeded } else { Reply::NotAllowed });
+    let sent = matches!(timeout_at(over, send(&stream, &reply)).await, Ok(Ok(())));
+    if !(known && sent) {
+        return shared.counters.handshakes_failed.one();
+    }
+    let over = Instant::now() + shared.bounds.activation;
+    if let First::One(Ok(taker)) = first(&mut given, timeout_at(over, drop_early(&stream, &shared.counters))).await {
+        // Who wanted it may have gone: then it ends here.
+        let _ = taker.send(stream);
+    }
+}
+
+/// What a client asks for, if it comes to that.
+async fn handshake(stream: &TcpStream) -> Option<Asked> {
+    let (mut handshake, mut piece) = (Handshake::default(), [0; EARLY_PIECE]);
+    loop {
+        match handshake.next() {
+            Said::More => {}
+            Said::Send(bytes) => {
+                send(stream, bytes).await.ok()?;
+                continue;
+            }
+            Said::Asked(asked) => return Some(asked),
+            Said::Refused(bytes) => {
+                let _ = send(stream, &bytes).await;
+                return None;
+            }
+        }
+        match receive(stream, &mut piece).await {
+            Ok(came @ 1..) => handshake.take(&piece[..came]),
+            _ => return None,
+        }
+    }
+}
+
+/// Drops what comes before a stream begins (XEP-0065 10.1), until it is too much or the client has gone.
+async fn drop_early(stream: &TcpStream, counters: &StreamCounters) {
+    let (mut piece, mut dropped) = ([0; EARLY_PIECE], 0);
+    while dropped < EARLY_BYTES_MAX {
+        match receive(stream, &mut piece).await {
+            Ok(came @ 1..) => {
+                dropped += came;
+                counters.early_bytes.add(came as u64);
+            }
+            _ => return,
+        }
+    }
+}
+
+async fn receive(stream: &TcpStream, piece: &mut [u8]) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match stream.try_read(piece) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            came => return came,
+        }
+    }
+}
+
+async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            went => bytes = &bytes[went?..],
+        }
+    }
+    Ok(())
+}
+
+/// Carries activations out. One that waits for its sockets holds up no other.
+async fn obey(activations: Activations, shared: Arc<Shared>) {
+    let (mut given, answers) = activations.split();
+    while let Some(given) = given.recv().await {
+        tokio::spawn(activate(given, answers.clone(), shared.clone()));
+    }
+}
+
+async fn activate(given: Given, answers: Answers, shared: Arc<Shared>) {
+    let activated = match shared.table(|table| table.activate(&given.activation)) {
+        Ok(None) => Activated::Done,
+        Ok(Some(taken)) => begin(taken, &given.activation, &shared).await,
+        Err(why) => why,
+    };
+    if activated != Activated::Done {
+        shared.counters.streams_refused.one();
+    }
+    if activated == Activated::TooMany {
+        shared.counters.streams_full.one();
+    }
+    answers.answer(&given, activated);
+}
+
+/// A stream that is relayed, until this is dropped.
+struct Relayed {
+    shared: Arc<Shared>,
+    activation: Activation,
+}
+
+impl Drop for Relayed {
+    fn drop(&mut self) {
+        self.shared.table(|table| table.ended(&self.activation));
+    }
+}
+
+async fn begin(taken: Taken<Handle>, activation: &Activation, shared: &Arc<Shared>) -> Activated {
+    let relayed = Relayed { shared: shared.clone(), activation: activation.clone() };
+    let Taken { handles: (one, other), pace } = taken;
+    let (one, other) = (ask(one), ask(other));
+    // One of them may have gone in this moment.
+    let (Some(one), Some(other)) = (one.await, other.await) else { return Activated::Alone };
+    shared.counters.streams.one();
+    let work = Survive::new(async move {
+        let (begun, shared) = (Instant::now(), &relayed.shared);
+        let (end, bytes) = relay((&one, &other), &pace, shared.bounds.idle, &shared.counters).await;
+        if end == End::Idle {
+            shared.counters.streams_idle.one();
+        }
+        let (user, seconds) = (&*relayed.activation.user, begun.elapsed().as_secs());
+        if bytes >= LOGGED_BYTES {
+            tracing::info!(user, bytes, seconds, end = ?end, "a bytestream has ended");
+        } else {
+            tracing::debug!(user, bytes, seconds, end = ?end, "a bytestream has ended");
+        }
+    });
+    tokio::spawn(async move {
+        if let Err(said) = work.await {
+            tracing::error!("a bytestream has failed: {said}");
+        }
+    });
+    Activated::Done
+}
+
+/// Asks a connection for its socket, at once; it comes when the connection has read what it was reading.
+fn ask(handle: Handle) -> impl Future<Output = Option<TcpStream>> {
+    let (taker, taken) = oneshot::channel();
+    let asked = handle.send(taker).is_ok();
+    async move { if asked { taken.await.ok() } else { None } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_client_has_an_address_of_ipv4_and_64_bits_of_ipv6() {
+        let of = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    }
+}
