@@ -321,6 +321,27 @@ impl Program for Memory {
         Ok(StoreReport::default())
     }
 
+    fn leave(&self, _: &Config, _: &FolderLock, leave: &Leave<'_>, _: Say<'_>) -> Result<Summary, Failure> {
+        self.note(format!("{leave:?}"));
+        let mut summary = Summary::default();
+        summary.users = 2;
+        Ok(summary)
+    }
+
+    fn arrive(
+        &self,
+        _: &Config,
+        lock: Option<&FolderLock>,
+        arrive: &Arrive<'_>,
+        _: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure> {
+        self.note(format!("{arrive:?} {}", if lock.is_some() { "locked" } else { "not locked" }));
+        let end = if arrive.from.ends_with("cut.xml") { Err(Failure::failed("cut.xml:7: it ends")) } else { Ok(()) };
+        let mut summary = Summary::default();
+        (summary.users, summary.left) = (3, u64::from(arrive.from.ends_with("odd.xml")));
+        Ok((summary, end))
+    }
+
     fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
         say("changing the store");
         Ok(StoreReport { notes: vec!["the store has format 5".into()], ..StoreReport::default() })
@@ -630,6 +651,47 @@ fn accounts_that_wait_are_listed_approved_and_rejected() {
         assert_eq!(bench.run("user reject juliet").exit, Exit::Failed, "asked, and the answer was no");
         assert_eq!(bench.run("user reject juliet --yes").out, "rejected juliet@localhost\n");
         drop(serving);
+    }
+}
+
+#[test]
+fn accounts_move_in_and_out() {
+    let bench = Bench::new();
+    let path = |name: &str| bench.folder.path().join(name);
+    for name in ["in.xml", "odd.xml", "cut.xml"] {
+        std::fs::write(path(name), "").unwrap();
+    }
+    let went = bench.run("import nowhere.xml");
+    assert!(went.exit == Exit::Failed && went.err.contains("there is no nowhere.xml"), "{}", went.err);
+    let went = bench.run(&format!("import {} --existing replace --threads 3", path("in.xml").display()));
+    assert!(went.exit == Exit::Done && went.out.ends_with("import: good\n"), "{}{}", went.out, went.err);
+    let went = bench.run(&format!("import {} --dry-run --json", path("odd.xml").display()));
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!((went.exit, &value["users"], &value["left_out"]), (Exit::Partly, &3.into(), &1.into()));
+    let went = bench.run(&format!("import {}", path("cut.xml").display()));
+    assert!(went.exit == Exit::Failed && went.err.contains("cut.xml:7: it ends"), "{}", went.err);
+    assert!(went.out.starts_with("users                        3\n"), "what was taken is told: {}", went.out);
+    for (line, layout) in [
+        ("out.XML", "File"),
+        ("out", "Folder"),
+        ("out --layout ejabberd", "Hosts"),
+        ("out --layout prosody --only Example.org", "Users"),
+    ] {
+        assert_eq!(bench.run(&format!("export {line}")).exit, Exit::Done, "{line}");
+        let last = bench.calls().last().cloned().unwrap_or_default();
+        assert!(last.contains(&format!("layout: {layout}")), "{last}");
+    }
+    let calls = bench.calls().join("\n");
+    for word in ["existing: Replace", "threads: 3", "dry_run: true", "domains: {\"example.org\"}"] {
+        assert!(calls.contains(word), "{word} in {calls}");
+    }
+    for line in ["import", "export", "export x --layout tar", "export x --only a@b", "import x --existing no"] {
+        assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
+    }
+    let _lock = FolderLock::take(bench.folder.path(), "serve").expect("free");
+    for line in [format!("export {}", path("x").display()), format!("import {}", path("in.xml").display())] {
+        let went = bench.run(&line);
+        assert!(went.exit == Exit::InUse && went.err.contains("stop it"), "{line}: {}", went.err);
     }
 }
 

@@ -208,6 +208,7 @@ pub(super) fn engine_settings(
     upload: Option<Upload>,
 ) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
+    super::portable::abandon(engine)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
     config.virtual_hosts.iter().for_each(|domain| s.serve(&domain.0));
     if let Some(upload) = upload {
