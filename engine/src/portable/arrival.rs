@@ -35,7 +35,7 @@ pub struct Arrival {
     nodes: nodes::Arriving,
     waiting: Vec<Stored>,
     waiting_bytes: usize,
-    /// Ids that the other server knew archived messages by, and their numbers here.
+    /// Ids that the other server knew archived messages by, and their numbers here: the last ones, at most [`KNOWN_MAX`].
     known: VecDeque<(Box<str>, u64)>,
     /// The last archived message: its number and its time.
     archived: Option<(u64, u64)>,

@@ -24,7 +24,7 @@ struct Coming {
     /// None until its configuration has come.
     config: Option<Config>,
     affiliates: Affiliates,
-    /// Items that are written, the oldest first.
+    /// Items that are written, the oldest first, at most [`NODE_ITEMS_MAX`].
     items: VecDeque<(Box<str>, Place)>,
     /// The payload of the last one, of the nodes that an avatar has.
     payload: Option<Vec<u8>>,

@@ -478,10 +478,10 @@ fn already_there(at: &At, jid: &str) -> Wrong {
 /// Keys that no password fits, of all hash functions: so what is offered to others stays as it is.
 fn nobodys(entropy: &mut Entropy) -> std::io::Result<Vec<KeySet>> {
     let salt: [u8; 16] = entropy.fresh()?;
-    let mut set = |kind: HashKind| -> std::io::Result<KeySet> {
+    let set = |kind: HashKind| -> std::io::Result<KeySet> {
         let mut tag = || -> std::io::Result<Tag> { Ok(kind.digest(&[&entropy.fresh::<32>()?])) };
         let keys = ScramKeys { stored: tag()?, server: tag()? };
         Ok(KeySet::new(kind, SCRAM_ITERATIONS_DEFAULT, &salt, keys).expect("within bounds"))
     };
-    HashKind::ALL.into_iter().map(|kind| set(kind)).collect()
+    HashKind::ALL.into_iter().map(set).collect()
 }

@@ -155,9 +155,11 @@ impl Reader {
     }
 
     fn push(&mut self, path: PathBuf, bytes: Box<dyn Read>) {
-        let mut options = Options::default();
-        options.max_token_length = TOKEN_BYTES_MAX;
-        options.comments = rxml::parser::CommentMode::Discard;
+        let options = Options {
+            max_token_length: TOKEN_BYTES_MAX,
+            comments: rxml::parser::CommentMode::Discard,
+            ..Options::default()
+        };
         let lines = Lines { reader: BufReader::with_capacity(64 << 10, bytes), line: 1, bytes: 0 };
         let reader = GenericReader::with_options(lines, options);
         self.sources.push(Source { path, reader });

@@ -106,14 +106,3 @@ fn domain(engine: &Rows, arrive: &Arrive<'_>) -> Result<Option<String>, Failure>
     }
     settings::domain(engine)
 }
-
-/// Removes what an import that was cut off has left of a user: whoever registers that name must not find it.
-pub(super) fn abandon(engine: &Rows) -> Result<(), Failure> {
-    if let Some(user) = portable::abandon(engine).map_err(failure)? {
-        tracing::warn!(
-            user,
-            "an import was cut off within this user: what it had written of the user is removed; import again"
-        );
-    }
-    Ok(())
-}
