@@ -17,6 +17,7 @@ pub mod ns;
 pub mod observers;
 pub mod orders;
 pub mod outbound;
+pub mod portable;
 pub mod router;
 pub mod session;
 pub mod settings;

@@ -22,6 +22,7 @@ const CORE: &[Xep] = &[
     Xep { number: 178, version: "1.2", title: "Best Practices for Use of SASL EXTERNAL with Certificates" },
     Xep { number: 198, version: "1.6.3", title: "Stream Management" },
     Xep { number: 203, version: "2.0", title: "Delayed Delivery" },
+    Xep { number: 227, version: "1.1", title: "Portable Import/Export Format for XMPP-IM Servers" },
     Xep { number: 334, version: "1.0.0", title: "Message Processing Hints" },
     Xep { number: 359, version: "0.7.0", title: "Unique and Stable Stanza IDs" },
     Xep { number: 368, version: "1.1.0", title: "SRV records for XMPP over TLS" },

@@ -22,6 +22,7 @@ pub mod log;
 pub mod orders;
 #[cfg(debug_assertions)]
 pub mod plant;
+pub mod portable;
 pub mod profile;
 pub mod record;
 pub mod serve;

@@ -17,6 +17,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("store", &["id", "limits"]),
     ("orders", &["limits", "store"]),
     ("extension", &["id", "limits", "ns", "orders", "store", "wire"]),
+    ("portable", &["extension", "limits", "ns", "store", "wire"]),
     ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "wire"]),
     ("letters", &["extension", "id", "store", "wire"]),
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
@@ -184,6 +185,13 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
         &[
             "admin", "bench", "cli", "config", "driver", "jobs", "letters", "links", "log", "plant", "profile",
             "record", "serve", "thread", "tls", "top",
+        ],
+    ),
+    (
+        "portable",
+        &[
+            "admin", "bench", "cli", "config", "driver", "jobs", "letters", "links", "log", "plant", "profile",
+            "record", "serve", "thread", "tls", "top", "upload",
         ],
     ),
     ("bench", &["admin", "cli", "config", "disk", "jobs", "letters", "links", "log", "serve", "thread", "tls"]),

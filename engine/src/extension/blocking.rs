@@ -10,6 +10,8 @@ use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Ta
 use super::note::Note;
 use super::xml;
 use crate::limits::{REPORT_TEXT_BYTES_MAX, beginning};
+use crate::store::private as rows;
+use crate::store::{Batch, Query};
 use crate::wire::error::Detail;
 use crate::wire::error::ErrorType;
 use crate::wire::jid;
@@ -96,10 +98,32 @@ impl Blocked {
     }
 }
 
-fn load(row: &[u8]) -> Option<Box<dyn Note>> {
+/// The question for a user's list.
+pub fn query(account: &str) -> Query {
+    rows::get(account, &rows::own_key(EXTENSION.name))
+}
+
+/// The JIDs in a row; `None` if it is not one of a known form.
+pub fn of_row(row: &[u8]) -> Option<impl Iterator<Item = &str>> {
     let (&FORMAT, rest) = row.split_first()? else { return None };
-    let jids = std::str::from_utf8(rest).ok()?.split_terminator('\0');
-    Some(Box::new(Blocked(jids.map(Into::into).collect())))
+    Some(std::str::from_utf8(rest).ok()?.split_terminator('\0'))
+}
+
+/// Writes a user's list of normalised JIDs, sorted, each once; false if there are too many.
+pub fn put(batch: &mut Batch, account: &str, jids: Vec<Box<str>>) -> bool {
+    let list = Blocked(jids);
+    let row = list.row();
+    if list.0.len() > ITEMS_MAX || row.len() > BYTES_MAX {
+        return false;
+    }
+    if !row.is_empty() {
+        rows::put(batch, account, &rows::own_key(EXTENSION.name), &row);
+    }
+    true
+}
+
+fn load(row: &[u8]) -> Option<Box<dyn Note>> {
+    Some(Box::new(Blocked(of_row(row)?.map(Into::into).collect())))
 }
 
 fn refuses(note: &dyn Note, way: Way, other: &str) -> Option<Refusal> {

@@ -58,17 +58,17 @@ fn key() -> Box<[u8]> {
 }
 
 /// The question for the row with a user's vCard.
-pub(super) fn query(account: &str) -> Query {
+pub fn query(account: &str) -> Query {
     rows::get(account, &key())
 }
 
 /// The vCard in that row; `None` if it is not one of a known format.
-pub(super) fn in_row(row: &[u8]) -> Option<&[u8]> {
+pub fn in_row(row: &[u8]) -> Option<&[u8]> {
     row.strip_prefix(&[FORMAT])
 }
 
 /// Writes a user's vCard, whole.
-pub(super) fn put(batch: &mut Batch, account: &str, card: &[u8]) {
+pub fn put(batch: &mut Batch, account: &str, card: &[u8]) {
     rows::put(batch, account, &key(), &[&[FORMAT][..], card].concat());
 }
 

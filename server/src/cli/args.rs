@@ -20,6 +20,7 @@ Examples:
   throng sar                            what this host does, second by second
   throng top                            a live screen of the running server
   throng upload list                    files that users have uploaded
+  throng import DIR                     accounts that move in from ejabberd or Prosody
 
 Exit codes:
   0 done   1 failed   2 wrong usage or configuration   3 no server reachable
@@ -159,6 +160,7 @@ pub fn root() -> Command {
             })
         }))
         .subcommand(config())
+        .subcommands(portable())
         .subcommand(store())
         .subcommand(ctl())
         .subcommand(throng_load::command())
@@ -235,6 +237,13 @@ fn user() -> Command {
                         .value_parser(value_parser!(u16).range(1..=1024)),
                 ),
         )
+}
+
+fn portable() -> [Command; 2] {
+    let rows = |command| with_rows(command, |row| row.key == "data");
+    let hashing =
+        |command| with_rows(command, |row| matches!(row.key, "data" | "domain" | "virtual_hosts" | "scram_iterations"));
+    super::portable::commands(&rows, &hashing)
 }
 
 fn config() -> Command {

@@ -18,6 +18,7 @@ pub mod invite;
 pub mod knob;
 pub mod limits;
 pub mod partitions;
+pub mod portable;
 pub mod profile;
 pub mod reference;
 pub mod sar;
@@ -32,6 +33,7 @@ pub mod user;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -44,6 +46,7 @@ use crate::admin::{Accounts, Fault, FaultKind};
 use crate::config::{Config, Environment, Loaded, Problems, load};
 use crate::disk::FolderLock;
 use crate::log::{self, LogHandle, Secret};
+use crate::portable::{Existing, Layout, Summary};
 use crate::tls::Standing;
 
 /// Longest wait at the end for whoever reads a server's log.
@@ -160,6 +163,36 @@ pub enum Import<'a> {
     Abandon,
 }
 
+/// Which accounts are written, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leave<'a> {
+    /// The file or folder to make.
+    pub to: &'a Path,
+    /// What the files look like.
+    pub layout: Layout,
+    /// Domains whose accounts are written; all if there are none.
+    pub domains: BTreeSet<String>,
+    /// Archives as well.
+    pub archive: bool,
+}
+
+/// Which accounts are taken, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrive<'a> {
+    /// The file or folder.
+    pub from: &'a Path,
+    /// The main domain of the store, if one was given.
+    pub domain: Option<&'a str>,
+    /// Accounts that are there.
+    pub existing: Existing,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// PBKDF2 iterations for passwords in clear.
+    pub iterations: u32,
+    /// Threads that hash them.
+    pub threads: usize,
+}
+
 /// What accounts are opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -256,6 +289,25 @@ pub trait Program: Sync {
         import: Import<'_>,
         say: Say<'_>,
     ) -> Result<StoreReport, Failure>;
+
+    /// Writes accounts with all that they have to files of XEP-0227.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a file not be written.
+    fn leave(&self, config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure>;
+
+    /// Takes accounts with all that they have from files of XEP-0227 into a store at rest; one is made if there is none and it is
+    /// known of which domain. What was taken until a failure is in the summary.
+    ///
+    /// # Errors
+    /// The store cannot be opened.
+    fn arrive(
+        &self,
+        config: &Config,
+        lock: Option<&FolderLock>,
+        arrive: &Arrive<'_>,
+        say: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure>;
 
     /// Changes a store at rest of an earlier format to this program's, in place.
     ///
@@ -454,6 +506,8 @@ fn dispatch(
             let last = matches.subcommand().map_or(matches, |(_, matches)| matches);
             ctl::run(name, matches, &loaded(last)?, io)
         }
+        ("export", _) => portable::export(matches, &loaded(matches)?, io, program),
+        ("import", _) => portable::import(matches, &loaded(matches)?, io, program),
         ("load", _) => load_with(matches, io),
         ("sar", _) => sar::run(matches, io),
         ("top", _) => top::run(matches, &loaded(matches)?, io),

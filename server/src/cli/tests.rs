@@ -15,6 +15,8 @@ use crate::admin::{
 };
 use crate::events::{Event, What};
 
+mod moving;
+
 /// Accounts, and a server, in memory.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
@@ -319,6 +321,27 @@ impl Program for Memory {
     fn import(&self, _: &Config, _: &FolderLock, import: Import<'_>, _: Say<'_>) -> Result<StoreReport, Failure> {
         self.note(format!("{import:?}"));
         Ok(StoreReport::default())
+    }
+
+    fn leave(&self, _: &Config, _: &FolderLock, leave: &Leave<'_>, _: Say<'_>) -> Result<Summary, Failure> {
+        self.note(format!("{leave:?}"));
+        let mut summary = Summary::default();
+        summary.users = 2;
+        Ok(summary)
+    }
+
+    fn arrive(
+        &self,
+        _: &Config,
+        lock: Option<&FolderLock>,
+        arrive: &Arrive<'_>,
+        _: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure> {
+        self.note(format!("{arrive:?} {}", if lock.is_some() { "locked" } else { "not locked" }));
+        let end = if arrive.from.ends_with("cut.xml") { Err(Failure::failed("cut.xml:7: it ends")) } else { Ok(()) };
+        let mut summary = Summary::default();
+        (summary.users, summary.left) = (3, u64::from(arrive.from.ends_with("odd.xml")));
+        Ok((summary, end))
     }
 
     fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {

@@ -20,6 +20,7 @@ mod meta;
 mod names;
 mod owners;
 mod partitions;
+mod portable;
 mod restoring;
 mod retention;
 mod settings;
@@ -51,7 +52,7 @@ use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Access, Failure, Import, Partitions, Program, Say, StoreReport};
+use crate::cli::{Access, Arrive, Failure, Import, Leave, Partitions, Program, Say, StoreReport};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
 use crate::disk::{
@@ -63,6 +64,7 @@ use crate::jobs::{self, JobPort};
 use crate::letters::{LetterRings, letter_rings};
 use crate::log::{self, LogHandle};
 use crate::orders::{self, OrderPort, Orders};
+use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
@@ -193,6 +195,20 @@ impl Program for Throng {
                 Ok(StoreReport { counts, ..StoreReport::default() })
             }
         }
+    }
+
+    fn leave(&self, config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure> {
+        portable::leave(config, lock, leave, say)
+    }
+
+    fn arrive(
+        &self,
+        config: &Config,
+        lock: Option<&FolderLock>,
+        arrive: &Arrive<'_>,
+        say: Say<'_>,
+    ) -> Result<(Summary, Result<(), Failure>), Failure> {
+        portable::arrive(config, lock, arrive, say)
     }
 
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {

@@ -22,11 +22,12 @@ use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
 
-use super::Rows;
 use super::meta::{has_sessions, meta, put_meta};
+use super::{Rows, disk_failure};
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, NodeMakers};
 use crate::entropy::Entropy;
+use crate::portable::{self, Wrong};
 use crate::thread::Entrance;
 use crate::{disk, driver, thread};
 
@@ -213,6 +214,7 @@ pub(super) struct Given {
 /// What the engine takes. Also claims the store for the domain.
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given: Given) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
+    abandon(engine)?;
     let mut s = Settings::new(&config.domain, shards, entropy()?, number_floor(engine)?);
     config.virtual_hosts.iter().for_each(|domain| s.serve(&domain.0));
     if let Some(upload) = given.upload {
@@ -424,6 +426,21 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
+}
+
+/// Removes what an import that was cut off has left of a user: whoever registers that name must not find it.
+fn abandon(engine: &Rows) -> Result<(), Failure> {
+    let left = portable::abandon(engine).map_err(|wrong| match wrong {
+        Wrong::File(text) => Failure::failed(text),
+        Wrong::Store(error) => disk_failure(error),
+    })?;
+    if let Some(user) = left {
+        tracing::warn!(
+            user,
+            "an import was cut off within this user: what it had written of the user is removed; import again"
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::super::pubsub::keep;
 use super::super::pubsub::node::{Access, Config, Directory};
 use super::super::{pubsub::Event, xml};
 use super::image::{self, Image};
-use super::{DATA, METADATA, last_metadata, photo as photo_of, place, published};
+use super::{DATA, METADATA, apart, last_metadata, photo as photo_of, place, published};
 use crate::store::nodes::{self as rows, Item};
 use crate::store::{Batch, Found};
 
@@ -52,15 +52,12 @@ fn publish(account: &str, now_us: u64, image: &Image, found: &[Found]) -> Vec<Ch
 
 /// Data and metadata, in this order. None if it is no image of a type that avatars have, or the nodes take no more.
 fn published_as(account: &str, now_us: u64, image: &Image, found: &[Found]) -> Option<Vec<Change>> {
-    let (kind, id) = (image.kind()?, image.photo.hex());
-    let data = format!("<data xmlns='{DATA}'>{}</data>", image.encode());
-    let bytes = image.bytes.len();
-    let info = format!("<metadata xmlns='{METADATA}'><info bytes='{bytes}' id='{id}' type='{kind}'/></metadata>");
+    let (id, data, info) = apart::items(image)?;
     let mut directory = Directory::after(found.get(1)?, std::iter::empty())?;
     let (mut batch, mut events) = (Batch::new(), Vec::new());
     let (of_data, of_metadata) = found.get(3..)?.split_at_checked(keep::QUERIES)?;
     for (node, payload, found) in [(DATA, data, of_data), (METADATA, info, of_metadata)] {
-        let item = Item { at_us: now_us, id: &id, payload: payload.as_bytes() };
+        let item = Item { at_us: now_us, id: &id, payload: &payload };
         events.push(put(&mut directory, &mut batch, account, node, &item, found)?);
     }
     finish(account, &directory, batch, events)

@@ -5,6 +5,7 @@
 //! what else it writes, in the same commit and in turn with other requests for the account. Nothing that is written here leads to
 //! anything more, so there is no loop. What cannot be converted leaves the other side as it is.
 
+pub mod apart;
 mod from_nodes;
 mod from_vcard;
 mod image;

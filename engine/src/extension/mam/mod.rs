@@ -25,6 +25,8 @@ use crate::limits::{ARCHIVE_QUERY_BYTES_MAX, ARCHIVE_QUERY_ELEMENTS_MAX};
 use form::Wanted;
 use page::Asked;
 
+pub(crate) use retract::Tombstone;
+
 const NS: &str = "urn:xmpp:mam:2";
 
 /// The extension.

@@ -46,15 +46,15 @@ pub(super) fn expired(batch: &mut Batch, user: &str, entry: &Entry<'_>) {
 
 /// What is left of a message that was retracted.
 #[derive(Clone, Debug)]
-pub(super) struct Tombstone {
-    pub(super) key: Key,
+pub(crate) struct Tombstone {
+    pub(crate) key: Key,
     /// The start tag of the message, with the attributes that say who, to whom, and which.
     open: Vec<u8>,
 }
 
 impl Tombstone {
     /// That of an entry, if it could be retracted: it has an `id`, and is no retraction itself, which stays (XEP-0424 5).
-    pub(super) fn of(entry: &Entry<'_>) -> Option<Tombstone> {
+    pub(crate) fn of(entry: &Entry<'_>) -> Option<Tombstone> {
         read_back(entry.xml, |message| {
             let id = message.id().filter(|id| !id.is_empty())?;
             if message.child("retract", NS).is_some() {
@@ -73,7 +73,7 @@ impl Tombstone {
     }
 
     /// The message as it is shown once it was retracted (XEP-0424 4).
-    pub(super) fn write(&self, retraction: &Retraction<'_>) -> Vec<u8> {
+    pub(crate) fn write(&self, retraction: &Retraction<'_>) -> Vec<u8> {
         let mut out = self.open.clone();
         out.extend_from_slice(b"<retracted");
         write_attribute(&mut out, "xmlns", NS);

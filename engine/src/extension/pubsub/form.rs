@@ -5,7 +5,7 @@ use minidom::Element;
 use super::super::xml;
 use super::error::{self, Error};
 use super::node::{Access, Config, Node, PublishModel, SendLast};
-use crate::limits::{NODE_GROUPS_MAX, NODE_ITEMS_MAX, NODE_TEXT_BYTES_MAX};
+use crate::limits::{NODE_GROUPS_MAX, NODE_ITEMS_MAX, NODE_TEXT_BYTES_MAX, beginning};
 
 const NS: &str = "jabber:x:data";
 const NODE_CONFIG: &str = "http://jabber.org/protocol/pubsub#node_config";
@@ -107,6 +107,36 @@ fn fits(config: &Config, service: bool) -> Result<(), Error> {
         (false, _) if config.publish != PublishModel::Publishers => Err(error::NOT_ACCEPTABLE),
         _ => Ok(()),
     }
+}
+
+/// The configuration in an element as another server has written it (XEP-0227 4.10.1), and what of it this one does not have, in
+/// words. A field without a value is the default; whom an unknown access model lets in is not known, so it is nobody.
+pub fn lenient(parent: &Element) -> (Config, Vec<String>) {
+    let (mut config, mut passed) = (Config::default(), Vec::new());
+    let fields = parent.get_child("x", NS).into_iter().flat_map(Element::children);
+    for field in fields.filter(|child| child.is("field", NS)) {
+        let Some(var) = field.attr("var").filter(|var| *var != "FORM_TYPE") else { continue };
+        let values: Vec<String> =
+            field.children().filter(|child| child.is("value", NS)).map(|value| value.text()).collect();
+        if values.iter().all(String::is_empty) {
+            continue;
+        }
+        match set(&mut config, var, &values) {
+            Ok(true) => {}
+            Err(wrong) if wrong == error::ACCESS_MODEL => {
+                config.access = Access::Whitelist;
+                passed.push("an access model that this server does not have: only members see it".to_owned());
+            }
+            Ok(false) | Err(_) => {
+                passed.push(format!("{} is not what this server can do", beginning(var, NODE_TEXT_BYTES_MAX)))
+            }
+        }
+    }
+    if config.publish != PublishModel::Publishers {
+        config.publish = PublishModel::Publishers;
+        passed.push("others publish at it: here only its owner does".to_owned());
+    }
+    (config, passed)
 }
 
 fn boolean(value: &str) -> Result<bool, Error> {

@@ -1,0 +1,224 @@
+//! `throng export` and `throng import`: accounts with all that they have, from and to other servers (XEP-0227).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+use throng_engine::limits::SCRAM_ITERATIONS_MIN;
+
+use super::accounts::{in_use, no_folder, place_flags, tell_tightened};
+use super::{Arrive, Exit, Failure, Io, Leave, Program};
+use crate::config::{Loaded, Source, read_domain};
+use crate::disk::FolderLock;
+use crate::portable::{Existing, Layout, Summary};
+
+const EXPORT: &str = "\
+Writes accounts with rosters, waiting messages, private data, vCards, blocked addresses, nodes and archives in the portable format \
+(XEP-0227). The server must be stopped; to export from one that runs, make a backup, restore it into another folder, and export from \
+that.
+
+The files have the keys of passwords and all messages. They are made with mode 0600, and should stay so.
+
+LAYOUT   file: one file; folder: main.xml, which includes a file for each host and each user; ejabberd: main.xml, which includes a \
+whole file for each host, with SCRAM keys in base64 twice, which is how ejabberd reads them; prosody: a whole file for each user, named \
+by the JID, which is what Prosody's storage `xep0227` reads. When not given it is `file` for a name that ends with .xml, and `folder` \
+otherwise.
+
+Examples:
+  throng export everything.xml
+  throng export --layout ejabberd /srv/ejabberd-import
+  throng export --only example.org --layout prosody /srv/prosody-import
+  throng store backup /backups/now && throng store restore /backups/now --data ./copy && throng export --data ./copy out.xml";
+
+const IMPORT: &str = "\
+Takes accounts with all that they have from files in the portable format (XEP-0227), as ejabberd (`ejabberdctl export_piefxis DIR`), \
+Prosody (`prosody-migrator` to the storage `xep0227`) and `throng export` write them. Of a folder, all files *.xml are read that begin \
+with <server-data/>. The server must be stopped. A store is made if there is none; then --domain says of which main domain. Other hosts \
+in the files are taken if --virtual-hosts (or the configuration) names them.
+
+An account is taken as a whole or not at all. What was taken stays when the import fails or is cut off, and the same import goes on \
+after it: accounts that are there are left as they are, unless --existing says otherwise. What cannot be taken is told, with file and \
+line of the first time.
+
+Passwords in clear become SCRAM keys, which takes the time: as with `throng user import`.
+
+Examples:
+  throng import --dry-run /srv/ejabberd-export
+  throng import /srv/ejabberd-export --data DIR --domain example.org --virtual-hosts example.net
+  throng import everything.xml --json";
+
+/// The commands, with the options of the data folder that `rows` adds, and those of hashing as well.
+pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Command) -> Command) -> [Command; 2] {
+    let place = |name: &'static str, word: &'static str, help: &'static str| {
+        Arg::new(name).value_name(word).required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let value = |name: &'static str, word: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(word).help(help)
+    };
+    [
+        rows(Command::new("export"))
+            .about("Write accounts with all they have, for other servers (XEP-0227); the server must be stopped")
+            .after_help(EXPORT)
+            .arg(place("to", "TO", "File or folder to make; must not be there, a folder may be empty"))
+            .arg(
+                value("layout", "LAYOUT", "What the files look like: file, folder, ejabberd or prosody")
+                    .value_parser(["file", "folder", "ejabberd", "prosody"]),
+            )
+            .arg(
+                value("only", "DOMAIN", "Only accounts of this domain; may be repeated")
+                    .action(ArgAction::Append)
+                    .value_parser(|text: &str| read_domain(text).ok_or_else(|| format!("{text} is no domain"))),
+            )
+            .arg(flag("no-archive", "Leave out archives")),
+        hashing(Command::new("import"))
+            .about("Take accounts with all they have from other servers (XEP-0227); the server must be stopped")
+            .after_help(IMPORT)
+            .arg(place("from", "FROM", "File, or folder with files"))
+            .arg(
+                value("existing", "WORD", "What to do with accounts that are there: error, skip or replace")
+                    .value_parser(["error", "skip", "replace"])
+                    .default_value("skip"),
+            )
+            .arg(flag("dry-run", "Read all of it and tell what would be taken; write nothing"))
+            .arg(
+                value("threads", "N", "Threads that hash passwords; all cores when not given")
+                    .value_parser(value_parser!(u16).range(1..=1024)),
+            ),
+    ]
+}
+
+/// Runs `throng export`.
+///
+/// # Errors
+/// The folder is in use, or what the store or a file says; `Partly` if something could not be written as it was.
+pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let config = &loaded.config;
+    let to = matches.get_one::<PathBuf>("to").expect("clap requires it");
+    let layout = match matches.get_one::<String>("layout").map(String::as_str) {
+        Some("file") => Layout::File,
+        Some("ejabberd") => Layout::Hosts,
+        Some("prosody") => Layout::Users,
+        Some(_) => Layout::Folder,
+        None if to.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml")) => Layout::File,
+        None => Layout::Folder,
+    };
+    let domains: BTreeSet<String> = matches.get_many("only").unwrap_or_default().cloned().collect();
+    if !config.data.exists() {
+        return Err(no_folder(config));
+    }
+    let lock = FolderLock::take(&config.data, "export").map_err(|error| {
+        let hint = "stop it, or make a backup (`throng store backup DIR`), restore that into another folder, and export from there";
+        in_use(config, error, hint)
+    })?;
+    tell_tightened(&lock, io);
+    let leave = Leave { to, layout, domains, archive: !matches.get_flag("no-archive") };
+    let summary = program.leave(config, &lock, &leave, &mut |line| io.tell(line))?;
+    tell("export", &summary, io);
+    ended(&summary)
+}
+
+/// Runs `throng import`.
+///
+/// # Errors
+/// The folder is in use, or what the store or a file says; `Partly` if something could not be taken as it was.
+pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
+    let config = &loaded.config;
+    let from = matches.get_one::<PathBuf>("from").expect("clap requires it");
+    let dry_run = matches.get_flag("dry-run");
+    if !from.exists() {
+        return Err(Failure::failed(format!("there is no {}", from.display())));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let arrive = Arrive {
+        from,
+        domain: (*loaded.source("domain") != Source::Default).then_some(config.domain.as_str()),
+        existing: match matches.get_one::<String>("existing").map(String::as_str) {
+            Some("error") => Existing::Refuse,
+            Some("replace") => Existing::Replace,
+            _ => Existing::Skip,
+        },
+        dry_run,
+        iterations: match loaded.source("scram_iterations") {
+            Source::Default => SCRAM_ITERATIONS_MIN,
+            _ => u32::try_from(config.scram_iterations).expect("within its range"),
+        },
+        threads: matches.get_one::<u16>("threads").map_or(cores, |threads| usize::from(*threads)),
+    };
+    // A dry run makes no folder.
+    let lock = match dry_run && !config.data.exists() {
+        true => None,
+        false => {
+            let taken = FolderLock::take(&config.data, "import");
+            Some(taken.map_err(|error| in_use(config, error, "stop it first"))?)
+        }
+    };
+    if let Some(lock) = &lock {
+        tell_tightened(lock, io);
+    }
+    let (summary, end) = program.arrive(config, lock.as_ref(), &arrive, &mut |line| io.tell(line))?;
+    tell(if dry_run { "dry run" } else { "import" }, &summary, io);
+    end?;
+    if summary.only_sha1 > 0 && !io.json {
+        io.tell(format!(
+            "{} accounts have keys of SCRAM-SHA-1 alone: after the next start SCRAM is offered with the hash functions that all \
+             accounts have, until they have gained others (see `throng config explain scram_hashes{}`)",
+            summary.only_sha1,
+            place_flags(loaded)
+        ));
+    }
+    ended(&summary)
+}
+
+fn ended(summary: &Summary) -> Result<(), Failure> {
+    if summary.is_whole() { Ok(()) } else { Err(Failure::new(Exit::Partly, String::new())) }
+}
+
+fn tell(name: &str, summary: &Summary, io: &mut Io) {
+    let users = [
+        ("users", summary.users),
+        ("already there", summary.there),
+        ("left out", summary.left),
+        ("without password", summary.without_password),
+        ("only SCRAM-SHA-1", summary.only_sha1),
+    ];
+    let counts = summary.counts.named();
+    if io.json {
+        let numbers = users
+            .iter()
+            .chain(&counts)
+            .map(|(name, count)| ((*name).replace([' ', '-'], "_").to_lowercase(), json!(count)));
+        let mut told = serde_json::Map::from_iter(numbers);
+        told.insert("done".into(), json!(name));
+        told.insert("bytes".into(), json!(summary.bytes));
+        let notes = summary.notes();
+        let notes: Vec<_> = notes
+            .map(|note| json!({ "what": note.what, "why": note.why, "times": note.times, "first": note.first }))
+            .collect();
+        told.insert("notes".into(), json!(notes));
+        told.insert("more_notes".into(), json!(summary.more()));
+        io.say_json(&serde_json::Value::Object(told));
+        return;
+    }
+    for (name, count) in users.iter().take(1).chain(users.iter().skip(1).filter(|(_, count)| *count > 0)).chain(&counts)
+    {
+        io.say(format!("{name:<16}{count:>14}"));
+    }
+    for note in summary.notes() {
+        io.say(format!(
+            "{} {}: {} ({} times, first: {})",
+            io.paint("33", "note:"),
+            note.what,
+            note.why,
+            note.times,
+            note.first
+        ));
+    }
+    if summary.more() > 0 {
+        io.say(format!("and {} more notes of other kinds", summary.more()));
+    }
+    let word =
+        if summary.is_whole() { io.paint("32", "good") } else { io.paint("33", "done, but for what the notes say") };
+    io.say(format!("{name}: {word}"));
+}

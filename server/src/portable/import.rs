@@ -1,0 +1,487 @@
+//! From files into a store that no server uses.
+//!
+//! ```text
+//! files -> this thread: elements to rows -> batch of the user -+-> batches of some megabytes -> store
+//!                                                              `-> hashing threads (passwords in clear) -^
+//! ```
+//!
+//! The rows of a user and the account's own are one commit. Of a user who has too many for that, a row of the store names the user
+//! until the last one is written, and [`abandon`] removes what an import that was cut off has left. So an account is there as a whole
+//! or not at all, and the same import can be made again.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use throng_engine::id::Domains;
+use throng_engine::limits::SCRAM_ITERATIONS_DEFAULT;
+use throng_engine::portable::{Arrival, Container, Place};
+use throng_engine::store::account::{self, Credentials, Incarnation, KeySet, ScramKeys};
+use throng_engine::store::hash::{HashKind, Tag};
+use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::wire::jid::Jid;
+
+use super::read::{At, Part, Reader};
+use super::{Existing, Summary, Wrong};
+use crate::disk::Engine;
+use crate::entropy::Entropy;
+
+/// Bytes of one commit.
+const COMMIT_BYTES: usize = 4 << 20;
+
+/// Bytes of a user's rows that are written before all of them are there.
+const USER_BYTES: usize = 32 << 20;
+
+/// Bytes of a user's rows that wait for a hashing thread.
+const WAITING_BYTES: usize = 1 << 20;
+
+/// Users with passwords in clear that are under way, a hashing thread.
+const UNDER_WAY: usize = 8;
+
+/// Sort key of the row that names the user of whom some rows are written and others are not.
+const ARRIVING_KEY: &[u8] = b"portable/arriving";
+
+/// Tables with rows of users.
+fn tables() -> impl Iterator<Item = Table> {
+    Table::ALL.into_iter().filter(|table| *table != Table::Meta)
+}
+
+/// How an import is done.
+pub struct Import<'a> {
+    /// The store; none if there is none and none is to be made.
+    pub engine: Option<&'a dyn Engine>,
+    /// Domains whose users are taken.
+    pub domains: &'a Domains,
+    /// Accounts that are there.
+    pub existing: Existing,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// PBKDF2 iterations for passwords in clear.
+    pub iterations: u32,
+    /// Threads that hash them.
+    pub threads: usize,
+    /// No entry gets a number at or below this one.
+    pub number_floor: u64,
+    /// Asks that the server gives no entry a number at or below one.
+    pub put_number_floor: &'a dyn Fn(&mut Batch, u64),
+    /// Now, microseconds since the Unix epoch.
+    pub now_us: u64,
+}
+
+/// Removes what is there of a user whose import was cut off; who that was.
+///
+/// # Errors
+/// The store's.
+pub fn abandon(engine: &dyn Engine) -> Result<Option<String>, Wrong> {
+    let row = Query::Get { table: Table::Meta, actor: Box::default(), sort: ARRIVING_KEY.into() };
+    let Found::Value(Some(user)) = engine.read(&row)? else { return Ok(None) };
+    let mut batch = Batch::new();
+    tables().for_each(|table| batch.delete_actor(table, &user));
+    batch.delete(Table::Meta, b"", ARRIVING_KEY);
+    engine.commit(&[batch])?;
+    Ok(Some(String::from_utf8_lossy(&user).into_owned()))
+}
+
+/// The files that are read: one, or the main files of a folder.
+fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
+    let wrong = |what: String| Wrong::File(format!("{}: {what}", from.display()));
+    if !from.is_dir() {
+        return Ok(vec![from.to_owned()]);
+    }
+    let entries = std::fs::read_dir(from).map_err(|error| wrong(error.to_string()))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| wrong(error.to_string()))?.path();
+        let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml"));
+        // Files of hosts and users are included by another one.
+        if named && path.is_file() && Reader::is_main(&path)? {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    if found.is_empty() {
+        return Err(wrong("no file in it is named *.xml and begins with <server-data/>: name the export".into()));
+    }
+    Ok(found)
+}
+
+/// Imports; `step` hears how far it is. What was done until a failure is in the summary.
+pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) -> (Summary, Result<(), Wrong>) {
+    let (job_send, jobs) = sync_channel::<Waiting>(plan.threads * UNDER_WAY);
+    let (done_send, done) = sync_channel::<Waiting>(plan.threads * UNDER_WAY);
+    let jobs = Arc::new(Mutex::new(jobs));
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads {
+            let (jobs, done_send, iterations) = (Arc::clone(&jobs), done_send.clone(), plan.iterations);
+            scope.spawn(move || hash(&jobs, &done_send, iterations));
+        }
+        drop((jobs, done_send));
+        let mut importing = Importing {
+            plan,
+            hashing: Hashing { send: job_send, done, under_way: 0 },
+            entropy: Entropy::open(),
+            batch: Batch::new(),
+            unwritten: HashSet::new(),
+            number: plan.number_floor,
+            tried: HashSet::new(),
+            tries: RandomState::new(),
+            summary: Summary::default(),
+        };
+        let mut end = plan.engine.filter(|_| !plan.dry_run).map_or(Ok(()), |engine| abandon(engine).map(drop));
+        end =
+            end.and_then(|()| files(from)?.iter().try_for_each(|file| importing.file(&mut Reader::open(file)?, step)));
+        let rest = importing.rest();
+        let Importing { summary, .. } = importing;
+        (summary, end.and(rest))
+    })
+}
+
+/// A user whose password is to be hashed, or was.
+struct Waiting {
+    user: String,
+    password: String,
+    incarnation: Incarnation,
+    salt: [u8; 16],
+    created_us: u64,
+    batch: Batch,
+    hashed: Option<Result<Credentials, String>>,
+}
+
+struct Hashing {
+    send: SyncSender<Waiting>,
+    done: Receiver<Waiting>,
+    under_way: usize,
+}
+
+fn hash(jobs: &Mutex<Receiver<Waiting>>, send: &SyncSender<Waiting>, iterations: u32) {
+    loop {
+        let Ok(job) = jobs.lock().expect("no thread fails while it holds it").recv() else { return };
+        if send.send(job.hash(iterations)).is_err() {
+            return;
+        }
+    }
+}
+
+impl Waiting {
+    fn hash(self, iterations: u32) -> Waiting {
+        let hashed = Credentials::derive(&self.password, iterations, &self.salt, self.created_us);
+        Waiting { hashed: Some(hashed.map_err(|error| error.to_string())), ..self }
+    }
+}
+
+/// An account that is being read.
+struct Current {
+    jid: String,
+    password: Option<String>,
+    arrival: Arrival,
+    batch: Batch,
+    /// Some of its rows are in the store.
+    parted: bool,
+}
+
+struct Importing<'a> {
+    plan: &'a Import<'a>,
+    hashing: Hashing,
+    entropy: std::io::Result<Entropy>,
+    /// Of accounts that are complete.
+    batch: Batch,
+    /// Users in that batch and with the hashing threads.
+    unwritten: HashSet<String>,
+    /// The last number that an entry got.
+    number: u64,
+    /// Of a dry run: the users that would be there by now.
+    tried: HashSet<u64>,
+    tries: RandomState,
+    summary: Summary,
+}
+
+impl Importing<'_> {
+    fn file(&mut self, reader: &mut Reader, step: &mut dyn FnMut(&Summary)) -> Result<(), Wrong> {
+        let before = self.summary.bytes;
+        let (mut host, mut current) = (None, None);
+        let end = self.parts(reader, &mut host, &mut current, before, step);
+        if let Some(Current { jid, parted: true, .. }) = current {
+            // The file has ended within this account.
+            tables().for_each(|table| self.batch.delete_actor(table, jid.as_bytes()));
+            self.batch.delete(Table::Meta, b"", ARRIVING_KEY);
+        }
+        end
+    }
+
+    fn parts(
+        &mut self,
+        reader: &mut Reader,
+        host: &mut Option<String>,
+        current: &mut Option<Current>,
+        before: u64,
+        step: &mut dyn FnMut(&Summary),
+    ) -> Result<(), Wrong> {
+        while let Some(part) = reader.next()? {
+            let at = reader.at();
+            match part {
+                Part::Host(jid) => *host = self.host(&jid, &at),
+                Part::User { name, password } => *current = self.user(host.as_deref(), &name, password, &at)?,
+                Part::Element { container, node, element } => {
+                    let Some(current) = current else { continue };
+                    let place = match (container, &node) {
+                        (Some(Container::Nodes), Some(node)) => Place::Node(node),
+                        (Some(container), _) => Place::In(container),
+                        (None, _) => Place::User,
+                    };
+                    let mut number = || {
+                        self.number += 1;
+                        self.number
+                    };
+                    current.arrival.element(place, &element, &mut number, &mut current.batch);
+                    let words = current.arrival.words();
+                    self.summary.note(words, &|| format!("{} at {at}", current.jid));
+                    self.part(current)?;
+                }
+                Part::TooLarge(shown) => {
+                    if let Some(current) = current {
+                        let why = format!("{shown} is larger than 4 MiB");
+                        self.summary.one("element", why, &|| format!("{} at {at}", current.jid));
+                    }
+                }
+                Part::UserEnd => {
+                    if let Some(current) = current.take() {
+                        self.ended(current, &at)?;
+                    }
+                    self.summary.bytes = before + reader.bytes();
+                    step(&self.summary);
+                }
+                Part::Unknown(shown) => {
+                    self.summary.one("element", format!("{shown} is nothing that is known"), &|| at.to_string());
+                }
+            }
+        }
+        self.summary.bytes = before + reader.bytes();
+        Ok(())
+    }
+
+    fn host(&mut self, jid: &str, at: &At) -> Option<String> {
+        let domain = Jid::parse(jid).ok().filter(|jid| jid.local().is_none() && jid.is_bare());
+        let served = domain.filter(|jid| self.plan.domains.find_users(jid.domain()).is_some());
+        if served.is_none() {
+            let why =
+                format!("{jid} is not served here: its users are left out; name it by --virtual-hosts to take them");
+            self.summary.one("host", why, &|| at.to_string());
+        }
+        served.map(|jid| jid.domain().to_owned())
+    }
+
+    /// A user begins: what is to become of the account, if it is taken.
+    fn user(
+        &mut self,
+        host: Option<&str>,
+        name: &str,
+        password: Option<String>,
+        at: &At,
+    ) -> Result<Option<Current>, Wrong> {
+        let Some(host) = host else {
+            self.summary.left += 1;
+            return Ok(None);
+        };
+        let jid = match Jid::from_parts(Some(name), host, None) {
+            Ok(jid) => jid.as_str().to_owned(),
+            Err(error) => {
+                self.summary.left += 1;
+                self.summary
+                    .one("user", format!("the name is none that is allowed: {error}"), &|| format!("{name:?} at {at}"));
+                return Ok(None);
+            }
+        };
+        if self.plan.dry_run && !self.tried.insert(self.tries.hash_one(&jid)) {
+            // It comes twice in the files.
+            match self.plan.existing {
+                Existing::Skip => {
+                    self.summary.there += 1;
+                    return Ok(None);
+                }
+                Existing::Refuse => return Err(already_there(at, &jid)),
+                Existing::Replace => {}
+            }
+        }
+        let mut batch = Batch::new();
+        if let Some(engine) = self.plan.engine {
+            if self.unwritten.contains(&jid) {
+                // It comes twice in the files.
+                self.rest()?;
+            }
+            let account = Query::Get { table: Table::Accounts, actor: jid.as_bytes().into(), sort: Box::default() };
+            let there = matches!(engine.read(&account)?, Found::Value(Some(_)) | Found::Damaged);
+            match self.plan.existing {
+                _ if !there => {}
+                Existing::Replace => {}
+                Existing::Skip => {
+                    self.summary.there += 1;
+                    return Ok(None);
+                }
+                Existing::Refuse => return Err(already_there(at, &jid)),
+            }
+            for table in tables() {
+                let any = Query::Range {
+                    table,
+                    actor: jid.as_bytes().into(),
+                    from: Box::default(),
+                    until: None,
+                    reverse: false,
+                    rows_max: 1,
+                    bytes_max: 1,
+                };
+                if !matches!(engine.read(&any)?, Found::Rows { rows, .. } if rows.is_empty()) {
+                    batch.delete_actor(table, jid.as_bytes());
+                }
+            }
+        }
+        let mut arrival = Arrival::new(&jid, self.plan.now_us);
+        let password = password.and_then(|password| arrival.password(password));
+        let words = arrival.words();
+        self.summary.note(words, &|| format!("{jid} at {at}"));
+        Ok(Some(Current { jid, password, arrival, batch, parted: false }))
+    }
+
+    /// Writes what is there of a user who has very much.
+    fn part(&mut self, current: &mut Current) -> Result<(), Wrong> {
+        if current.batch.bytes() < USER_BYTES {
+            return Ok(());
+        }
+        current.parted = true;
+        current.batch.put(Table::Meta, b"", ARRIVING_KEY, &[current.jid.as_bytes()]);
+        self.batch.append(&current.batch);
+        current.batch.clear();
+        self.flush()
+    }
+
+    /// A user has ended.
+    fn ended(&mut self, current: Current, at: &At) -> Result<(), Wrong> {
+        let Current { jid, password, arrival, mut batch, parted } = current;
+        let mut number = || {
+            self.number += 1;
+            self.number
+        };
+        let arrived = arrival.finish(&mut number, &mut batch);
+        self.summary.note(arrived.words, &|| format!("{jid} at {at}"));
+        self.summary.counts.add(&arrived.counts);
+        if parted {
+            batch.delete(Table::Meta, b"", ARRIVING_KEY);
+        }
+        let entropy = |error: &std::io::Error| Wrong::File(format!("the system gives no entropy: {error}"));
+        let source = self.entropy.as_mut().map_err(|error| entropy(error))?;
+        let incarnation = Incarnation::drawn(u64::from_be_bytes(source.fresh().map_err(|error| entropy(&error))?));
+        let salt: [u8; 16] = source.fresh().map_err(|error| entropy(&error))?;
+        let created_us = self.plan.now_us;
+        if let Some(password) = password.filter(|password| !password.is_empty()) {
+            let waiting = Waiting { user: jid, password, incarnation, salt, created_us, batch, hashed: None };
+            return self.to_hash(waiting, parted, at);
+        }
+        let credentials = match Credentials::of_keys(arrived.keys, created_us) {
+            Some(credentials) => credentials,
+            None => {
+                self.summary.without_password += 1;
+                let why =
+                    "there is no password and no SCRAM credentials that can be used: `throng user passwd` gives one";
+                self.summary.one("user", why.into(), &|| format!("{jid} at {at}"));
+                let keys = nobodys(source).map_err(|error| entropy(&error))?;
+                Credentials::of_keys(keys, created_us).expect("keys were given")
+            }
+        };
+        let only = credentials.hashes();
+        self.summary.only_sha1 += u64::from(only.iter().eq([HashKind::Sha1]));
+        account::put(&mut batch, &jid, &credentials.of(incarnation));
+        self.complete(jid, batch)
+    }
+
+    fn to_hash(&mut self, waiting: Waiting, parted: bool, at: &At) -> Result<(), Wrong> {
+        if self.plan.dry_run {
+            self.summary.users += 1;
+            return Ok(());
+        }
+        if parted || waiting.batch.bytes() > WAITING_BYTES {
+            return self.hashed(waiting.hash(self.plan.iterations));
+        }
+        while self.hashing.under_way >= self.plan.threads * UNDER_WAY {
+            self.one_hashed()?;
+        }
+        self.hashing.under_way += 1;
+        self.unwritten.insert(waiting.user.clone());
+        let gone = |_| Wrong::File(format!("{at}: no thread takes passwords"));
+        self.hashing.send.send(waiting).map_err(gone)
+    }
+
+    fn one_hashed(&mut self) -> Result<(), Wrong> {
+        let done = self.hashing.done.recv().map_err(|_| Wrong::File("no thread hashes passwords".into()))?;
+        self.hashing.under_way -= 1;
+        self.hashed(done)
+    }
+
+    fn hashed(&mut self, done: Waiting) -> Result<(), Wrong> {
+        let Waiting { user, incarnation, mut batch, hashed, created_us, .. } = done;
+        let credentials = match hashed.expect("it was hashed") {
+            Ok(credentials) => credentials,
+            Err(why) => {
+                self.summary.without_password += 1;
+                self.summary.one("user", format!("{why}: `throng user passwd` gives another one"), &|| user.clone());
+                let source = self.entropy.as_mut().expect("it was drawn from before");
+                let keys = nobodys(source).map_err(|error| Wrong::File(error.to_string()))?;
+                Credentials::of_keys(keys, created_us).expect("keys were given")
+            }
+        };
+        account::put(&mut batch, &user, &credentials.of(incarnation));
+        self.complete(user, batch)
+    }
+
+    /// An account is complete.
+    fn complete(&mut self, user: String, batch: Batch) -> Result<(), Wrong> {
+        self.summary.users += 1;
+        if self.plan.dry_run {
+            return Ok(());
+        }
+        self.batch.append(&batch);
+        self.unwritten.insert(user);
+        if self.batch.bytes() >= COMMIT_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes all that is complete.
+    fn rest(&mut self) -> Result<(), Wrong> {
+        while self.hashing.under_way > 0 {
+            self.one_hashed()?;
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), Wrong> {
+        let Some(engine) = self.plan.engine.filter(|_| !self.plan.dry_run && !self.batch.is_empty()) else {
+            self.batch.clear();
+            return Ok(());
+        };
+        (self.plan.put_number_floor)(&mut self.batch, self.number);
+        engine.commit(std::slice::from_ref(&self.batch))?;
+        if self.hashing.under_way == 0 {
+            self.unwritten.clear();
+        } else {
+            let written: HashSet<&[u8]> = self.batch.iter().map(|op| op.actor()).collect();
+            self.unwritten.retain(|user| !written.contains(user.as_bytes()));
+        }
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+fn already_there(at: &At, jid: &str) -> Wrong {
+    let what = "is there already: --existing skip leaves it as it is, --existing replace removes it";
+    Wrong::File(format!("{at}: {jid} {what}"))
+}
+
+/// Keys that no password fits, of all hash functions: so what is offered to others stays as it is.
+fn nobodys(entropy: &mut Entropy) -> std::io::Result<Vec<KeySet>> {
+    let salt: [u8; 16] = entropy.fresh()?;
+    let set = |kind: HashKind| -> std::io::Result<KeySet> {
+        let mut tag = || -> std::io::Result<Tag> { Ok(kind.digest(&[&entropy.fresh::<32>()?])) };
+        let keys = ScramKeys { stored: tag()?, server: tag()? };
+        Ok(KeySet::new(kind, SCRAM_ITERATIONS_DEFAULT, &salt, keys).expect("within bounds"))
+    };
+    HashKind::ALL.into_iter().map(set).collect()
+}

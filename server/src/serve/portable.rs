@@ -1,0 +1,108 @@
+//! Accounts from and to files of XEP-0227, for a store that no server uses.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use throng_engine::id::{ActorKind, Domains};
+use throng_engine::store::Batch;
+
+use super::{Rows, disk_failure, open, settings};
+use crate::cli::{Arrive, Failure, Leave, Say};
+use crate::config::Config;
+use crate::disk::{Engine, FolderLock, Still, Store};
+use crate::portable::{self, Export, Import, Summary, Wrong};
+
+fn failure(wrong: Wrong) -> Failure {
+    match wrong {
+        Wrong::File(text) => Failure::failed(text),
+        Wrong::Store(error) => disk_failure(error),
+    }
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}
+
+/// Tells once a second how many accounts are done.
+fn progress(say: Say<'_>) -> impl FnMut(&Summary) {
+    let (began, mut last) = (Instant::now(), Instant::now());
+    move |summary| {
+        if last.elapsed() > Duration::from_secs(1) {
+            last = Instant::now();
+            let (users, there) = (summary.users + summary.there + summary.left, summary.there);
+            let rate = users as f64 / began.elapsed().as_secs_f64();
+            let megabytes = summary.bytes >> 20;
+            say(&format!("{users} users, {there} of them there already, {megabytes} MiB, {rate:.0} users/s"));
+        }
+    }
+}
+
+/// `throng export`.
+pub(super) fn leave(config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure> {
+    let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
+    let engine = store.engine();
+    let plan = Export {
+        engine: &*engine,
+        layout: leave.layout,
+        domains: &leave.domains,
+        archive: leave.archive,
+        now_us: now_us(),
+    };
+    let done = portable::export(leave.to, &plan, &mut progress(say)).map_err(failure);
+    drop(engine);
+    store.close();
+    done
+}
+
+/// `throng import`.
+pub(super) fn arrive(
+    config: &Config,
+    lock: Option<&FolderLock>,
+    arrive: &Arrive<'_>,
+    say: Say<'_>,
+) -> Result<(Summary, Result<(), Failure>), Failure> {
+    let there = lock.filter(|lock| Store::is_there(lock));
+    let store = match (arrive.dry_run, lock) {
+        (false, Some(lock)) => {
+            if there.is_none() && arrive.domain.is_none() {
+                return Err(settings::no_domain(lock));
+            }
+            Some(open(config, lock)?)
+        }
+        _ => None,
+    };
+    let engine: Option<Arc<dyn Engine>> = match (&store, there) {
+        (Some(store), _) => Some(store.engine()),
+        (None, Some(lock)) => Some(Arc::new(Still::open(lock).map_err(disk_failure)?)),
+        (None, None) => None,
+    };
+    let own = engine.as_deref().map(|engine| domain(engine, arrive)).transpose()?.flatten();
+    let main = own.or_else(|| arrive.domain.map(str::to_owned)).unwrap_or_else(|| config.domain.clone());
+    let mut domains = Domains::of_users(&main);
+    config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+    let plan = Import {
+        engine: engine.as_deref(),
+        domains: &domains,
+        existing: arrive.existing,
+        dry_run: arrive.dry_run,
+        iterations: arrive.iterations,
+        threads: arrive.threads,
+        number_floor: engine.as_deref().map_or(Ok(0), settings::number_floor)?,
+        put_number_floor: &|batch: &mut Batch, floor| settings::put_number_floor(batch, floor),
+        now_us: now_us(),
+    };
+    let (summary, end) = portable::import(arrive.from, &plan, &mut progress(say));
+    drop(engine);
+    if let Some(store) = store {
+        store.close();
+    }
+    Ok((summary, end.map_err(failure)))
+}
+
+/// The main domain of a store, which is claimed if it has none.
+fn domain(engine: &Rows, arrive: &Arrive<'_>) -> Result<Option<String>, Failure> {
+    if let (Some(given), false) = (arrive.domain, arrive.dry_run) {
+        settings::claim_domain(engine, given)?;
+    }
+    settings::domain(engine)
+}
