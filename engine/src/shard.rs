@@ -42,6 +42,7 @@ pub mod iq;
 pub mod login;
 pub mod nodes;
 pub mod outgoing;
+pub mod outside;
 pub mod paced;
 pub mod push;
 pub mod pushes;
@@ -163,6 +164,7 @@ impl Shard {
             }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
+            Input::Told { token, verdict } => self.told(token, verdict),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Storage(state) => {
                 self.storage = state;

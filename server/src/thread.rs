@@ -30,6 +30,7 @@ use throng_engine::store::Table;
 
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
+use crate::extauth::AskPort;
 use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
@@ -97,6 +98,8 @@ pub struct Parts {
     pub reads: ReadPort,
     /// Long work.
     pub jobs: JobPort,
+    /// To whoever keeps users elsewhere.
+    pub outside: AskPort,
     /// Orders of administrators.
     pub orders: OrderPort,
     /// Letters.
@@ -570,6 +573,9 @@ impl Thread {
             self.p.shard.handle(now, Input::Done { token, done }, &mut self.out);
         }
         self.p.jobs.push_on();
+        while let Some((token, verdict)) = self.p.outside.poll() {
+            self.p.shard.handle(now, Input::Told { token, verdict }, &mut self.out);
+        }
         while let Some((token, outcome)) = self.p.orders.poll() {
             self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
         }
@@ -621,6 +627,7 @@ impl Thread {
                     self.p.peers[to.index()].wake();
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
+                Effect::Ask { token, question } => self.p.outside.submit(token, question),
                 Effect::Pause { conn } => self.p.driver.pause(conn),
                 Effect::Favour { conn } => self.p.driver.favour(conn),
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
@@ -703,7 +710,11 @@ impl Thread {
                 }
                 Effect::Order { token, order } => self.p.orders.submit(token, order),
                 Effect::Resume { conn, .. } => driver.resume(conn),
-                Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
+                Effect::Letters { .. }
+                | Effect::Job { .. }
+                | Effect::Ask { .. }
+                | Effect::Pause { .. }
+                | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -10,6 +10,7 @@ pub(crate) mod gained;
 pub(crate) mod invitations;
 mod leave;
 pub(crate) mod limits;
+mod outside;
 pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
@@ -144,6 +145,9 @@ impl Accounts {
                 self.ask_home(conn, &account, Question::Invitation { id });
             }
             Question::Invitation { id } => self.invitation_asked(conn, &account, id),
+            Question::Admit => self.read_account(account, Why::Admit { conn }),
+            Question::Untried { peer } => self.logins.untried(self.now.mono_ms, peer, &account),
+            Question::Ousted => self.oust(&account),
             Question::Vouch(invited) => self.read_account(account, Why::Vouch { conn, invited }),
             Question::WasMade(leave) => self.read_account(account, Why::WasMade { conn, leave }),
             Question::Expired(which) => self.read_account(account, Why::Expired(which)),
@@ -177,6 +181,7 @@ impl Accounts {
                 let account = account.clone();
                 self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
+            Why::Admit { conn } => self.admit(conn, &account, there, row),
             Why::Register { conn, leave, .. } if there.is_some() => {
                 self.outcome(conn, leave, &account, false, Answer::Taken);
             }
@@ -229,7 +234,7 @@ impl Accounts {
             Why::Register { conn, leave, .. } => {
                 self.outcome(conn, leave, &read.account, false, Answer::Unreadable);
             }
-            Why::LogIn { conn, .. } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
+            Why::LogIn { conn, .. } | Why::Admit { conn } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
                 self.reply_to(conn, Answer::Unreadable);
             }
             Why::Expired(_) => {}
@@ -324,7 +329,7 @@ impl Accounts {
     }
 
     /// Writes the record of a new account.
-    fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
+    pub(super) fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
         self.put_account(account, keys, incarnation);
         let user = self.users.find(account);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {

@@ -257,6 +257,7 @@ impl Shard {
             Pending::Invitation(read) => self.invitation_unreadable(read),
             Pending::Retention(_)
             | Pending::Keys(_)
+            | Pending::Verdict(_)
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
             | Pending::Order(_) => {}
@@ -292,7 +293,13 @@ impl Shard {
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
-            Some(other @ (Pending::Keys(_) | Pending::SessionKeys(_) | Pending::OrderKeys(_) | Pending::Order(_))) => {
+            Some(
+                other @ (Pending::Keys(_)
+                | Pending::Verdict(_)
+                | Pending::SessionKeys(_)
+                | Pending::OrderKeys(_)
+                | Pending::Order(_)),
+            ) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }
             None => {}

@@ -9,11 +9,12 @@ use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
+use crate::session::sasl::outside::ExpectVerdict;
 use crate::session::sasl::{
-    Allowed, Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms, offers_external,
+    Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms,
 };
 use crate::shard::Shard;
-use crate::shard::features::bindings;
+use crate::shard::features::{allowed_for, bindings};
 use crate::store::account::Credentials;
 use crate::store::hash::{Hashes, Tag};
 use crate::streams::ended::Ended;
@@ -37,7 +38,8 @@ impl Shard {
     /// A stream header has come: answers with the own one and the features of this stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.random_name();
-        let domains = self.settings.domains.clone();
+        let settings = self.settings.clone();
+        let domains = &settings.domains;
         let wanted = header
             .to
             .as_deref()
@@ -70,7 +72,7 @@ impl Shard {
                     self.features.write_choice(
                         &mut out,
                         opening,
-                        domains.name(domain),
+                        &settings,
                         PREAUTH_BYTES_MAX.min(bytes_max),
                     );
                     Stage::ExpectChoice
@@ -175,15 +177,14 @@ impl Shard {
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let domains = self.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
-        let allowed = self.features.allowed;
+        let (allowed, tokens) = (self.features.allowed, self.settings.outside_tokens);
         let opening = self.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
         let bindings = bindings(opening);
-        let domain = domains.name(opening.domain);
+        let (domain, allowed) = (domains.name(opening.domain), allowed_for(opening, &domains, allowed, tokens));
         let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
-        let allowed = Allowed { external: offers_external(certificate, domain), ..allowed };
         step(&Terms { domain, secured: bindings.as_ref(), allowed, certificate })
     }
 
@@ -289,6 +290,21 @@ impl Shard {
                 self.send_with(id, |out| form.write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
+            (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. })
+                if self.settings.domains.keeps_outside(attempt.bare()) =>
+            {
+                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
+                if row.is_some() && found.is_none() {
+                    return self.auth_failed(id, Failure::UNREADABLE);
+                }
+                let (question, state) = attempt.asks_outside(found.as_ref());
+                self.expect_verdict(id, question, state);
+            }
+            (Stage::ExpectAdmission(state), Answer::Credentials { row, .. }) => self.admitted(id, state, row.as_deref()),
+            (Stage::ExpectAdmission(state), Answer::Again) => match state.again() {
+                Some(state) => self.ask_to_admit(id, state),
+                None => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
+            },
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 match attempt.account(found.as_ref(), seen.as_deref(), &self.decoy, &self.plain_cache) {
@@ -317,6 +333,10 @@ impl Shard {
                     let inline = self.opening(id).and_then(|opening| opening.inline.as_mut());
                     if let Some(inline) = inline.filter(|inline| due && inline.token.is_none()) {
                         inline.token = proof.mechanism().token();
+                    }
+                    if self.settings.domains.keeps_outside(proof.bare()) {
+                        let (question, state) = ExpectVerdict::of_token(proof, message.as_bytes());
+                        return self.expect_verdict(id, question, state);
                     }
                     self.authenticated(id, proof, None, message.as_bytes(), b"");
                 }
@@ -356,7 +376,7 @@ impl Shard {
     }
 
     /// The shard that counts for the address is told.
-    fn auth_failed(&mut self, id: ConnId, failure: Failure) {
+    pub(super) fn auth_failed(&mut self, id: ConnId, failure: Failure) {
         if let Some(peer) = self.peer(id) {
             self.charge_address(peer);
             let reason = failure.condition.name();
@@ -370,7 +390,7 @@ impl Shard {
 
     /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
     /// the time stays true however often it asks.
-    fn auth_held(&mut self, id: ConnId, held: Held) {
+    pub(super) fn auth_held(&mut self, id: ConnId, held: Held) {
         let text = held.to_string();
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
@@ -400,7 +420,7 @@ impl Shard {
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
     /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
     /// `seen` is what the account's home is to know its password by.
-    fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
+    pub(super) fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
         self.counters.logins.one();
         let account = proof.bare();
         let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
@@ -416,6 +436,7 @@ impl Shard {
             }
         }
         let is_home = home == self.id;
+        let renews = proof.mechanism().token().is_none() || !self.settings.domains.keeps_outside(account);
         let Some(conn) = self.conns.get(id) else { return };
         let Some(opening) = conn.opening() else { return };
         opening.tls = None;
@@ -429,8 +450,9 @@ impl Shard {
                 if proof.mechanism().hash().is_none() {
                     inline.upgrades = Hashes::default();
                 }
-                // A token would outlive the certificate, when that ends or is revoked.
-                if proof.mechanism() == Mechanism::External {
+                // A token would outlive the certificate, when that ends or is revoked; and one by which it is renewed a password that was
+                // changed elsewhere, of which nobody is told.
+                if proof.mechanism() == Mechanism::External || !renews {
                     inline.token = None;
                 }
             }

@@ -17,6 +17,7 @@ mod known;
 mod limits;
 mod meta;
 mod names;
+mod outside;
 mod owners;
 mod partitions;
 mod restoring;
@@ -57,6 +58,7 @@ use crate::disk::{
 };
 use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::end;
+use crate::extauth::{AskPort, BackEnds};
 use crate::jobs::{self, JobPort};
 use crate::letters::{LetterRings, letter_rings};
 use crate::log::{self, LogHandle};
@@ -108,6 +110,7 @@ impl Program for Throng {
         let domain = domain.unwrap_or_else(|| config.domain.clone());
         let mut domains = Domains::of_users(&domain);
         config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+        config.external_auth.iter().for_each(|back_end| domains.keep_outside(&back_end.domain));
         Ok(Box::new(accounts::AtRest::new(engine, domains, invites::Inviting::of(config))))
     }
 
@@ -287,6 +290,7 @@ struct Rest {
     submitter: Submitter,
     reads: ReadPort,
     jobs: JobPort,
+    outside: AskPort,
     orders: OrderPort,
     letters: LetterRings,
     peers: Vec<Peer>,
@@ -329,6 +333,7 @@ fn spawn(
             submitter: rest.submitter,
             reads: rest.reads,
             jobs: rest.jobs,
+            outside: rest.outside,
             orders: rest.orders,
             letters: rest.letters,
             peers: rest.peers,
@@ -363,6 +368,8 @@ struct Server {
     known: Known,
     /// Orders of administrators, until there is somebody who carries them out.
     orders: Option<Orders>,
+    /// Whoever keeps users elsewhere; asked no more when the threads have ended.
+    back_ends: BackEnds,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
@@ -550,6 +557,7 @@ fn start(
         Readers::start(&engine, &committer, sleepers, usize::from(shards), &options, &fatal).map_err(disk_failure)?;
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
     let (order_ports, orders) = orders::ports(&wakes);
+    let (outside_ports, back_ends) = outside::start(config, &wakes)?;
 
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
@@ -592,9 +600,9 @@ fn start(
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = rings.first().map(|own| own.traffic().clone());
-    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports);
+    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports).zip(outside_ports);
     let parts = parts.zip(rings).zip(sockets).zip(rests).enumerate();
-    for (index, ((((((submitter, reads), jobs), orders), letters), sockets), rest)) in parts {
+    for (index, (((((((submitter, reads), jobs), orders), outside), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -605,6 +613,7 @@ fn start(
             submitter,
             reads,
             jobs,
+            outside,
             orders,
             letters,
             peers: peers.clone(),
@@ -639,9 +648,10 @@ fn start(
         driver: driver_kind.to_string(),
         wishes,
         clock,
+        back_ends: back_ends.standings().to_vec(),
     });
     let orders = Some(orders);
-    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders }, running))
+    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders, back_ends }, running))
 }
 
 /// Says where, why, and what to do about it.

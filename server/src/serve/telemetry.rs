@@ -16,6 +16,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
+use crate::extauth::Standing;
 use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
@@ -75,7 +76,12 @@ impl Telemetry for Running {
             let set = counters.list().into_iter().map(number).collect();
             Numbers { of: "upload", by: None, sets: vec![(String::new(), set)] }
         });
-        self.links.known.works().into_iter().map(numbers).chain(uploads).collect()
+        let asked = |back_end: &Arc<Standing>| {
+            (back_end.domain().to_owned(), back_end.counters().list().into_iter().map(number).collect())
+        };
+        let sets: Vec<_> = self.links.back_ends.iter().map(asked).collect();
+        let asked = (!sets.is_empty()).then_some(Numbers { of: "external_auth", by: Some("domain"), sets });
+        self.links.known.works().into_iter().map(numbers).chain(uploads).chain(asked).collect()
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
