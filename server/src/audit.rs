@@ -77,8 +77,7 @@ static PUSH: Kind = Kind::new("push service dropped", 2_000, 20);
 static COMPONENT: Kind = Kind::new("component", 2_000, 20);
 static BACK_END: Kind = Kind::new("external authentication", 200, 2);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 10] =
-    [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ORDER];
+static KINDS: [&Kind; 10] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();

@@ -10,9 +10,7 @@ use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
 use crate::session::sasl::outside::ExpectVerdict;
-use crate::session::sasl::{
-    Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms,
-};
+use crate::session::sasl::{Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms};
 use crate::shard::Shard;
 use crate::shard::features::{allowed_for, bindings};
 use crate::store::account::Credentials;
@@ -69,12 +67,7 @@ impl Shard {
                     Stage::ExpectBind(owner.clone())
                 }
                 _ => {
-                    self.features.write_choice(
-                        &mut out,
-                        opening,
-                        &settings,
-                        PREAUTH_BYTES_MAX.min(bytes_max),
-                    );
+                    self.features.write_choice(&mut out, opening, &settings, PREAUTH_BYTES_MAX.min(bytes_max));
                     Stage::ExpectChoice
                 }
             };
@@ -293,14 +286,11 @@ impl Shard {
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. })
                 if self.settings.domains.keeps_outside(attempt.bare()) =>
             {
-                let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
-                if row.is_some() && found.is_none() {
-                    return self.auth_failed(id, Failure::UNREADABLE);
-                }
-                let (question, state) = attempt.asks_outside(found.as_ref());
-                self.expect_verdict(id, question, state);
+                self.ask_about(id, *attempt, row.as_deref());
             }
-            (Stage::ExpectAdmission(state), Answer::Credentials { row, .. }) => self.admitted(id, state, row.as_deref()),
+            (Stage::ExpectAdmission(state), Answer::Credentials { row, .. }) => {
+                self.admitted(id, state, row.as_deref())
+            }
             (Stage::ExpectAdmission(state), Answer::Again) => match state.again() {
                 Some(state) => self.ask_to_admit(id, state),
                 None => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
@@ -420,7 +410,14 @@ impl Shard {
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
     /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
     /// `seen` is what the account's home is to know its password by.
-    pub(super) fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
+    pub(super) fn authenticated(
+        &mut self,
+        id: ConnId,
+        proof: Authenticated,
+        seen: Option<Tag>,
+        message: &[u8],
+        behind: &[u8],
+    ) {
         self.counters.logins.one();
         let account = proof.bare();
         let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);

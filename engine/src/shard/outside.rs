@@ -4,8 +4,8 @@ use crate::id::ConnId;
 use crate::io::{Happened, Question, Unknown, Verdict};
 use crate::letters::{self, ConnRef};
 use crate::session::conn::Stage;
-use crate::session::sasl::Failure;
 use crate::session::sasl::outside::{Decided, ExpectAdmission, ExpectVerdict};
+use crate::session::sasl::{Failure, PlainAttempt};
 use crate::shard::Shard;
 use crate::store::account::Credentials;
 use crate::turn::pending::Pending;
@@ -13,6 +13,16 @@ use crate::wire::error::SaslCondition;
 use crate::wire::limit::{Held, Limit};
 
 impl Shard {
+    /// The home has said what it knows of an account whose password this is said to be.
+    pub(super) fn ask_about(&mut self, id: ConnId, attempt: PlainAttempt, row: Option<&[u8]>) {
+        let found = row.and_then(|row| Credentials::decode(row).ok());
+        if row.is_some() && found.is_none() {
+            return self.auth_failed(id, Failure::UNREADABLE);
+        }
+        let (question, state) = attempt.asks_outside(found.as_ref());
+        self.expect_verdict(id, question, state);
+    }
+
     /// Asks, for a connection that is not read from until there is an answer.
     pub(super) fn expect_verdict(&mut self, id: ConnId, question: Question, state: ExpectVerdict) {
         self.conns.set_stage(id, Stage::ExpectVerdict(Box::new(state)));

@@ -123,7 +123,8 @@ fn rfc6120_6_3_4_plain_alone_is_offered() {
     assert!(offer.contains(&format!("<mechanisms xmlns='{SASL}'>{plain}</mechanisms>")), "{offer}");
     assert!(offer.contains(&format!("<authentication xmlns='urn:xmpp:sasl:2'>{plain}<inline>")), "{offer}");
     assert!(offer.contains("<fast ") && !offer.contains("SCRAM") && !offer.contains("iq-register"), "{offer}");
-    let scram = format!("<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{}</auth>", BASE64.encode("n,,n=romeo,r=abcdefgh"));
+    let scram =
+        format!("<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{}</auth>", BASE64.encode("n,,n=romeo,r=abcdefgh"));
     assert!(said(&desk.host.ask(conn, &scram)).contains("<invalid-mechanism"));
     let mut desk = Desk::with(|settings| settings.outside_tokens = false);
     let (conn, offer) = desk.connect();
@@ -335,10 +336,7 @@ fn a_token_is_not_renewed_by_a_token() {
 fn xep0077_3_accounts_are_made_and_changed_elsewhere() {
     let mut desk = Desk::with(|settings| settings.facts.registration = true);
     let (conn, _) = desk.connect();
-    for (kind, inside) in [
-        ("get", ""),
-        ("set", "<username>romeo</username><password>pencil</password>"),
-    ] {
+    for (kind, inside) in [("get", ""), ("set", "<username>romeo</username><password>pencil</password>")] {
         let iq = format!("<iq type='{kind}' id='r'><query xmlns='jabber:iq:register'>{inside}</query></iq>");
         let heard = said(&desk.host.ask(conn, &iq));
         assert!(heard.contains("<not-allowed") && heard.contains("are kept elsewhere"), "{heard}");

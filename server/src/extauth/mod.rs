@@ -278,14 +278,7 @@ pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Resul
         // As many as the shard lets be under way: an answer always has room.
         let (done_in, done) = sync_channel(OUTSIDE_ASKS_MAX);
         answers.push((done_in, wake.clone()));
-        AskPort {
-            shard,
-            entries: entries.clone(),
-            done,
-            refused: VecDeque::new(),
-            under_way: 0,
-            wake: wake.clone(),
-        }
+        AskPort { shard, entries: entries.clone(), done, refused: VecDeque::new(), under_way: 0, wake: wake.clone() }
     };
     let ports = wakes.iter().enumerate().map(port).collect();
     if works.is_empty() {
@@ -375,7 +368,11 @@ async fn work(
         let fault = match asked {
             Ok(Ok(yes)) => {
                 counters.ask_us.add(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-                if yes { counters.yes.one() } else { counters.no.one() }
+                if yes {
+                    counters.yes.one()
+                } else {
+                    counters.no.one()
+                }
                 standing.answered();
                 back_off = BackOff::default();
                 told((shard, token, if yes { Verdict::Yes } else { Verdict::No }));

@@ -45,7 +45,9 @@ pub(super) fn prepare_kept(user: &str, domains: &Domains) -> Result<Jid, String>
 
 /// Why no account is made or changed at a domain.
 pub(super) fn kept_outside(domain: &str) -> String {
-    format!("the users of {domain} are kept elsewhere (external_auth): make and change them there. They get an account here when they log in")
+    format!(
+        "the users of {domain} are kept elsewhere (external_auth): make and change them there. They get an account here when they log in"
+    )
 }
 
 /// The same of an account, which has no resource.

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
-use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown, Verdict};
+use throng_engine::io::{
+    Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown, Verdict,
+};
 use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;

@@ -130,7 +130,9 @@ impl ExpectVerdict {
             (Of::Password { account, found: Some((identity, false)) }, Verdict::Yes) => {
                 Decided::There(Authenticated::new(account, identity, Mechanism::Plain), self.message)
             }
-            (Of::Password { account, found: None }, Verdict::Yes) => Decided::New(ExpectAdmission { account, again: false }),
+            (Of::Password { account, found: None }, Verdict::Yes) => {
+                Decided::New(ExpectAdmission { account, again: false })
+            }
             (Of::Token(proof), Verdict::Yes) => Decided::There(proof, self.message),
             (Of::Token(proof), Verdict::No) => Decided::Gone(proof.account),
         }
