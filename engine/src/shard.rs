@@ -44,6 +44,7 @@ pub mod nodes;
 pub mod outgoing;
 pub mod outside;
 pub mod paced;
+pub mod proven;
 pub mod push;
 pub mod pushes;
 pub mod register;

@@ -181,7 +181,11 @@ impl Accounts {
                 let account = account.clone();
                 self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
-            Why::Admit { conn } => self.admit(conn, &account, there, row),
+            Why::Admit { conn } => {
+                if let Some((keys, incarnation)) = self.admit(conn, &account, there, row) {
+                    self.write_account_of(&account, keys, incarnation);
+                }
+            }
             Why::Register { conn, leave, .. } if there.is_some() => {
                 self.outcome(conn, leave, &account, false, Answer::Taken);
             }
@@ -329,7 +333,7 @@ impl Accounts {
     }
 
     /// Writes the record of a new account.
-    pub(super) fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
+    fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
         self.put_account(account, keys, incarnation);
         let user = self.users.find(account);
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {

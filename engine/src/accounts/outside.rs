@@ -11,17 +11,26 @@ use crate::store::hash::SecretKey;
 
 impl Accounts {
     /// Whoever keeps the user has said that the password is right: the connection is told of the account, which is made if there is none.
-    pub(super) fn admit(&mut self, conn: ConnRef, account: &str, there: Option<Incarnation>, row: Option<Box<[u8]>>) {
+    /// What has to be written for that is returned.
+    pub(super) fn admit(
+        &mut self,
+        conn: ConnRef,
+        account: &str,
+        there: Option<Incarnation>,
+        row: Option<Box<[u8]>>,
+    ) -> Option<(Credentials, Incarnation)> {
         if there.is_some() {
             // Two first logins at once: the second one's account is in memory, and not yet in what was read.
             let answer = match row {
                 Some(row) => Answer::Credentials { account: account.into(), row: Some(row), seen: None },
                 None => Answer::Again,
             };
-            return self.reply_to(conn, answer);
+            self.reply_to(conn, answer);
+            return None;
         }
         if self.storage == StorageState::Full {
-            return self.reply_to(conn, Answer::StoreFull);
+            self.reply_to(conn, Answer::StoreFull);
+            return None;
         }
         let incarnation = Incarnation::drawn(self.entropy.next_u64());
         // Keys that no password has, by a secret that nobody keeps: what rests on a password, as tokens do, rests on them.
@@ -31,9 +40,9 @@ impl Accounts {
         let keys = keys.made_at(self.now.wall_us);
         let mut row = Vec::new();
         keys.clone().of(incarnation).encode(&mut row);
-        self.write_account_of(account, keys, incarnation);
         self.note(Happened::Admitted, account, None);
         self.reply_to(conn, Answer::Credentials { account: account.into(), row: Some(row.into()), seen: None });
+        Some((keys, incarnation))
     }
 
     /// Whoever keeps the user has said that there is none any more. What is stored of the account stays, for an operator to remove:

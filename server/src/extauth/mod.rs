@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use throng_engine::counter_table;
 use throng_engine::io::{Question, Unknown, Verdict};
 use throng_engine::limits::OUTSIDE_ASKS_MAX;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, channel as bounded};
 
 use crate::audit;
 use crate::disk::Wake;
@@ -259,7 +259,7 @@ type Answers = Arc<Vec<(SyncSender<(u64, Verdict)>, Arc<dyn Wake>)>>;
 /// # Errors
 /// The system's when there can be no thread.
 pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<AskPort>, BackEnds)> {
-    let (stop, mut stopped) = mpsc::channel::<()>(1);
+    let (stop, mut stopped) = bounded(1);
     let (mut entries, mut works, mut standings) = (HashMap::new(), Vec::new(), Vec::new());
     for back_end in back_ends {
         let standing = Arc::new(Standing {
@@ -268,7 +268,7 @@ pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Resul
             down: AtomicBool::new(false),
             counters: Arc::default(),
         });
-        let (queue, given) = mpsc::channel(back_end.waiting_max.max(1));
+        let (queue, given) = bounded(back_end.waiting_max.max(1));
         entries.insert(back_end.domain.clone(), Entry { standing: standing.clone(), queue });
         standings.push(standing.clone());
         works.push((back_end, standing, given));
