@@ -255,6 +255,22 @@ fn failed_logins_are_held_as_those_of_other_accounts_are() {
     assert!(asked(desk.host.ask(conn, &plain("poison5", "x"))).is_none());
 }
 
+/// Who has questions asked and goes does not fill the queue of others for nothing.
+#[test]
+fn logins_that_are_given_up_are_charged_to_their_address() {
+    let mut desk = Desk::with(|settings| {
+        settings.throttle = ThrottleParams { address_burst: 5, address_refill_ms: 60_000, ..settings.throttle };
+    });
+    for n in 0..5 {
+        let waiting = desk.waits(&plain(&format!("user{n}"), "pencil"));
+        desk.later(4);
+        desk.host.turn(Input::Closed { conn: waiting.conn });
+    }
+    let (conn, _) = desk.connect();
+    let effects = desk.host.ask(conn, &plain("user5", "pencil"));
+    assert!(said(&effects).contains("<temporary-auth-failure") && asked(effects).is_none());
+}
+
 /// Two first logins at once: one account.
 #[test]
 fn two_first_logins_at_once_have_one_account() {

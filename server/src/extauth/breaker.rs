@@ -52,6 +52,13 @@ impl Breaker {
         matches!(self.state, State::Open { .. })
     }
 
+    /// A question that was let through was not asked. If it was the trial, the next one is.
+    pub(super) fn unasked(&mut self, now: Instant) {
+        if let State::Trial { .. } = self.state {
+            self.state = State::Open { until: now };
+        }
+    }
+
     /// There was an answer. Whether the back end was down before.
     pub(super) fn answered(&mut self) -> bool {
         let was_down = !matches!(self.state, State::Closed { .. });
@@ -103,9 +110,11 @@ mod tests {
         }
         now += WAIT_MAX;
         assert!(breaker.may_ask(now) && breaker.answered() && breaker.may_ask(now));
-        // A trial that is lost is not the last one.
+        // A trial that is lost, or never asked, is not the last one.
         (0..FAILURES_MAX).for_each(|_| drop(breaker.failed(now)));
         now += WAIT_MIN;
         assert!(breaker.may_ask(now) && !breaker.may_ask(now + WAIT_MAX) && breaker.may_ask(now + TRIAL_MAX));
+        breaker.unasked(now);
+        assert!(breaker.may_ask(now) && !breaker.may_ask(now));
     }
 }

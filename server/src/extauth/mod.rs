@@ -13,7 +13,7 @@
 mod breaker;
 mod http;
 mod program;
-pub mod protocol;
+mod protocol;
 #[cfg(test)]
 mod tests;
 
@@ -200,9 +200,12 @@ impl AskPort {
             Some(entry) if !entry.standing.breaker().may_ask(Instant::now()) => Err(Unknown::Down),
             Some(entry) => {
                 let given = Given { shard: self.shard, token, question, at: Instant::now() };
-                entry.queue.try_send(given).map_err(|error| match error {
-                    mpsc::error::TrySendError::Full(_) => Unknown::Busy,
-                    mpsc::error::TrySendError::Closed(_) => Unknown::Down,
+                entry.queue.try_send(given).map_err(|error| {
+                    entry.standing.breaker().unasked(Instant::now());
+                    match error {
+                        mpsc::error::TrySendError::Full(_) => Unknown::Busy,
+                        mpsc::error::TrySendError::Closed(_) => Unknown::Down,
+                    }
                 })
             }
         };
@@ -358,6 +361,7 @@ async fn work(
         };
         if let Some(why) = unasked {
             counters.unasked.one();
+            standing.breaker().unasked(Instant::now());
             told((shard, token, Verdict::Unknown(why)));
             continue;
         }

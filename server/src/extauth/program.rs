@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 
 use super::protocol::{ANSWER_BYTES, answer, request};
 use super::{Fault, Program};
+use crate::waits;
 
 /// Bytes of one line of what a program writes to its standard error that are logged.
 const LINE_BYTES_MAX: usize = 512;
@@ -65,7 +66,8 @@ impl Line {
 /// One that runs. It is killed when this is dropped.
 #[derive(Debug)]
 struct Process {
-    child: Child,
+    /// There until this is dropped.
+    child: Option<Child>,
     stdin: pipe::Sender,
     stdout: pipe::Receiver,
 }
@@ -89,7 +91,7 @@ impl Process {
         let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr));
         let (Ok(stdin), Ok(stdout), Ok(stderr)) = (stdin, stdout, stderr) else { return Err(kill(child)) };
         tokio::spawn(log_lines(stderr, child.id(), program.path.clone()));
-        Ok(Process { child, stdin, stdout })
+        Ok(Process { child: Some(child), stdin, stdout })
     }
 
     async fn exchange(&mut self, request: &[u8]) -> Result<bool, Fault> {
@@ -135,13 +137,20 @@ fn kill(mut child: Child) -> Fault {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
         // The group has the number of the process that began it, which is taken as long as nobody has waited for that one.
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let _ = self.child.kill();
-        // It has been killed, so this ends at once.
-        let _ = self.child.wait();
+        let _ = child.kill();
+        for _ in 0..50 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // It hangs in the kernel, by a file system that does not answer for instance: others are not kept waiting for that.
+        let _ = waits::spawn("throng-reaper", move || child.wait());
     }
 }
 
@@ -178,7 +187,7 @@ async fn log_lines(stderr: pipe::Receiver, pid: u32, program: std::path::PathBuf
 pub(super) struct BackOff(Duration);
 
 const REST_MIN: Duration = Duration::from_millis(100);
-const REST_MAX: Duration = Duration::from_secs(10);
+const REST_MAX: Duration = Duration::from_secs(2);
 
 impl Default for BackOff {
     fn default() -> BackOff {

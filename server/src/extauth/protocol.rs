@@ -20,7 +20,7 @@ pub(super) fn request(question: &Question) -> Option<Vec<u8>> {
 }
 
 /// What an answer says; `None` for what is none.
-pub fn answer(bytes: [u8; ANSWER_BYTES]) -> Option<bool> {
+pub(super) fn answer(bytes: [u8; ANSWER_BYTES]) -> Option<bool> {
     match bytes {
         [0, 2, 0, 0] => Some(false),
         [0, 2, 0, 1] => Some(true),
