@@ -17,7 +17,7 @@ use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
 use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
-use crate::wire::limit::{Held, Limit};
+use crate::wire::limit::Limit;
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::{Element, jid};
 

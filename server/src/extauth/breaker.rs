@@ -111,7 +111,9 @@ mod tests {
         now += WAIT_MAX;
         assert!(breaker.may_ask(now) && breaker.answered() && breaker.may_ask(now));
         // A trial that is lost, or never asked, is not the last one.
-        (0..FAILURES_MAX).for_each(|_| drop(breaker.failed(now)));
+        (0..FAILURES_MAX).for_each(|_| {
+            breaker.failed(now);
+        });
         now += WAIT_MIN;
         assert!(breaker.may_ask(now) && !breaker.may_ask(now + WAIT_MAX) && breaker.may_ask(now + TRIAL_MAX));
         breaker.unasked(now);
