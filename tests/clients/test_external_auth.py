@@ -27,10 +27,10 @@ def ready(server):
         return json.load(answered)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-async def test_a_login_and_what_an_account_needs(external_world, kind):
+@pytest.mark.parametrize("client", BOTH)
+async def test_a_login_and_what_an_account_needs(external_world, client):
     """RFC 4616, RFC 6121: who was never here before logs in, has a roster, and messages wait for who is away."""
-    juliet = await external_world.online(kind)
+    juliet = await external_world.online(client)
     romeo = await external_world.online("slixmpp")
     romeo.send_message(juliet.bare, "hello")
     await juliet.wait_message("hello")
@@ -40,18 +40,18 @@ async def test_a_login_and_what_an_account_needs(external_world, kind):
     await juliet.close()
     romeo.send_message(juliet.bare, "waits")
     await romeo.ping()
-    again = await external_world.online(kind, account=account)
+    again = await external_world.online(client, account=account)
     await again.wait_message("waits")
 
 
-@pytest.mark.parametrize("kind", BOTH)
-async def test_a_wrong_password(external_world, kind):
+@pytest.mark.parametrize("client", BOTH)
+async def test_a_wrong_password(external_world, client):
     """RFC 6120 6.5.10."""
     account = external_world.server.fresh()
-    actor = external_world.make(kind, Account(account.name, "not-the-password"))
+    actor = external_world.make(client, Account(account.name, "not-the-password"))
     with pytest.raises(LoginFailed, match="not-authorized"):
         await actor.connect()
-    nobody = external_world.make(kind, Account("nobody", "pass"))
+    nobody = external_world.make(client, Account("nobody", "pass"))
     with pytest.raises(LoginFailed, match="not-authorized"):
         await nobody.connect()
 
@@ -115,10 +115,10 @@ async def test_xmppjs_comes_back_by_token(external_world):
     assert await juliet.shown() == "HT-SHA-256-NONE"
 
 
-@pytest.mark.parametrize("kind", ["slixmpp"])
-async def test_accounts_are_changed_elsewhere(external_world, kind):
+@pytest.mark.parametrize("client", ["slixmpp"])
+async def test_accounts_are_changed_elsewhere(external_world, client):
     """XEP-0077 3.2, 3.3, and what operators may do: refused in words that say why."""
-    actor = await external_world.online(kind)
+    actor = await external_world.online(client)
     for refused in (actor.change_password("another"), actor.remove_account()):
         with pytest.raises(Exception, match="not-allowed"):
             await refused
