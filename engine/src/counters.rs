@@ -214,6 +214,9 @@ counter_table! {
     commits Count "Batches of rows handed to the store: one a turn with writes.";
     commits_waiting Gauge "Batches of these that are not durable yet.";
     jobs Count "Jobs handed out.";
+    outside_asks Count "Questions about users who are kept elsewhere.";
+    outside_unknown Count "Such questions that nobody has answered.";
+    outside_pending Gauge "Such questions that are under way.";
     jobs_pending Gauge "Jobs not yet done.";
     parked_came Count "Stanzas and roster steps that had to wait for a user's state to be loaded.";
     parked Gauge "Stanzas and roster steps that wait for a user's state to be loaded.";

@@ -8,7 +8,7 @@ mod map;
 use std::fmt;
 use std::net::IpAddr;
 
-pub use domain::{ActorKind, DomainId, Domains, Service};
+pub use domain::{ActorKind, DomainId, Domains, OUTSIDE_DOMAINS_MAX, Service};
 pub use map::PartitionMap;
 
 /// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an

@@ -13,6 +13,7 @@ use crate::orders::{Order, Outcome};
 pub use crate::session::facts::{ClientCertificate, ListenerKind, Lost, TlsFacts};
 use crate::session::moved::Moved;
 use crate::session::sasl;
+pub use crate::session::sasl::outside::{Question, Unknown, Verdict};
 use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::announcement::Kept;
@@ -530,6 +531,13 @@ pub enum Input<'a> {
         /// The result.
         done: JobDone,
     },
+    /// The answer to an `Ask`.
+    Told {
+        /// The token of the question.
+        token: u64,
+        /// The answer.
+        verdict: Verdict,
+    },
     /// What came of an order.
     Ordered {
         /// The token of the order.
@@ -601,6 +609,10 @@ pub enum Happened {
     },
     /// An account was made in band.
     Registered,
+    /// A user who is kept elsewhere has logged in for the first time: an account was made.
+    Admitted,
+    /// Whoever keeps a user elsewhere has said that there is none any more: the account's tokens are void.
+    Ousted,
     /// An account was made by an invitation.
     Joined {
         /// Who has invited: a bare JID, or a domain for its operator.
@@ -707,6 +719,13 @@ pub enum Effect {
         /// The work.
         job: Job,
     },
+    /// Ask whoever keeps the users of a domain elsewhere; `Told` comes back, in bounded time.
+    Ask {
+        /// Comes back with the answer.
+        token: u64,
+        /// The question. Boxed, because all effects are as large as the largest.
+        question: Box<Question>,
+    },
     /// Carry out an order of an administrator, as those of operators are; `Ordered` comes back.
     Order {
         /// Comes back with what came of it.
@@ -768,9 +787,11 @@ impl Effect {
             | Effect::Note(_)
             | Effect::Order { .. }
             | Effect::Activate { .. } => Rests::OnAll,
-            Effect::Pause { .. } | Effect::Favour { .. } | Effect::Letters { .. } | Effect::Job { .. } => {
-                Rests::OnNothing
-            }
+            Effect::Pause { .. }
+            | Effect::Favour { .. }
+            | Effect::Letters { .. }
+            | Effect::Job { .. }
+            | Effect::Ask { .. } => Rests::OnNothing,
         }
     }
 }

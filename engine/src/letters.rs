@@ -356,6 +356,16 @@ pub enum Question {
         /// The address is held: only if a login from it to this account has succeeded lately does it go on.
         held: Option<Box<Held>>,
     },
+    /// Whoever keeps this user elsewhere has said that the password is right: an account is made if there is none. The answer is
+    /// [`Answer::Credentials`].
+    Admit,
+    /// A login has begun about which nobody could be asked: account and pair get back what they were charged. There is no answer.
+    Untried {
+        /// The peer of the connection.
+        peer: Peer,
+    },
+    /// Whoever keeps this user elsewhere has said that there is none any more: the account's tokens are void. There is no answer.
+    Ousted,
     /// Make the account with these encoded credentials (XEP-0077 3.1).
     Register {
         /// The keys of its password.

@@ -47,6 +47,9 @@ const _: () = assert!(SASL_MESSAGE_BYTES_MAX.div_ceil(3) * 4 + 256 <= PREAUTH_BY
 /// who have gone cost nothing.
 pub const JOBS_UNDER_WAY_MAX: usize = 16;
 
+/// Questions of a shard about users who are kept elsewhere that are under way at once. With so many, logins are refused at once.
+pub const OUTSIDE_ASKS_MAX: usize = 4_096;
+
 /// Jobs of a shard that may wait beyond twice as many as it has connections. With so many waiting, changes of password are
 /// refused with `<resource-constraint/>`.
 pub const JOBS_WAITING_SPARE: usize = 1_024;

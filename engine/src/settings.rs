@@ -134,6 +134,8 @@ pub struct Settings {
     pub scram_hashes: Hashes,
     /// Those of which accounts may lack keys, and gain them (XEP-0480).
     pub scram_upgrades: Hashes,
+    /// Users who are kept elsewhere may have tokens (XEP-0484), which are good while their user is there.
+    pub outside_tokens: bool,
     /// Note each login that succeeded, for a log that is read that closely.
     pub note_logins: bool,
     /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
@@ -166,6 +168,14 @@ impl Settings {
     /// With the 65,537th.
     pub fn serve(&mut self, domain: &str) {
         Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Users);
+    }
+
+    /// The users of a domain that is served are kept elsewhere.
+    ///
+    /// # Panics
+    /// With more than [`OUTSIDE_DOMAINS_MAX`](crate::id::OUTSIDE_DOMAINS_MAX).
+    pub fn keep_outside(&mut self, domain: &str) {
+        Arc::make_mut(&mut self.domains).keep_outside(domain);
     }
 
     /// Serves a domain, normalised, that is a service.
@@ -250,6 +260,7 @@ impl Settings {
             scram_iterations: 10_000,
             scram_hashes: Hashes::ALL,
             scram_upgrades: Hashes::default(),
+            outside_tokens: true,
             note_logins: false,
             auth_attempts_max: 3,
             plain_cache_max: 20_000,

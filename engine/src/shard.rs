@@ -44,7 +44,9 @@ pub mod iq;
 pub mod login;
 pub mod nodes;
 pub mod outgoing;
+pub mod outside;
 pub mod paced;
+pub mod proven;
 pub mod push;
 pub mod pushes;
 pub mod register;
@@ -167,6 +169,7 @@ impl Shard {
             }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
+            Input::Told { token, verdict } => self.told(token, verdict),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Activated { token, activated } => self.activated(token, activated),
             Input::Storage(state) => {

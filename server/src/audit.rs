@@ -75,8 +75,9 @@ static ACCOUNT: Kind = Kind::new("account", 2_000, 20);
 static REPORT: Kind = Kind::new("report", 200, 1);
 static PUSH: Kind = Kind::new("push service dropped", 2_000, 20);
 static COMPONENT: Kind = Kind::new("component", 2_000, 20);
+static BACK_END: Kind = Kind::new("external authentication", 200, 2);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 9] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &ORDER];
+static KINDS: [&Kind; 10] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -114,6 +115,10 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
             tracing::warn!(%peer, account, limit = limit.name(), seconds = left_ms.div_ceil(1_000), "limit holds");
         }
         Happened::Registered if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account registered"),
+        Happened::Admitted if ACCOUNT.admits(now_us) => {
+            tracing::info!(account, "account admitted");
+        }
+        Happened::Ousted if ACCOUNT.admits(now_us) => tracing::info!(account, "account ousted"),
         Happened::Joined { by } if ACCOUNT.admits(now_us) => tracing::info!(account, by = &**by, "invitation used"),
         Happened::PasswordChanged if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "password changed"),
         Happened::Removed if ACCOUNT.admits(now_us) => tracing::info!(%peer, account, "account removed"),
@@ -132,6 +137,14 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
         }
         // One too many of its kind: counted.
         _ => {}
+    }
+    tell_left_out();
+}
+
+/// Writes down that whoever keeps a domain's users elsewhere was asked, and has not answered.
+pub fn back_end(domain: &str, fault: &dyn fmt::Display) {
+    if BACK_END.admits(now_us()) {
+        tracing::warn!(domain, %fault, "external authentication failed");
     }
     tell_left_out();
 }

@@ -14,6 +14,7 @@ pub mod driver;
 pub mod end;
 pub mod entropy;
 pub mod events;
+pub mod extauth;
 pub mod http;
 pub mod jobs;
 pub mod letters;

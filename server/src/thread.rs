@@ -31,6 +31,7 @@ use throng_engine::store::Table;
 use crate::bytestreams::ActivationPort;
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
+use crate::extauth::AskPort;
 use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
@@ -98,6 +99,8 @@ pub struct Parts {
     pub reads: ReadPort,
     /// Long work.
     pub jobs: JobPort,
+    /// To whoever keeps users elsewhere.
+    pub outside: AskPort,
     /// Orders of administrators.
     pub orders: OrderPort,
     /// Bytestreams that users begin.
@@ -573,6 +576,9 @@ impl Thread {
             self.p.shard.handle(now, Input::Done { token, done }, &mut self.out);
         }
         self.p.jobs.push_on();
+        while let Some((token, verdict)) = self.p.outside.poll() {
+            self.p.shard.handle(now, Input::Told { token, verdict }, &mut self.out);
+        }
         while let Some((token, outcome)) = self.p.orders.poll() {
             self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
         }
@@ -627,6 +633,7 @@ impl Thread {
                     self.p.peers[to.index()].wake();
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
+                Effect::Ask { token, question } => self.p.outside.submit(token, question),
                 Effect::Pause { conn } => self.p.driver.pause(conn),
                 Effect::Favour { conn } => self.p.driver.favour(conn),
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
@@ -710,7 +717,11 @@ impl Thread {
                 Effect::Order { token, order } => self.p.orders.submit(token, order),
                 Effect::Activate { token, activation } => self.p.activations.submit(token, activation),
                 Effect::Resume { conn, .. } => driver.resume(conn),
-                Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
+                Effect::Letters { .. }
+                | Effect::Job { .. }
+                | Effect::Ask { .. }
+                | Effect::Pause { .. }
+                | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from actors import KINDS
-from servers import Certified, Moved, Prosody, Throng
+from servers import Certified, External, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
@@ -151,6 +151,20 @@ def certified_server(server, request, loop):
 def certified_world(certified_server, tls, loop, request):
     """The clients of one test on that server."""
     yield from new_world(certified_server, tls, loop, request)
+
+
+@pytest.fixture(scope="session")
+def external_server(server, request, loop):
+    """A second one whose users are kept elsewhere."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    yield from running(External(server.driver, request.config.getoption("--shards"), accounts=100), loop)
+
+
+@pytest.fixture
+def external_world(external_server, tls, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(external_server, tls, loop, request)
 
 
 @pytest.fixture(scope="session")

@@ -334,6 +334,48 @@ class Certified(Throng):
         subprocess.run([self.binary, "ctl", "reload", "--data", str(self.data)], check=True, capture_output=True, timeout=60)
 
 
+#: Says yes to the accounts of the tests, unless a file says that they are gone; hangs, dies and talks nonsense when it is asked to.
+EXTAUTH = """#!/usr/bin/env python3
+import os, re, struct, sys, time
+here = os.path.dirname(os.path.abspath(__file__))
+def gone(user): return os.path.exists(f"{here}/gone-{user}")
+while len(head := sys.stdin.buffer.read(2)) == 2:
+    what, user, domain, *rest = sys.stdin.buffer.read(struct.unpack(">H", head)[0]).decode().split(":", 3)
+    if os.path.exists(f"{here}/broken"): sys.exit(1)
+    if rest == ["hang"]: time.sleep(600)
+    if rest == ["die"]: sys.exit(1)
+    if rest == ["nonsense"]: print("yes", flush=True)
+    known = re.fullmatch("user[0-9]{4}", user) and domain == "localhost" and not gone(user)
+    right = known and (what == "isuser" or rest == ["pass-" + user[4:]])
+    sys.stdout.buffer.write(struct.pack(">HH", 2, bool(right)))
+    sys.stdout.buffer.flush()
+"""
+
+
+class External(Throng):
+    """Throng whose users are kept elsewhere: it has no account before the first login."""
+
+    def prepare(self):
+        """Write the program that is asked; nobody is imported."""
+        (self.folder / "turn.secret").write_text(self.turn_secret + "\n")
+        self.component_secret_file.write_text(self.component_secret + "\n")
+        program = self.folder / "extauth"
+        program.write_text(EXTAUTH)
+        program.chmod(0o755)
+        self.options += ["--external-auth", f"{DOMAIN}={program}", "--external-auth-seconds", "2",
+                         "--external-auth-lines", "3"]
+
+    def oust(self, account):
+        """The user is gone elsewhere."""
+        (self.folder / f"gone-{account.name}").touch()
+
+    def throng(self, *arguments):
+        """A command at the running server: its exit code and what it said."""
+        done = subprocess.run([self.binary, *arguments, "--data", str(self.data)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+
 PROSODY_CONFIG = """
 run_as_root = true
 pidfile = "{folder}/prosody.pid"

@@ -10,6 +10,7 @@ pub(crate) mod gained;
 pub(crate) mod invitations;
 mod leave;
 pub(crate) mod limits;
+mod outside;
 pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
@@ -144,6 +145,9 @@ impl Accounts {
                 self.ask_home(conn, &account, Question::Invitation { id });
             }
             Question::Invitation { id } => self.invitation_asked(conn, &account, id),
+            Question::Admit => self.read_account(account, Why::Admit { conn }),
+            Question::Untried { peer } => self.logins.untried(self.now.mono_ms, peer, &account),
+            Question::Ousted => self.oust(&account),
             Question::Vouch(invited) => self.read_account(account, Why::Vouch { conn, invited }),
             Question::WasMade(leave) => self.read_account(account, Why::WasMade { conn, leave }),
             Question::Expired(which) => self.read_account(account, Why::Expired(which)),
@@ -176,6 +180,11 @@ impl Accounts {
                 let seen = if shows == Shows::Password { self.plain_cache.seen(&account) } else { None };
                 let account = account.clone();
                 self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
+            }
+            Why::Admit { conn } => {
+                if let Some((keys, incarnation)) = self.admit(conn, &account, there, row) {
+                    self.write_account_of(&account, keys, incarnation);
+                }
             }
             Why::Register { conn, leave, .. } if there.is_some() => {
                 self.outcome(conn, leave, &account, false, Answer::Taken);
@@ -229,7 +238,7 @@ impl Accounts {
             Why::Register { conn, leave, .. } => {
                 self.outcome(conn, leave, &read.account, false, Answer::Unreadable);
             }
-            Why::LogIn { conn, .. } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
+            Why::LogIn { conn, .. } | Why::Admit { conn } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
                 self.reply_to(conn, Answer::Unreadable);
             }
             Why::Expired(_) => {}

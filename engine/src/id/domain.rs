@@ -40,7 +40,12 @@ pub struct Domains {
     others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
     /// Some are components': where none is, nobody looks.
     components: bool,
+    /// Those whose users are kept elsewhere: at most [`OUTSIDE_DOMAINS_MAX`].
+    outside: Vec<DomainId>,
 }
+
+/// Most domains whose users are kept elsewhere: each has processes or connections of its own.
+pub const OUTSIDE_DOMAINS_MAX: usize = 64;
 
 impl DomainId {
     /// A hash of what there is one of at each domain.
@@ -52,7 +57,8 @@ impl DomainId {
 impl Domains {
     /// A domain with accounts, normalised, which is meant where none is named.
     pub fn of_users(main: &str) -> Domains {
-        Domains { all: vec![(main.into(), ActorKind::Users)], others: HashMap::default(), components: false }
+        let all = vec![(main.into(), ActorKind::Users)];
+        Domains { all, others: HashMap::default(), components: false, outside: Vec::new() }
     }
 
     /// Another domain, normalised. One that is there already stays what it is.
@@ -113,6 +119,29 @@ impl Domains {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)
     }
 
+    /// The users of a domain are kept elsewhere, and whoever keeps them is asked about their passwords. Without effect for a domain that
+    /// has none.
+    ///
+    /// # Panics
+    /// With more than [`OUTSIDE_DOMAINS_MAX`].
+    pub fn keep_outside(&mut self, domain: &str) {
+        if let Some(id) = self.find_users(domain).filter(|id| !self.outside.contains(id)) {
+            assert!(self.outside.len() < OUTSIDE_DOMAINS_MAX, "no more than {OUTSIDE_DOMAINS_MAX} domains");
+            self.outside.push(id);
+        }
+    }
+
+    /// Whether the users of a domain are kept elsewhere.
+    pub fn is_outside(&self, id: DomainId) -> bool {
+        self.outside.contains(&id)
+    }
+
+    /// Whether the user with this JID, or those of this domain, are kept elsewhere.
+    pub fn keeps_outside(&self, jid: &str) -> bool {
+        !self.outside.is_empty()
+            && self.find_in(jid.split_once('@').map_or(jid, |(_, rest)| rest)).is_some_and(|id| self.is_outside(id))
+    }
+
     /// Whether some are components'.
     pub fn has_components(&self) -> bool {
         self.components
@@ -161,6 +190,19 @@ mod tests {
         }
         for jid in ["example.org", "a@example.org/echo.example.org", "a@upload.example.org", "a@b@echo.example.org"] {
             assert_eq!(domains.component_of(jid), None, "{jid}");
+        }
+        domains.keep_outside("chat.example.org");
+        domains.keep_outside("upload.example.org");
+        for (name, outside) in [
+            ("example.org", false),
+            ("a@example.org", false),
+            ("chat.example.org", true),
+            ("a@chat.example.org", true),
+            ("a@chat.example.org/b@c", true),
+            ("upload.example.org", false),
+            ("a@nowhere.example", false),
+        ] {
+            assert_eq!(domains.keeps_outside(name), outside, "{name}");
         }
         for stranger in ["", "org", "example.or", "xexample.org", "at.example.org"] {
             assert_eq!(domains.find(stranger), None, "{stranger}");

@@ -39,6 +39,10 @@ pub enum Stage {
     ExpectExternalAccount(sasl::ExternalAttempt),
     /// What the account's home says of a token.
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
+    /// What whoever keeps the user elsewhere says of a password, or of whether the user is still there.
+    ExpectVerdict(Box<sasl::outside::ExpectVerdict>),
+    /// The account of such a user, who logs in for the first time.
+    ExpectAdmission(sasl::outside::ExpectAdmission),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// What a token allows that was shown (XEP-0445 4).
@@ -78,6 +82,8 @@ impl Stage {
             | Stage::ExpectPlainKeys(_)
             | Stage::ExpectExternalAccount(_)
             | Stage::ExpectTokenAnswer(_)
+            | Stage::ExpectVerdict(_)
+            | Stage::ExpectAdmission(_)
             | Stage::ExpectInvitation(_)
             | Stage::ExpectRegistration(_)
             | Stage::ExpectSecret(_) => Phase::Authenticating,

@@ -257,6 +257,7 @@ impl Shard {
             Pending::Invitation(read) => self.invitation_unreadable(read),
             Pending::Retention(_)
             | Pending::Keys(_)
+            | Pending::Verdict(_)
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
             | Pending::Order(_)
@@ -295,6 +296,7 @@ impl Shard {
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
             Some(
                 other @ (Pending::Keys(_)
+                | Pending::Verdict(_)
                 | Pending::SessionKeys(_)
                 | Pending::OrderKeys(_)
                 | Pending::Order(_)

@@ -1,6 +1,7 @@
 //! What a stream offers: before authentication, behind it, and behind a resource.
 
 use crate::extension::{invite, register};
+use crate::id::Domains;
 use crate::session::conn::Opening;
 use crate::session::sasl::{self, Allowed, ChannelBindings, Form};
 use crate::settings::Settings;
@@ -49,7 +50,7 @@ impl Features {
     }
 
     /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
-    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, domain: &str, bytes_max: usize) {
+    pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, settings: &Settings, bytes_max: usize) {
         if !opening.secured && opening.listener.starttls {
             out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
             if !is_private(opening) {
@@ -59,13 +60,14 @@ impl Features {
         }
         if is_private(opening) {
             let bindings = bindings(opening);
-            let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
-            let allowed = Allowed { external: sasl::offers_external(certificate, domain), ..self.allowed };
+            let outside = settings.domains.is_outside(opening.domain);
+            let allowed = allowed_for(opening, &settings.domains, self.allowed, settings.outside_tokens);
+            let upgrades = if outside { Hashes::default() } else { self.upgrades };
             sasl::write_bindings(out, bindings.as_ref(), allowed);
             for form in [Form::Sasl1, Form::Sasl2] {
-                sasl::write_features(out, form, bindings.as_ref(), allowed, &self.inline, self.upgrades);
+                sasl::write_features(out, form, bindings.as_ref(), allowed, &self.inline, upgrades);
             }
-            if opening.listener.registration {
+            if opening.listener.registration && !outside {
                 if self.invites {
                     out.extend_from_slice(invite::STREAM_FEATURE);
                 }
@@ -88,6 +90,15 @@ impl Features {
         }
         out.extend_from_slice(b"</stream:features>");
     }
+}
+
+/// What a connection may be offered, of what may be offered to everybody: `tokens` is for users who are kept elsewhere.
+pub(super) fn allowed_for(opening: &Opening, domains: &Domains, all: Allowed, tokens: bool) -> Allowed {
+    if domains.is_outside(opening.domain) {
+        return Allowed::outside(tokens);
+    }
+    let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
+    Allowed { external: sasl::offers_external(certificate, domains.name(opening.domain)), ..all }
 }
 
 /// What a login on this connection can be bound to; there if it is over TLS.

@@ -367,6 +367,9 @@ impl Shard {
     }
 
     fn do_account_action(&mut self, asker: Asker, account: &str, action: AccountAction) {
+        if self.settings.domains.keeps_outside(account) {
+            return self.answer(asker, Err(Limit::KeptElsewhere.into()));
+        }
         match action {
             AccountAction::ChangePassword { password } => {
                 let Some(job) = self.derive_keys(&password) else {

@@ -1,26 +1,23 @@
 //! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6, XEP-0388), and the move to the user's home.
 
 use crate::id::{ConnId, DomainId};
-use crate::io::{Effect, Happened, Job, JobDone};
+use crate::io::{Effect, Job, JobDone};
 use crate::letters::{Answer, Gained, Question, Shows};
 use crate::limits::PREAUTH_BYTES_MAX;
 use crate::ns;
-use crate::session::conn::{Attempt, ConnState, Pause, Stage, StreamExpect};
+use crate::session::conn::{Attempt, Stage};
 use crate::session::inline::Inline;
-use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
-use crate::session::sasl::{
-    Allowed, Authenticated, Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms, offers_external,
-};
+use crate::session::sasl::outside::ExpectVerdict;
+use crate::session::sasl::{Begun, Failure, Form, Mechanism, NONCE_BYTES, PlainStep, Terms};
 use crate::shard::Shard;
-use crate::shard::features::bindings;
+use crate::shard::features::{allowed_for, bindings};
 use crate::store::account::Credentials;
-use crate::store::hash::{Hashes, Tag};
 use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
 use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
-use crate::wire::limit::{Held, Limit};
+use crate::wire::limit::Limit;
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::{Element, jid};
 
@@ -37,7 +34,8 @@ impl Shard {
     /// A stream header has come: answers with the own one and the features of this stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.random_name();
-        let domains = self.settings.domains.clone();
+        let settings = self.settings.clone();
+        let domains = &settings.domains;
         let wanted = header
             .to
             .as_deref()
@@ -67,12 +65,7 @@ impl Shard {
                     Stage::ExpectBind(owner.clone())
                 }
                 _ => {
-                    self.features.write_choice(
-                        &mut out,
-                        opening,
-                        domains.name(domain),
-                        PREAUTH_BYTES_MAX.min(bytes_max),
-                    );
+                    self.features.write_choice(&mut out, opening, &settings, PREAUTH_BYTES_MAX.min(bytes_max));
                     Stage::ExpectChoice
                 }
             };
@@ -175,15 +168,14 @@ impl Shard {
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let domains = self.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
-        let allowed = self.features.allowed;
+        let (allowed, tokens) = (self.features.allowed, self.settings.outside_tokens);
         let opening = self.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
         let bindings = bindings(opening);
-        let domain = domains.name(opening.domain);
+        let (domain, allowed) = (domains.name(opening.domain), allowed_for(opening, &domains, allowed, tokens));
         let certificate = opening.tls.as_ref().and_then(|tls| tls.certificate.as_ref());
-        let allowed = Allowed { external: offers_external(certificate, domain), ..allowed };
         step(&Terms { domain, secured: bindings.as_ref(), allowed, certificate })
     }
 
@@ -289,6 +281,18 @@ impl Shard {
                 self.send_with(id, |out| form.write_challenge(out, message.as_bytes()));
                 self.unblock(id);
             }
+            (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. })
+                if self.settings.domains.keeps_outside(attempt.bare()) =>
+            {
+                self.ask_about(id, *attempt, row.as_deref());
+            }
+            (Stage::ExpectAdmission(state), Answer::Credentials { row, .. }) => {
+                self.admitted(id, state, row.as_deref())
+            }
+            (Stage::ExpectAdmission(state), Answer::Again) => match state.again() {
+                Some(state) => self.ask_to_admit(id, state),
+                None => self.auth_failed(id, Failure::of(SaslCondition::TemporaryAuthFailure)),
+            },
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 match attempt.account(found.as_ref(), seen.as_deref(), &self.decoy, &self.plain_cache) {
@@ -317,6 +321,10 @@ impl Shard {
                     let inline = self.opening(id).and_then(|opening| opening.inline.as_mut());
                     if let Some(inline) = inline.filter(|inline| due && inline.token.is_none()) {
                         inline.token = proof.mechanism().token();
+                    }
+                    if self.settings.domains.keeps_outside(proof.bare()) {
+                        let (question, state) = ExpectVerdict::of_token(proof, message.as_bytes());
+                        return self.expect_verdict(id, question, state);
                     }
                     self.authenticated(id, proof, None, message.as_bytes(), b"");
                 }
@@ -353,125 +361,5 @@ impl Shard {
                 self.conns.set_stage(id, stage);
             }
         }
-    }
-
-    /// The shard that counts for the address is told.
-    fn auth_failed(&mut self, id: ConnId, failure: Failure) {
-        if let Some(peer) = self.peer(id) {
-            self.charge_address(peer);
-            let reason = failure.condition.name();
-            match self.opening(id).and_then(|opening| opening.attempt.take()) {
-                Some(attempt) => self.note_failure(&attempt, reason),
-                None => self.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
-            }
-        }
-        self.auth_refused(id, failure.condition, failure.text);
-    }
-
-    /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
-    /// the time stays true however often it asks.
-    fn auth_held(&mut self, id: ConnId, held: Held) {
-        let text = held.to_string();
-        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
-            let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
-            self.note(what, &attempt.account, Some(attempt.peer.address));
-        }
-        self.auth_refused(id, SaslCondition::TemporaryAuthFailure, Some(&text));
-    }
-
-    /// Too many attempts end the stream (RFC 6120 6.4.5).
-    fn auth_refused(&mut self, id: ConnId, condition: SaslCondition, text: Option<&str>) {
-        self.counters.logins_failed.one();
-        let most = self.settings.auth_attempts_max;
-        self.conns.set_stage(id, Stage::ExpectChoice);
-        let opening = self.heard(id);
-        opening.attempt = None;
-        opening.attempts = opening.attempts.saturating_add(1);
-        let (attempts, form) = (opening.attempts, opening.form());
-        // XEP-0388 2.6.2: what came with it is not done.
-        opening.inline = None;
-        self.send_with(id, |out| form.write_failure(out, condition, text));
-        if attempts >= most {
-            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
-        }
-        self.unblock(id);
-    }
-
-    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
-    /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
-    /// `seen` is what the account's home is to know its password by.
-    fn authenticated(&mut self, id: ConnId, proof: Authenticated, seen: Option<Tag>, message: &[u8], behind: &[u8]) {
-        self.counters.logins.one();
-        let account = proof.bare();
-        let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
-        if !goes_on {
-            self.send_with(id, |out| sasl::write_success(out, message));
-        }
-        let home = self.home(account);
-        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
-            self.spare_account(account, attempt.peer, seen);
-            if self.settings.note_logins {
-                let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
-                self.note(what, account, Some(attempt.peer.address));
-            }
-        }
-        let is_home = home == self.id;
-        let Some(conn) = self.conns.get(id) else { return };
-        let Some(opening) = conn.opening() else { return };
-        opening.tls = None;
-        opening.from = None;
-        opening.attempts = 0;
-        opening.requests = 0;
-        match &mut opening.inline {
-            Some(inline) => {
-                inline.message = message.to_vec();
-                // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
-                if proof.mechanism().hash().is_none() {
-                    inline.upgrades = Hashes::default();
-                }
-                // A token would outlive the certificate, when that ends or is revoked.
-                if proof.mechanism() == Mechanism::External {
-                    inline.token = None;
-                }
-            }
-            None => {
-                conn.expect = StreamExpect::Opening;
-                conn.header_sent = false;
-                conn.scope = Default::default();
-            }
-        }
-        if is_home && goes_on {
-            self.conns.set_stage(id, Stage::ExpectInline(proof));
-            self.block(id);
-            return self.inline_goes_on(id);
-        }
-        if is_home {
-            self.conns.set_stage(id, Stage::ExpectRestart(proof));
-            return self.unblock(id);
-        }
-        let Some(conn) = self.conns.get(id) else { return };
-        let scope = conn.scope.clone();
-        let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
-        leftover.extend_from_slice(behind);
-        let Some(opening) = conn.opening() else { return };
-        let moved = Box::new(Moved {
-            owner: proof,
-            listener: opening.listener,
-            peer: opening.peer,
-            secured: opening.secured,
-            accepted_s: opening.accepted_s,
-            leftover,
-            stream: opening.inline.take().map(|inline| {
-                Box::new(MovedStream { scope, lang: opening.lang.take(), domain: opening.domain, inline })
-            }),
-        });
-        self.conns.set_state(id, ConnState::Departing);
-        // What the peer sends from here on is for its new home to read.
-        if self.conns.pause(id, Pause::Ending) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        let (_, last) = self.take_last(id);
-        self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
     }
 }

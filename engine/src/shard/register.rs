@@ -23,18 +23,22 @@ impl Shard {
     pub(super) fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
         let opening = self.heard(id);
         let (open, private, domain) = (opening.listener.registration, is_private(opening), opening.domain);
+        let outside = self.settings.domains.is_outside(domain);
+        let opening = self.heard(id);
         let invited = opening.invited.is_some();
         let set = iq.kind().as_deref() == Some("set");
         let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
-        if let Some(token) = invite::shown(&payload).filter(|_| set && invite::registers(&facts)) {
+        let token = invite::shown(&payload).filter(|_| set && invite::registers(&facts));
+        if let Some(token) = token.filter(|_| !outside) {
             return self.token_shown_by(id, &token, private, iq.id().unwrap_or_default().into());
         }
         let step = register::before_authentication(&facts, private, invited, local, set, &payload);
         let registering =
             Registering { account: "".into(), password: "".into(), id: iq.id().unwrap_or_default().into() };
         match step {
+            Some(_) if outside => self.registration_failed(id, &registering.id, Limit::KeptElsewhere),
             Some(Step::Result(payload)) => self.registration_result(id, &registering.id, &payload),
             Some(Step::Account(AccountAction::Create { local, password })) => {
                 if crate::store::password::prepare(&password).is_err() {

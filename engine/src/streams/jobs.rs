@@ -1,7 +1,8 @@
 //! Long work that is handed out: key derivations. What waits is bounded by the connections that it is for.
 
-use crate::io::{Effect, Job};
-use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE};
+use crate::id::ConnId;
+use crate::io::{Effect, Job, Question};
+use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, OUTSIDE_ASKS_MAX};
 use crate::streams::Streams;
 use crate::turn::pending::Pending;
 
@@ -14,6 +15,18 @@ impl Streams {
         }
         self.jobs_waiting.push((pending, job));
         self.hand_out_jobs();
+    }
+
+    /// Asks whoever keeps users elsewhere, for a connection; false if too much is asked already.
+    pub(crate) fn ask_outside(&mut self, conn: ConnId, question: Question) -> bool {
+        if self.asks_under_way >= OUTSIDE_ASKS_MAX {
+            return false;
+        }
+        let token = self.token(Pending::Verdict(conn));
+        self.asks_under_way += 1;
+        self.counters.outside_asks.one();
+        self.effects.push(Effect::Ask { token, question: Box::new(question) });
+        true
     }
 
     /// Hands out jobs that wait, the latest first, and drops those that nobody waits for any more.

@@ -64,6 +64,8 @@ pub struct Streams {
     pub(crate) jobs_waiting: Vec<(Pending, Job)>,
     /// Jobs among [`Pending`]; the rest are reads.
     pub(crate) jobs_under_way: usize,
+    /// Questions handed out about users who are kept elsewhere: bounded by `OUTSIDE_ASKS_MAX`.
+    pub(crate) asks_under_way: usize,
     /// What is sent since this second has not left for the network yet; the highest when all has.
     pub(crate) held_s: u32,
 }
@@ -89,6 +91,7 @@ impl Streams {
             unacked_bytes: 0,
             jobs_waiting: Vec::new(),
             jobs_under_way: 0,
+            asks_under_way: 0,
             held_s: u32::MAX,
         }
     }
@@ -115,6 +118,7 @@ impl Streams {
         c.paused.set(self.conns.paused() as u64);
         c.outbound_bytes.set(self.outbound_bytes as u64);
         c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);
-        c.reads_pending.set((self.pending.len() - self.jobs_under_way) as u64);
+        c.reads_pending.set((self.pending.len() - self.jobs_under_way - self.asks_under_way) as u64);
+        c.outside_pending.set(self.asks_under_way as u64);
     }
 }

@@ -64,7 +64,8 @@ impl Turn {
     pub(crate) fn login_broken_off(&mut self, state: &ConnState) {
         let ConnState::Opening(opening) = state else { return };
         let Some(attempt) = &opening.attempt else { return };
-        let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_));
+        // A question to whoever keeps users elsewhere has an answer in bounded time: who gives up before has it asked for nothing.
+        let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_) | Stage::ExpectVerdict(_));
         if waits_for_peer || self.now.mono_ms < attempt.asked_ms + SERVER_SLOW_MS {
             self.charge_address(attempt.peer);
             self.note_failure(attempt, "broken-off");

@@ -38,6 +38,8 @@ pub(crate) enum Pending {
     Account(AccountRead),
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
+    /// What whoever keeps a user elsewhere says, for a connection's login.
+    Verdict(ConnId),
     /// Keys derived for a session's change of password.
     SessionKeys(PasswordChange),
     /// The tail of a log, for a session of an earlier process that is being resumed.
@@ -141,6 +143,8 @@ pub(crate) enum Why {
     Upgrade { conn: ConnId },
     /// The account gains keys; the connection goes on then.
     Gain { gained: Gained, conn: Option<ConnId> },
+    /// A user who is kept elsewhere has shown the right password: an account is made if there is none.
+    Admit { conn: ConnRef },
     /// An account is to be made, by somebody's leave or not; invitations for its name are read, too.
     Register { conn: ConnRef, credentials: Box<Credentials>, leave: Option<Box<Leave>> },
     /// Whether who invites is there.

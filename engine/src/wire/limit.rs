@@ -53,6 +53,12 @@ limits! {
     /// Failed logins to an account, of addresses from which no login has succeeded lately.
     AccountLogins = "account-logins", ResourceConstraint,
         "too many failed logins to this account", "try again later";
+    /// Questions about users who are kept elsewhere, and whether somebody answers them.
+    Outside = "external-authentication", ResourceConstraint,
+        "passwords of this domain cannot be checked at the moment", "try again in a minute";
+    /// Registration, changes of passwords and removal where users are kept elsewhere.
+    KeptElsewhere = "kept-elsewhere", NotAllowed,
+        "the accounts of this domain are kept elsewhere", "its operator says where they are made and changed";
     /// Accounts registered from an address.
     Registrations = "registrations", ResourceConstraint,
         "too many accounts were registered from this address", "try again later";

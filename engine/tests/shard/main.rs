@@ -28,6 +28,7 @@ mod letters;
 mod limits;
 mod nodes;
 mod observers;
+mod outside;
 mod promises;
 mod push;
 mod quiet_login;

@@ -159,6 +159,9 @@ pub struct Status {
     /// Files of the store that were found damaged since the start, or of which rows are lost, a line each.
     #[serde(default)]
     pub damaged: Vec<String>,
+    /// Domains whose users are kept elsewhere, where nobody answers questions about their passwords.
+    #[serde(default)]
+    pub external_down: Vec<String>,
     /// Why nothing is recorded any more: the recorder has failed.
     #[serde(default)]
     pub unrecorded: Option<String>,

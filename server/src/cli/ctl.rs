@@ -191,6 +191,10 @@ fn status_text(status: &Status, io: &Io) -> String {
     for line in &status.damaged {
         text += &format!("\n{}     {line}", io.paint("31", "damaged"));
     }
+    for domain in &status.external_down {
+        text +=
+            &format!("\n{}    external authentication of {domain}: its users cannot log in", io.paint("31", "down"));
+    }
     if let Some(why) = &status.unrecorded {
         text += &format!("\n{}  nothing any more: {why}", io.paint("31", "records"));
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::kind::BareJid;
+use super::kind::{AskedBy, BareJid};
 use super::table::{ClientName, Config, Registration, row};
 
 /// Where a value came from. Later variants give way to earlier ones.
@@ -34,6 +34,15 @@ impl fmt::Display for Source {
             Source::Default => f.write_str("default"),
         }
     }
+}
+
+/// Whether a URL's host, perhaps with a port, is this machine itself.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// One thing that is wrong.
@@ -230,6 +239,38 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash(
             "component",
             "off, so that none of components could connect: give an address, or name no components".into(),
+        );
+    }
+    for back_end in &config.external_auth {
+        let domain = &back_end.domain;
+        if config.domain != *domain && !config.virtual_hosts.iter().any(|host| *host.0 == **domain) {
+            clash("external_auth", format!("{domain} is not served: it has to be domain, or among virtual_hosts"));
+        }
+        if let (false, AskedBy::Url(url)) = (config.i_know, &back_end.asked)
+            && let Some(rest) = url.strip_prefix("http://")
+            && !is_loopback(rest.split('/').next().unwrap_or_default())
+        {
+            let reason = "is neither HTTPS nor loopback: passwords would cross the network readable; --i-know allows it all the same";
+            clash("external_auth", format!("{url} {reason}"));
+        }
+    }
+    let urls = config.external_auth.iter().any(|one| matches!(one.asked, AskedBy::Url(_)));
+    for (key, given) in [
+        ("external_auth_token", config.external_auth_token.is_some()),
+        ("external_auth_authorities", config.external_auth_authorities.is_some()),
+    ] {
+        if given && !urls {
+            clash(key, "without effect: external_auth names no URL".into());
+        }
+    }
+    if !config.external_auth.is_empty() && config.preauth_timeout_seconds <= 2 * config.external_auth_seconds {
+        let (most, time) = (config.external_auth_seconds.as_secs(), config.preauth_timeout_seconds.as_secs());
+        clash(
+            "external_auth_seconds",
+            format!(
+                "twice {most} s is not less than preauth_timeout_seconds, {time} s: connections would end before their answer; lower the \
+                 one or raise the other"
+            ),
         );
     }
     if config.has_nodes() {

@@ -11,6 +11,7 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use throng_engine::extension::contact::Contact;
 use throng_engine::extension::invite::links;
 use throng_engine::extension::service::Service;
+use throng_engine::id::OUTSIDE_DOMAINS_MAX;
 use throng_engine::wire::jid::{Jid, normalise_domain, normalise_local};
 
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
@@ -65,6 +66,9 @@ pub enum Kind {
     /// Domains of components, each with the file of its secret: `DOMAIN=FILE`; several are separated by commas or given one a flag;
     /// nothing is none.
     Components,
+    /// Domains whose users are kept elsewhere, each with the program or URL that is asked: `DOMAIN=PROGRAM` or `DOMAIN=URL`; several are
+    /// separated by commas or given one a flag; nothing is none.
+    BackEnds,
     /// Localparts (RFC 7622 3.3); several are separated by commas or given one a flag; nothing is none.
     Names,
     /// A URL of HTTPS in which the invitation's token or address is put, or nothing.
@@ -107,6 +111,8 @@ impl Kind {
                 commas; empty for none".into(),
             Kind::Jids => "JIDs without a resource such as romeo@example.org, separated by commas; empty for none".into(),
             Kind::Components => "DOMAIN=FILE such as echo.example.org=/etc/throng/echo.secret, separated by commas; empty for none".into(),
+            Kind::BackEnds => "DOMAIN=PROGRAM such as example.org=/usr/local/bin/check-password --ldap, with the whole path, or DOMAIN=URL \
+                such as example.org=https://accounts.example.org/xmpp, separated by commas; empty for none".into(),
             Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
             Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
@@ -134,6 +140,7 @@ impl Kind {
             Kind::Services => "services",
             Kind::Jids => "jids",
             Kind::Components => "components",
+            Kind::BackEnds => "back-ends",
             Kind::Names => "names",
             Kind::PageOrNone => "page",
             Kind::UrlOrNone => "url",
@@ -177,6 +184,7 @@ impl Kind {
             Kind::Services => "URI",
             Kind::Jids => "JID",
             Kind::Components => "DOMAIN=FILE",
+            Kind::BackEnds => "DOMAIN=PROGRAM|URL",
             Kind::UrlOrNone | Kind::PageOrNone => "URL",
             Kind::HostOrNone => "HOST[:PORT]",
             Kind::Path | Kind::PathOrNone => "PATH",
@@ -186,8 +194,8 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        use Kind::{Components, Contacts, Domains, Jids, Listeners, Names, Services, Words};
-        matches!(self, Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components)
+        use Kind::{BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Services, Words};
+        matches!(self, Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components | BackEnds)
     }
 }
 
@@ -465,6 +473,35 @@ impl Field for Vec<Component> {
     }
 }
 
+impl Field for Vec<BackEnd> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<BackEnd>> {
+        let all = items(parts, OUTSIDE_DOMAINS_MAX, |text| {
+            let (domain, asked) = text.split_once('=')?;
+            Some(BackEnd { domain: read_domain(domain.trim())?, asked: read_asked(asked.trim())? })
+        })?;
+        // One domain's users are in one place.
+        let twice = all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| other.domain == one.domain));
+        (!twice).then_some(all)
+    }
+    fn show(&self, _: &Kind) -> String {
+        let asked = |one: &BackEnd| match &one.asked {
+            AskedBy::Program(words) => words.join(" "),
+            AskedBy::Url(url) => url.clone(),
+        };
+        self.iter().map(|one| format!("{}={}", one.domain, asked(one))).collect::<Vec<_>>().join(",")
+    }
+}
+
+fn read_asked(text: &str) -> Option<AskedBy> {
+    if text.starts_with('/') {
+        return Some(AskedBy::Program(text.split_whitespace().map(str::to_owned).collect()));
+    }
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let host = rest.split('/').next().unwrap_or_default();
+    let whole = !host.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'?' | b'#' | b'@'));
+    whole.then(|| AskedBy::Url(text.trim_end_matches('/').to_owned()))
+}
+
 impl Field for Vec<BareJid> {
     fn read(parts: &[String], _: &Kind) -> Option<Vec<BareJid>> {
         items(parts, JIDS_MAX, |text| {
@@ -525,6 +562,24 @@ pub struct Component {
     pub domain: String,
     /// File with the secret that it proves itself by.
     pub secret: PathBuf,
+}
+
+/// Who is asked about the passwords of a domain's users, who are kept elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BackEnd {
+    /// The domain, as [`read_domain`] has it.
+    pub domain: String,
+    /// Who.
+    pub asked: AskedBy,
+}
+
+/// A program or a web service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AskedBy {
+    /// A program's path, which is absolute, and its arguments.
+    Program(Vec<String>),
+    /// A URL of HTTP or HTTPS without a slash at its end.
+    Url(String),
 }
 
 /// Most components.
@@ -681,6 +736,31 @@ mod tests {
         for bad in
             ["echo.a.example", "echo.a.example=", "=/s", "a b=/s", "a.example=/s,a.example=/t", "me@a.example=/s"]
         {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn back_ends_are_domains_with_a_program_or_a_url_each() {
+        let kind = Kind::BackEnds;
+        let read = |text: &str| <Vec<BackEnd>>::read(&one(text), &kind).map(|all| all.show(&kind));
+        let two = "a.example=/bin/check -v x=y,b.example=https://b.example:8443/xmpp";
+        assert_eq!((read(two).as_deref(), read("").as_deref()), (Some(two), Some("")));
+        assert_eq!(read("A.example=/bin/check  -v").as_deref(), Some("a.example=/bin/check -v"));
+        assert_eq!(read("a.example=http://[::1]:80/").as_deref(), Some("a.example=http://[::1]:80"));
+        for bad in [
+            "a.example",
+            "a.example=",
+            "a.example=check",
+            "a.example=ftp://b/",
+            "a.example=https://",
+            "a.example=https:///x",
+            "a.example=https://u:p@b/",
+            "a.example=https://b/?q",
+            "a.example=https://b/ x",
+            "a b=/bin/check",
+            "a.example=/bin/check,a.example=/bin/other",
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use throng_engine::extension::Rule;
 
 pub use check::{Problem, Problems, Source};
-pub use kind::{Kind, read_domain};
+pub use kind::{AskedBy, Kind, read_domain};
 pub use knobs::Knobs;
 pub use source::{Environment, Flags};
 pub use table::{

@@ -12,7 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
-use super::kind::{BareJid, Component, Domain, Field, Kind, LocalName, choice};
+use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -507,6 +507,30 @@ options! {
          localpart of one at the main domain.";
 
     // Accounts, authentication, registration.
+    SignIn Main Restart external_auth: Vec<BackEnd>, Kind::BackEnds, "",
+        "Domains whose users are kept elsewhere, and the program or URL that is asked about passwords; may be given several times.",
+        "As example.org=/usr/local/bin/check (the protocol of extauth programs) or example.org=https://accounts.example.org/xmpp. Such a \
+         domain offers PLAIN alone, and makes, changes and removes no accounts in band. docs/external-authentication.md describes it.";
+    SignIn Detail Restart external_auth_lines: u64, Kind::Count { min: 1, max: 64, unit: "processes or connections" }, "8",
+        "Processes or connections of each domain of external_auth, each of which answers one question at a time.",
+        "";
+    SignIn Detail Restart external_auth_waiting_max: u64, Kind::Count { min: 1, max: 65_536, unit: "questions" }, "2000",
+        "Questions of each domain of external_auth that may wait; more logins get `<temporary-auth-failure/>`.",
+        "";
+    SignIn Detail Restart external_auth_seconds: Duration, Kind::Seconds { min: 1, max: 30 }, "5s",
+        "Time for an answer, and for which a question may wait before it is asked.",
+        "A program that has not answered by then is killed and started again. A login takes both times at most: \
+         preauth_timeout_seconds has to be longer.";
+    SignIn Detail Restart external_auth_token: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the token that URLs of external_auth are shown, as `Authorization: Bearer`.",
+        "One line of at least 16 characters.";
+    SignIn Detail Restart external_auth_authorities: Option<PathBuf>, Kind::PathOrNone, "",
+        "File of the certificates (PEM) by which HTTPS URLs of external_auth are checked; empty takes the system's.",
+        "";
+    SignIn Detail Restart external_auth_fast: bool, Kind::Switch, "true",
+        "Users of external_auth may log in again by a token (XEP-0484).",
+        "The back end is asked whether the user is there still. A token is made for who shows the password, and goes on to work for 30 days \
+         when that is changed elsewhere.";
     SignIn Main Restart plain_auth: bool, Kind::Switch, "false",
         "Offer SASL PLAIN without TLS; only for listeners on loopback unless i_know.",
         "Over TLS PLAIN is always offered. Without TLS the password crosses the network readable.";

@@ -329,7 +329,12 @@ async fn ready(State(seen): State<Seen>) -> Response {
     // And everybody whose rows are whole is served: no reason to take the server out of its service.
     // Why is told to those who have the token.
     let unrecorded = status.unrecorded.map(|_| "the activity recorder has failed: nothing is recorded any more".into());
-    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).collect();
+    // Users of other domains log in, and those who have a session keep it.
+    let unanswered = status
+        .external_down
+        .iter()
+        .map(|domain| format!("external authentication of {domain} is down: its users cannot log in"));
+    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).chain(unanswered).collect();
     let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });
     (code, Json(told)).into_response()
 }

@@ -104,6 +104,13 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         );
         found.push(wrong(Bad, "store", text));
     }
+    for domain in &status.external_down {
+        let text = format!(
+            "of {domain} is down: its users cannot log in; the log says why (external authentication failed), and the server asks again \
+             within half a minute"
+        );
+        found.push(wrong(Bad, "external authentication", text));
+    }
     if let Some(why) = &status.unrecorded {
         let text = format!(
             "has failed ({why}): nothing is recorded, and most of what could be wrong is not told here, until the server is \

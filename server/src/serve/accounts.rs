@@ -12,7 +12,7 @@ use throng_engine::store::{Batch, Found, Query, Table, invitation, roster};
 use super::Rows;
 use super::invites::{self, Inviting};
 use super::names::fault;
-pub(super) use super::names::{prepare, prepare_account};
+pub(super) use super::names::{prepare, prepare_account, prepare_kept};
 use crate::admin::{
     AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount, NewInvite, Page,
     Put, ScramKeys,
@@ -68,7 +68,7 @@ impl Accounts for AtRest {
         let mut written = std::collections::BTreeMap::new();
         let mut entropy = Entropy::open().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
         for new in batch {
-            let bare = match prepare_account(&new.user, &self.domains) {
+            let bare = match prepare_kept(&new.user, &self.domains) {
                 Ok(jid) => jid.as_str().to_owned(),
                 Err(why) => {
                     results.push(Put::Invalid(why));

@@ -29,6 +29,7 @@ use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
 use crate::driver::Peer;
 use crate::events::Events;
+use crate::extauth::Standing;
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
@@ -58,6 +59,7 @@ pub(super) struct Links {
     pub(super) driver: String,
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Clock,
+    pub(super) back_ends: Vec<Arc<Standing>>,
 }
 
 /// The running server.
@@ -263,10 +265,10 @@ impl Accounts for Running {
         let mut waits = Vec::with_capacity(batch.len());
         for account in batch {
             let credentials = Box::new(accounts::credentials(&account.keys));
-            let jid = match self.account(&account.user) {
+            let jid = match accounts::prepare_kept(&account.user, &self.links.settings.domains) {
                 Ok(jid) => jid,
                 Err(why) => {
-                    waits.push(Err(Put::Invalid(why.text)));
+                    waits.push(Err(Put::Invalid(why)));
                     continue;
                 }
             };
@@ -380,6 +382,10 @@ impl Control for Running {
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
             damaged: self.links.engine.damage(),
+            external_down: {
+                let down = self.links.back_ends.iter().filter(|back_end| back_end.is_down());
+                down.map(|back_end| back_end.domain().to_owned()).collect()
+            },
             unrecorded: crate::record::failure().map(str::to_owned),
             log_lines_lost: crate::log::lost_lines(),
             stopping: self.stopping.load(Ordering::Acquire),

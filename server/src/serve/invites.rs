@@ -12,7 +12,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::wire::jid::normalise_domain;
 
 use super::Rows;
-use super::names::{fault, prepare_account};
+use super::names::{fault, kept_outside, prepare_account};
 use crate::admin::{
     APPLICANTS_MAX, ApplicantRow, Fault, FaultKind, InviteRow, Invited, NewInvite, Page, ROWS_PER_PAGE_MAX,
 };
@@ -59,6 +59,10 @@ impl Inviting {
                 (known.into_owned(), true)
             }
         };
+        let of = user.as_ref().or(inviter.as_ref()).map_or(&*domain, |jid| jid.domain());
+        if domains.keeps_outside(of) {
+            return Err(invalid(kept_outside(of)));
+        }
         if named && (inviter.is_some() || user.is_some()) {
             return Err(invalid("the domain is that of the user or contact: leave one of the two out"));
         }

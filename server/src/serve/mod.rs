@@ -18,6 +18,7 @@ mod known;
 mod limits;
 mod meta;
 mod names;
+mod outside;
 mod owners;
 mod partitions;
 mod portable;
@@ -60,6 +61,7 @@ use crate::disk::{
 };
 use crate::driver::{self, Choice, Peer, Preference, own_listeners};
 use crate::end;
+use crate::extauth::{AskPort, BackEnds};
 use crate::jobs::{self, JobPort};
 use crate::letters::{LetterRings, letter_rings};
 use crate::log::{self, LogHandle};
@@ -112,6 +114,7 @@ impl Program for Throng {
         let domain = domain.unwrap_or_else(|| config.domain.clone());
         let mut domains = Domains::of_users(&domain);
         config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+        config.external_auth.iter().for_each(|back_end| domains.keep_outside(&back_end.domain));
         Ok(Box::new(accounts::AtRest::new(engine, domains, invites::Inviting::of(config))))
     }
 
@@ -305,6 +308,7 @@ struct Rest {
     submitter: Submitter,
     reads: ReadPort,
     jobs: JobPort,
+    outside: AskPort,
     orders: OrderPort,
     activations: ActivationPort,
     letters: LetterRings,
@@ -348,6 +352,7 @@ fn spawn(
             submitter: rest.submitter,
             reads: rest.reads,
             jobs: rest.jobs,
+            outside: rest.outside,
             orders: rest.orders,
             activations: rest.activations,
             letters: rest.letters,
@@ -385,6 +390,8 @@ struct Server {
     orders: Option<Orders>,
     /// Bytestreams that users begin, in the same way.
     activations: Option<Activations>,
+    /// Whoever keeps users elsewhere; asked no more when the threads have ended.
+    back_ends: BackEnds,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
@@ -584,6 +591,7 @@ fn start(
     let job_ports = jobs::start(cores, &wakes).map_err(Failure::failed)?;
     let (order_ports, orders) = orders::ports(&wakes);
     let (activation_ports, activations) = crate::bytestreams::ports(&wakes);
+    let (outside_ports, back_ends) = outside::start(config, &wakes)?;
 
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
@@ -626,9 +634,10 @@ fn start(
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = rings.first().map(|own| own.traffic().clone());
-    let parts = submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports).zip(activation_ports);
+    let parts =
+        submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports).zip(activation_ports).zip(outside_ports);
     let parts = parts.zip(rings).zip(sockets).zip(rests).enumerate();
-    for (index, (((((((submitter, reads), jobs), orders), activations), letters), sockets), rest)) in parts {
+    for (index, ((((((((submitter, reads), jobs), orders), activations), outside), letters), sockets), rest)) in parts {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -639,6 +648,7 @@ fn start(
             submitter,
             reads,
             jobs,
+            outside,
             orders,
             activations,
             letters,
@@ -674,9 +684,12 @@ fn start(
         driver: driver_kind.to_string(),
         wishes,
         clock,
+        back_ends: back_ends.standings().to_vec(),
     });
     let (orders, activations) = (Some(orders), Some(activations));
-    Ok((Server { threads, readers, committer, store, ending, peers, counters, known, orders, activations }, running))
+    let server =
+        Server { threads, readers, committer, store, ending, peers, counters, known, orders, activations, back_ends };
+    Ok((server, running))
 }
 
 /// Says where, why, and what to do about it.

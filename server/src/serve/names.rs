@@ -31,6 +31,25 @@ pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
     Ok(jid)
 }
 
+/// The same of an account whose password this server keeps.
+///
+/// # Errors
+/// Why it cannot be one.
+pub(super) fn prepare_kept(user: &str, domains: &Domains) -> Result<Jid, String> {
+    let jid = prepare_account(user, domains)?;
+    match domains.keeps_outside(jid.as_str()) {
+        true => Err(kept_outside(jid.domain())),
+        false => Ok(jid),
+    }
+}
+
+/// Why no account is made or changed at a domain.
+pub(super) fn kept_outside(domain: &str) -> String {
+    format!(
+        "the users of {domain} are kept elsewhere (external_auth): make and change them there. They get an account here when they log in"
+    )
+}
+
 /// The same of an account, which has no resource.
 ///
 /// # Errors

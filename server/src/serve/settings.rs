@@ -192,7 +192,7 @@ fn services(config: &Config) -> Result<Services, Failure> {
 }
 
 /// The secret in a file that this option names.
-fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Failure> {
+pub(super) fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Failure> {
     let wrong = |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{key}: {}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let secret = text.trim();
@@ -239,6 +239,8 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
             nodes_max: config.pubsub_nodes_max as u32,
         };
     }
+    config.external_auth.iter().for_each(|back_end| s.keep_outside(&back_end.domain));
+    s.outside_tokens = config.external_auth_fast;
     s.partitions = Arc::new(partition_map(engine, shards)?);
     s.decoy_key = own_key(engine, DECOY_KEY)?;
     s.facts.registration = config.rule().is_some();

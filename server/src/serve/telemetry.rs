@@ -16,6 +16,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
+use crate::extauth::Standing;
 use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
@@ -77,7 +78,13 @@ impl Telemetry for Running {
         };
         let uploads = self.uploads.get().map(|counters| alone("upload", counters.list()));
         let bytestreams = self.bytestreams.get().map(|counters| alone("bytestreams", counters.list()));
-        self.links.known.works().into_iter().map(numbers).chain(uploads).chain(bytestreams).collect()
+        let asked = |back_end: &Arc<Standing>| {
+            (back_end.domain().to_owned(), back_end.counters().list().into_iter().map(number).collect())
+        };
+        let sets: Vec<_> = self.links.back_ends.iter().map(asked).collect();
+        let asked = (!sets.is_empty()).then_some(Numbers { of: "external_auth", by: Some("domain"), sets });
+        let alone = uploads.into_iter().chain(bytestreams).chain(asked);
+        self.links.known.works().into_iter().map(numbers).chain(alone).collect()
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {

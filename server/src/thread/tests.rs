@@ -167,6 +167,7 @@ impl World {
         let (committer, submitters) = Committer::start(engine.clone(), None, 2, all, &options, fatal.clone()).unwrap();
         let (readers, reads) = Readers::start(&engine, &committer, sleepers, 2, &options, &fatal).unwrap();
         let jobs = crate::jobs::start(1, &wakes).unwrap();
+        let (mut outside, _) = crate::extauth::start(Vec::new(), &wakes).unwrap();
         let mut orders = crate::orders::ports(&wakes).0;
         let mut activations = crate::bytestreams::ports(&wakes).0;
         let settings = Arc::new(Settings::new("localhost", 2, [1; 32], 0));
@@ -185,6 +186,7 @@ impl World {
                 submitter,
                 reads,
                 jobs,
+                outside: outside.remove(0),
                 orders: orders.remove(0),
                 activations: activations.remove(0),
                 letters,

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use throng_engine::extension::bytestreams::Activated;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
-use throng_engine::io::{Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts};
+use throng_engine::io::{
+    Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown, Verdict,
+};
 use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
@@ -40,6 +42,7 @@ pub(super) enum Feed {
     Command(u64, Command),
     Ordered(u64, Outcome),
     Activated(u64, Activated),
+    Told(u64, Verdict),
 }
 
 #[derive(Debug)]
@@ -125,6 +128,7 @@ impl World {
                     let tls = TlsFacts { exporter: Some([3; 32]), server_end_point: vec![4; 32], certificate: None };
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
+                Feed::Told(token, verdict) => Input::Told { token: *token, verdict: *verdict },
                 Feed::Found(token, queries) => {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
                     if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
@@ -199,6 +203,8 @@ impl World {
                 }
             }
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
+            // This world has nobody who keeps users elsewhere.
+            Effect::Ask { token, .. } => self.feed(shard, Feed::Told(token, Verdict::Unknown(Unknown::Down))),
             // Here all that arrives is handed over when it arrives.
             Effect::Favour { .. } => {}
             other => {
@@ -295,7 +301,11 @@ impl World {
                 Effect::Activate { token, .. } => self.feed(shard, Feed::Activated(token, Activated::Failed)),
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
-                Effect::Letters { .. } | Effect::Job { .. } | Effect::Pause { .. } | Effect::Favour { .. } => {
+                Effect::Letters { .. }
+                | Effect::Job { .. }
+                | Effect::Ask { .. }
+                | Effect::Pause { .. }
+                | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
                 }
             }

@@ -55,7 +55,9 @@ fn invite_contact(context: &Context<'_>, sender: &str) -> Wish {
     let decides = context.admin || context.inviter;
     Wish::Invite(NewInvitation {
         // Where nobody can register by it, it says so (XEP-0401 6.1).
-        registers: invite::registers(context.server) && (decides || context.invitations == Invitations::Accounts),
+        registers: invite::registers(context.server)
+            && !context.domains.keeps_outside(sender)
+            && (decides || context.invitations == Invitations::Accounts),
         befriends: true,
         is_named: false,
         is_trusted: decides,

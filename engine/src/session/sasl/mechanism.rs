@@ -117,16 +117,24 @@ pub struct Allowed {
     pub hashes: Hashes,
     /// EXTERNAL: the client has shown a certificate that names a user of the domain.
     pub external: bool,
+    /// Tokens (XEP-0484).
+    pub tokens: bool,
 }
 
 impl Default for Allowed {
     /// All of it, but EXTERNAL.
     fn default() -> Allowed {
-        Allowed { plain: true, hashes: Hashes::ALL, external: false }
+        Allowed { plain: true, hashes: Hashes::ALL, external: false, tokens: true }
     }
 }
 
 impl Allowed {
+    /// Where whoever keeps the users elsewhere is shown the password itself: no key of it is kept that SCRAM could use, and a certificate
+    /// says nothing of whether its user is still there.
+    pub fn outside(tokens: bool) -> Allowed {
+        Allowed { plain: true, hashes: Hashes::default(), external: false, tokens }
+    }
+
     fn hash(self, mechanism: Mechanism) -> bool {
         mechanism.hash().is_none_or(|kind| self.hashes.contains(kind))
     }
@@ -275,11 +283,14 @@ pub fn write_features(
     if form == Form::Sasl2 {
         put(out, &["<inline>"]);
         out.extend_from_slice(inline);
-        put(out, &["<fast xmlns='", ns::FAST, "'>"]);
-        for mechanism in tokens_offered(secured) {
-            put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
+        if allowed.tokens {
+            put(out, &["<fast xmlns='", ns::FAST, "'>"]);
+            for mechanism in tokens_offered(secured) {
+                put(out, &["<mechanism>", mechanism.name(), "</mechanism>"]);
+            }
+            put(out, &["</fast>"]);
         }
-        put(out, &["</fast></inline>"]);
+        put(out, &["</inline>"]);
         for kind in upgrades.iter() {
             put(out, &["<upgrade xmlns='", ns::SASL_UPGRADE, "'>", upgrade_name(kind), "</upgrade>"]);
         }
@@ -313,7 +324,7 @@ fn put(out: &mut Vec<u8>, pieces: &[&str]) {
 mod tests {
     use super::*;
 
-    const NO_PLAIN: Allowed = Allowed { plain: false, hashes: Hashes::ALL, external: false };
+    const NO_PLAIN: Allowed = Allowed { plain: false, hashes: Hashes::ALL, external: false, tokens: true };
 
     fn names(secured: Option<&ChannelBindings>, allowed: Allowed) -> Vec<&'static str> {
         offered(secured, allowed).iter().map(Mechanism::name).collect()

@@ -10,6 +10,7 @@
 //!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
 //!        │                                                          └─ DeriveKeys, ExpectDerived ──── Authenticated
 //!        ├─ ExternalAttempt ─ account ───────────────────────────────────────────────────────────────── Authenticated
+//!        │                (users who are kept elsewhere: outside::ExpectVerdict ── verdict ───────────── Authenticated)
 //!        └─ TokenAttempt ── answered ──────────────────────────────────────────────────────────────── Authenticated
 //! ```
 //!
@@ -24,6 +25,7 @@ mod external;
 mod form;
 mod known;
 mod mechanism;
+pub mod outside;
 mod plain;
 mod scram;
 mod throttle;
@@ -247,7 +249,7 @@ pub fn begin_with(
         return Err(Failure::of(SaslCondition::InvalidMechanism));
     };
     if let Some(kind) = mechanism.token() {
-        let fast = fast.ok_or(Failure::of(SaslCondition::InvalidMechanism))?;
+        let fast = fast.filter(|_| terms.allowed.tokens).ok_or(Failure::of(SaslCondition::InvalidMechanism))?;
         let text = "a token is shown at once, with the id of the user agent";
         let lacks = Failure::with_text(SaslCondition::MalformedRequest, text);
         let (payload, agent) = payload.zip(agent).ok_or(lacks)?;

@@ -55,6 +55,11 @@ impl PlainAttempt {
         &self.account
     }
 
+    /// The account's bare JID and the prepared password.
+    pub(super) fn into_parts(self) -> (Box<str>, Box<str>) {
+        (self.account, self.password)
+    }
+
     /// Takes the account's record, or none if there is no such account; that one goes the whole way, too. `seen` is what the
     /// account's home knows a password by, `cache` any shard's.
     pub fn account(

@@ -212,6 +212,15 @@ impl AccountThrottle {
         self.known.remember(seconds(now_ms), pair.account, pair.address);
     }
 
+    /// A login that had begun was not tried: pair and account get their tokens back, and nothing is known of the pair.
+    pub fn untried(&mut self, now_ms: u64, peer: Peer, bare: &str) {
+        let (pair, account) = self.keys(peer, bare);
+        self.pairs.refund(now_ms, pair);
+        if !self.knows_pair(now_ms, pair) {
+            self.accounts.refund(now_ms, account);
+        }
+    }
+
     /// A session wants another password for its account: ask before keys are derived from it. Charges the account if it may.
     ///
     /// # Errors

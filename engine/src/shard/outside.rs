@@ -1,0 +1,92 @@
+//! Logins of users who are kept elsewhere: the question leaves the shard, and what comes back decides.
+
+use crate::id::ConnId;
+use crate::io::{Happened, Question, Unknown, Verdict};
+use crate::letters::{self, ConnRef};
+use crate::session::conn::Stage;
+use crate::session::sasl::outside::{Decided, ExpectAdmission, ExpectVerdict};
+use crate::session::sasl::{Failure, PlainAttempt};
+use crate::shard::Shard;
+use crate::store::account::Credentials;
+use crate::turn::pending::Pending;
+use crate::wire::error::SaslCondition;
+use crate::wire::limit::{Held, Limit};
+
+impl Shard {
+    /// The home has said what it knows of an account whose password this is said to be.
+    pub(super) fn ask_about(&mut self, id: ConnId, attempt: PlainAttempt, row: Option<&[u8]>) {
+        let found = row.and_then(|row| Credentials::decode(row).ok());
+        if row.is_some() && found.is_none() {
+            return self.auth_failed(id, Failure::UNREADABLE);
+        }
+        let (question, state) = attempt.asks_outside(found.as_ref());
+        self.expect_verdict(id, question, state);
+    }
+
+    /// Asks, for a connection that is not read from until there is an answer.
+    pub(super) fn expect_verdict(&mut self, id: ConnId, question: Question, state: ExpectVerdict) {
+        self.conns.set_stage(id, Stage::ExpectVerdict(Box::new(state)));
+        if !self.ask_outside(id, question) {
+            self.verdict(id, Verdict::Unknown(Unknown::Busy));
+        }
+    }
+
+    /// An answer has come, which may be for a connection that has gone.
+    pub(crate) fn told(&mut self, token: u64, verdict: Verdict) {
+        let Some(Pending::Verdict(id)) = self.pending.remove(&token) else { return };
+        self.asks_under_way -= 1;
+        self.verdict(id, verdict);
+    }
+
+    fn verdict(&mut self, id: ConnId, verdict: Verdict) {
+        if !matches!(self.opening(id).map(|opening| opening.stage()), Some(Stage::ExpectVerdict(_))) {
+            return;
+        }
+        let Some(Stage::ExpectVerdict(state)) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        match state.verdict(verdict) {
+            Decided::There(proof, message) => self.authenticated(id, proof, None, &message, b""),
+            Decided::New(state) => self.ask_to_admit(id, state),
+            Decided::Refused(failure) => self.auth_failed(id, failure),
+            Decided::Gone(account) => {
+                let nobody = ConnRef { shard: self.id, conn: id };
+                self.ask_home(nobody, &account, letters::Question::Ousted);
+                self.note(Happened::Ousted, &account, None);
+                self.auth_failed(id, Failure::of(SaslCondition::NotAuthorized));
+            }
+            Decided::Unknown(why) => self.undecided(id, why),
+        }
+    }
+
+    /// Nobody knows: the client is to try again later (RFC 6120 6.5.11), and is told the same whatever the reason.
+    fn undecided(&mut self, id: ConnId, why: Unknown) {
+        self.counters.outside_unknown.one();
+        let attempt = self.opening(id).and_then(|opening| opening.attempt.as_ref());
+        if let Some((account, peer)) = attempt.map(|attempt| (attempt.account.clone(), attempt.peer)) {
+            match why.was_asked() {
+                true => self.charge_address(peer),
+                false => {
+                    let conn = ConnRef { shard: self.id, conn: id };
+                    self.ask_home(conn, &account, letters::Question::Untried { peer });
+                }
+            }
+        }
+        self.auth_held(id, Held::by(Limit::Outside));
+    }
+
+    /// Asks the home for the account of who logs in for the first time.
+    pub(super) fn ask_to_admit(&mut self, id: ConnId, state: ExpectAdmission) {
+        let account = Box::<str>::from(state.bare());
+        self.conns.set_stage(id, Stage::ExpectAdmission(state));
+        let conn = ConnRef { shard: self.id, conn: id };
+        self.ask_home(conn, &account, letters::Question::Admit);
+    }
+
+    /// The home has the account.
+    pub(super) fn admitted(&mut self, id: ConnId, state: ExpectAdmission, row: Option<&[u8]>) {
+        let found = row.and_then(|row| Credentials::decode(row).ok());
+        match state.admitted(found.as_ref()) {
+            Ok(proof) => self.authenticated(id, proof, None, b"", b""),
+            Err(failure) => self.auth_failed(id, failure),
+        }
+    }
+}

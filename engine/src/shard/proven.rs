@@ -1,0 +1,143 @@
+//! How an authentication ends, whatever it was by: refused, or with a user who has proven who it is and moves home.
+
+use crate::id::ConnId;
+use crate::io::{Effect, Happened};
+use crate::session::conn::{ConnState, Pause, Stage, StreamExpect};
+use crate::session::moved::{Moved, MovedStream};
+use crate::session::sasl;
+use crate::session::sasl::{Authenticated, Failure, Form, Mechanism};
+use crate::shard::Shard;
+use crate::store::hash::{Hashes, Tag};
+use crate::wire::error::{SaslCondition, StreamCondition};
+use crate::wire::limit::Held;
+
+impl Shard {
+    /// The shard that counts for the address is told.
+    pub(super) fn auth_failed(&mut self, id: ConnId, failure: Failure) {
+        if let Some(peer) = self.peer(id) {
+            self.charge_address(peer);
+            let reason = failure.condition.name();
+            match self.opening(id).and_then(|opening| opening.attempt.take()) {
+                Some(attempt) => self.note_failure(&attempt, reason),
+                None => self.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
+            }
+        }
+        self.auth_refused(id, failure.condition, failure.text);
+    }
+
+    /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
+    /// the time stays true however often it asks.
+    pub(super) fn auth_held(&mut self, id: ConnId, held: Held) {
+        let text = held.to_string();
+        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+            let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
+            self.note(what, &attempt.account, Some(attempt.peer.address));
+        }
+        self.auth_refused(id, SaslCondition::TemporaryAuthFailure, Some(&text));
+    }
+
+    /// Too many attempts end the stream (RFC 6120 6.4.5).
+    fn auth_refused(&mut self, id: ConnId, condition: SaslCondition, text: Option<&str>) {
+        self.counters.logins_failed.one();
+        let most = self.settings.auth_attempts_max;
+        self.conns.set_stage(id, Stage::ExpectChoice);
+        let opening = self.heard(id);
+        opening.attempt = None;
+        opening.attempts = opening.attempts.saturating_add(1);
+        let (attempts, form) = (opening.attempts, opening.form());
+        // XEP-0388 2.6.2: what came with it is not done.
+        opening.inline = None;
+        self.send_with(id, |out| form.write_failure(out, condition, text));
+        if attempts >= most {
+            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
+        }
+        self.unblock(id);
+    }
+
+    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
+    /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
+    /// `seen` is what the account's home is to know its password by.
+    pub(super) fn authenticated(
+        &mut self,
+        id: ConnId,
+        proof: Authenticated,
+        seen: Option<Tag>,
+        message: &[u8],
+        behind: &[u8],
+    ) {
+        self.counters.logins.one();
+        let account = proof.bare();
+        let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
+        if !goes_on {
+            self.send_with(id, |out| sasl::write_success(out, message));
+        }
+        let home = self.home(account);
+        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+            self.spare_account(account, attempt.peer, seen);
+            if self.settings.note_logins {
+                let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
+                self.note(what, account, Some(attempt.peer.address));
+            }
+        }
+        let is_home = home == self.id;
+        let renews = proof.mechanism().token().is_none() || !self.settings.domains.keeps_outside(account);
+        let Some(conn) = self.conns.get(id) else { return };
+        let Some(opening) = conn.opening() else { return };
+        opening.tls = None;
+        opening.from = None;
+        opening.attempts = 0;
+        opening.requests = 0;
+        match &mut opening.inline {
+            Some(inline) => {
+                inline.message = message.to_vec();
+                // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
+                if proof.mechanism().hash().is_none() {
+                    inline.upgrades = Hashes::default();
+                }
+                // A token would outlive the certificate, when that ends or is revoked; and one by which it is renewed a password that was
+                // changed elsewhere, of which nobody is told.
+                if proof.mechanism() == Mechanism::External || !renews {
+                    inline.token = None;
+                }
+            }
+            None => {
+                conn.expect = StreamExpect::Opening;
+                conn.header_sent = false;
+                conn.scope = Default::default();
+            }
+        }
+        if is_home && goes_on {
+            self.conns.set_stage(id, Stage::ExpectInline(proof));
+            self.block(id);
+            return self.inline_goes_on(id);
+        }
+        if is_home {
+            self.conns.set_stage(id, Stage::ExpectRestart(proof));
+            return self.unblock(id);
+        }
+        let Some(conn) = self.conns.get(id) else { return };
+        let scope = conn.scope.clone();
+        let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
+        leftover.extend_from_slice(behind);
+        let Some(opening) = conn.opening() else { return };
+        let moved = Box::new(Moved {
+            owner: proof,
+            listener: opening.listener,
+            peer: opening.peer,
+            secured: opening.secured,
+            accepted_s: opening.accepted_s,
+            leftover,
+            stream: opening.inline.take().map(|inline| {
+                Box::new(MovedStream { scope, lang: opening.lang.take(), domain: opening.domain, inline })
+            }),
+        });
+        self.conns.set_state(id, ConnState::Departing);
+        // What the peer sends from here on is for its new home to read.
+        if self.conns.pause(id, Pause::Ending) {
+            self.effects.push(Effect::Pause { conn: id });
+        }
+        let (_, last) = self.take_last(id);
+        self.counters.bytes_out.add(last.len() as u64);
+        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+    }
+}

@@ -1,0 +1,122 @@
+//! When a back end is asked no more for a while, because it has failed too often: logins are refused at once then, instead of each
+//! waiting for as long as it may.
+
+use std::time::{Duration, Instant};
+
+/// Failures one after another that open the breaker: an answer, whatever it is, begins anew.
+pub(super) const FAILURES_MAX: u32 = 5;
+
+/// How long nothing is asked first, and at the most: it doubles with each trial that fails.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// A trial that nobody has heard of for so long is over.
+const TRIAL_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Instant },
+    Trial { since: Instant },
+}
+
+/// Counts failures. Time is an argument.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    state: State,
+    wait: Duration,
+}
+
+impl Default for Breaker {
+    fn default() -> Breaker {
+        Breaker { state: State::Closed { failures: 0 }, wait: WAIT_MIN }
+    }
+}
+
+impl Breaker {
+    /// Whether a question may be asked now. When the time is over, one may, and what comes of it decides.
+    pub(super) fn may_ask(&mut self, now: Instant) -> bool {
+        let may = match self.state {
+            State::Closed { .. } => return true,
+            State::Open { until } => now >= until,
+            State::Trial { since } => now.duration_since(since) >= TRIAL_MAX,
+        };
+        if may {
+            self.state = State::Trial { since: now };
+        }
+        may
+    }
+
+    /// Whether a question that has waited may still be asked.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open { .. })
+    }
+
+    /// A question that was let through was not asked. If it was the trial, the next one is.
+    pub(super) fn unasked(&mut self, now: Instant) {
+        if let State::Trial { .. } = self.state {
+            self.state = State::Open { until: now };
+        }
+    }
+
+    /// There was an answer. Whether the back end was down before.
+    pub(super) fn answered(&mut self) -> bool {
+        let was_down = !matches!(self.state, State::Closed { .. });
+        *self = Breaker::default();
+        was_down
+    }
+
+    /// There was none. Whether the back end is down from now on, and was not before.
+    pub(super) fn failed(&mut self, now: Instant) -> bool {
+        match self.state {
+            State::Closed { failures } if failures + 1 < FAILURES_MAX => {
+                self.state = State::Closed { failures: failures + 1 };
+                false
+            }
+            State::Closed { .. } => {
+                self.state = State::Open { until: now + self.wait };
+                true
+            }
+            State::Trial { .. } => {
+                self.wait = (self.wait * 2).min(WAIT_MAX);
+                self.state = State::Open { until: now + self.wait };
+                false
+            }
+            State::Open { .. } => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_closes_by_one_trial() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        for _ in 0..3 {
+            (1..FAILURES_MAX).for_each(|_| assert!(!breaker.failed(start)));
+            assert!(!breaker.answered() && breaker.may_ask(start), "an answer in between");
+        }
+        (1..FAILURES_MAX).for_each(|_| assert!(!breaker.failed(start)));
+        assert!(breaker.failed(start), "told once");
+        assert!(!breaker.failed(start) && breaker.is_open() && !breaker.may_ask(start));
+        let mut now = start;
+        for wait_s in [1, 2, 4, 8, 16, 30, 30] {
+            assert!(!breaker.may_ask(now + Duration::from_secs(wait_s) - Duration::from_millis(1)), "{wait_s} s");
+            now += Duration::from_secs(wait_s);
+            assert!(breaker.may_ask(now) && !breaker.may_ask(now), "one trial");
+            assert!(!breaker.is_open() && !breaker.failed(now));
+        }
+        now += WAIT_MAX;
+        assert!(breaker.may_ask(now) && breaker.answered() && breaker.may_ask(now));
+        // A trial that is lost, or never asked, is not the last one.
+        (0..FAILURES_MAX).for_each(|_| {
+            breaker.failed(now);
+        });
+        now += WAIT_MIN;
+        assert!(breaker.may_ask(now) && !breaker.may_ask(now + WAIT_MAX) && breaker.may_ask(now + TRIAL_MAX));
+        breaker.unasked(now);
+        assert!(breaker.may_ask(now) && !breaker.may_ask(now));
+    }
+}

@@ -1,0 +1,404 @@
+//! Users who are kept elsewhere: a program or a web service of the operator's is asked whether a password is right.
+//!
+//! ```text
+//! shards -> port -> queue of a domain (bounded) ─┬─> line ─> process (extauth protocol) or connection (HTTP)
+//!                                                ├─> line
+//!             answers <- port <- ────────────────┴─> ...
+//! ```
+//!
+//! One thread of its own for all of them, which sleeps when nobody asks. A shard hands a question in without waiting, and is woken by the
+//! answer, as it is by jobs. Every question has an answer in bounded time. This module knows no connection and no account; passwords
+//! pass through it and are written nowhere.
+
+mod breaker;
+mod http;
+mod program;
+mod protocol;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use throng_engine::counter_table;
+use throng_engine::io::{Question, Unknown, Verdict};
+use throng_engine::limits::OUTSIDE_ASKS_MAX;
+use tokio::sync::mpsc::{self, channel as bounded};
+
+use crate::audit;
+use crate::disk::Wake;
+use crate::waits::{self, Place};
+use breaker::Breaker;
+pub use http::{Service, authorities};
+use program::BackOff;
+
+counter_table! {
+    /// What was asked of one back end.
+    Asked:
+    questions Count "Questions that were asked.";
+    yes Count "Answers that a password is right or a user is there.";
+    no Count "Answers that it is not.";
+    late Count "Questions without an answer in time.";
+    wrong Count "Questions to which no answer came, or something else.";
+    unasked Count "Questions that had waited too long, or whose back end had failed meanwhile.";
+    ask_us Count "Time that answers took, microseconds.";
+    started Count "Processes started, or connections opened.";
+    waiting Gauge "Questions that wait for a process or connection.";
+    down Gauge "It has failed too often, and is not asked for a while: 1.";
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Who is asked.
+#[derive(Clone, Debug)]
+pub enum By {
+    /// A program.
+    Program(Program),
+    /// A web service.
+    Http(Box<Service>),
+}
+
+/// A back end.
+#[derive(Clone, Debug)]
+pub struct BackEnd {
+    /// Whose users it has: a domain, normalised.
+    pub domain: String,
+    /// Who is asked.
+    pub by: By,
+    /// Processes or connections.
+    pub lines: usize,
+    /// Questions that may wait.
+    pub waiting_max: usize,
+    /// Time for an answer, and for waiting to be asked.
+    pub limit: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Fault {
+    /// The process has ended, or the connection.
+    Ended,
+    /// It cannot be started, or connected to.
+    NotThere(String),
+    /// Something else came.
+    Wrong(&'static str),
+    /// A status of HTTP.
+    Status(u16),
+    /// Nothing came in time.
+    Late,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Ended => f.write_str("it has ended without an answer"),
+            Fault::NotThere(why) => write!(f, "it cannot be reached: {why}"),
+            Fault::Wrong(what) => f.write_str(what),
+            Fault::Status(status) => write!(f, "it has answered with status {status}, where only 200 is an answer"),
+            Fault::Late => f.write_str("it has not answered in time"),
+        }
+    }
+}
+
+/// How a back end stands.
+#[derive(Debug)]
+pub struct Standing {
+    domain: String,
+    breaker: Mutex<Breaker>,
+    down: AtomicBool,
+    counters: Arc<Asked>,
+}
+
+impl Standing {
+    /// Whose users it has.
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Whether it has failed so often that it is not asked for a while.
+    pub fn is_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed)
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Arc<Asked> {
+        &self.counters
+    }
+
+    fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answered(&self) {
+        if self.breaker().answered() {
+            self.stands(false);
+            tracing::info!(domain = self.domain, "external authentication answers again");
+        }
+    }
+
+    fn failed(&self, fault: &Fault) {
+        if self.breaker().failed(Instant::now()) {
+            self.stands(true);
+            tracing::warn!(
+                domain = self.domain,
+                %fault,
+                "external authentication is down: logins of this domain are refused until it answers a trial"
+            );
+        }
+    }
+
+    fn stands(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+        self.counters.down.set(down.into());
+    }
+}
+
+/// A question on its way.
+struct Given {
+    shard: usize,
+    token: u64,
+    question: Box<Question>,
+    at: Instant,
+}
+
+/// The way into a back end.
+struct Entry {
+    standing: Arc<Standing>,
+    queue: mpsc::Sender<Given>,
+}
+
+/// A shard's end.
+pub struct AskPort {
+    shard: usize,
+    entries: Arc<HashMap<String, Entry>>,
+    done: Receiver<(u64, Verdict)>,
+    /// Questions that were not taken; bounded by those that the shard has under way.
+    refused: VecDeque<(u64, Verdict)>,
+    /// Questions handed in and not back yet: most turns have none, and look into no queue.
+    under_way: usize,
+    wake: Arc<dyn Wake>,
+}
+
+impl AskPort {
+    /// Hands a question in.
+    pub fn submit(&mut self, token: u64, question: Box<Question>) {
+        let entry = self.entries.get(question.user().1);
+        let taken = match entry {
+            None => Err(Unknown::Down),
+            Some(entry) if !entry.standing.breaker().may_ask(Instant::now()) => Err(Unknown::Down),
+            Some(entry) => {
+                let given = Given { shard: self.shard, token, question, at: Instant::now() };
+                entry.queue.try_send(given).map_err(|error| {
+                    entry.standing.breaker().unasked(Instant::now());
+                    match error {
+                        mpsc::error::TrySendError::Full(_) => Unknown::Busy,
+                        mpsc::error::TrySendError::Closed(_) => Unknown::Down,
+                    }
+                })
+            }
+        };
+        match taken {
+            Ok(()) => self.under_way += 1,
+            Err(why) => {
+                self.refused.push_back((token, Verdict::Unknown(why)));
+                self.wake.wake();
+            }
+        }
+    }
+
+    /// An answer.
+    pub fn poll(&mut self) -> Option<(u64, Verdict)> {
+        if let Some(refused) = self.refused.pop_front() {
+            return Some(refused);
+        }
+        if self.under_way == 0 {
+            return None;
+        }
+        let done = self.done.try_recv().ok()?;
+        self.under_way -= 1;
+        Some(done)
+    }
+}
+
+/// The thread. When this is dropped, nothing is asked any more, and processes have been killed.
+pub struct BackEnds {
+    stop: mpsc::Sender<()>,
+    thread: Option<JoinHandle<()>>,
+    standings: Vec<Arc<Standing>>,
+}
+
+impl BackEnds {
+    /// How each stands.
+    pub fn standings(&self) -> &[Arc<Standing>] {
+        &self.standings
+    }
+}
+
+impl Drop for BackEnds {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = self.stop.try_send(());
+            let _ = thread.join();
+        }
+    }
+}
+
+type Answers = Arc<Vec<(SyncSender<(u64, Verdict)>, Arc<dyn Wake>)>>;
+
+/// Starts the thread, if there is a back end, and gives a port for each shard.
+///
+/// # Errors
+/// The system's when there can be no thread.
+pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<AskPort>, BackEnds)> {
+    let (stop, mut stopped) = bounded(1);
+    let (mut entries, mut works, mut standings) = (HashMap::new(), Vec::new(), Vec::new());
+    for back_end in back_ends {
+        let standing = Arc::new(Standing {
+            domain: back_end.domain.clone(),
+            breaker: Mutex::default(),
+            down: AtomicBool::new(false),
+            counters: Arc::default(),
+        });
+        let (queue, given) = bounded(back_end.waiting_max.max(1));
+        entries.insert(back_end.domain.clone(), Entry { standing: standing.clone(), queue });
+        standings.push(standing.clone());
+        works.push((back_end, standing, given));
+    }
+    let (entries, mut answers) = (Arc::new(entries), Vec::new());
+    let port = |(shard, wake): (usize, &Arc<dyn Wake>)| {
+        // As many as the shard lets be under way: an answer always has room.
+        let (done_in, done) = sync_channel(OUTSIDE_ASKS_MAX);
+        answers.push((done_in, wake.clone()));
+        AskPort { shard, entries: entries.clone(), done, refused: VecDeque::new(), under_way: 0, wake: wake.clone() }
+    };
+    let ports = wakes.iter().enumerate().map(port).collect();
+    if works.is_empty() {
+        return Ok((ports, BackEnds { stop, thread: None, standings }));
+    }
+    let answers: Answers = Arc::new(answers);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = waits::spawn("throng-extauth", move || {
+        let _at = waits::at(Place::BackEnds);
+        runtime.block_on(async {
+            for (back_end, standing, given) in works {
+                let given = Arc::new(tokio::sync::Mutex::new(given));
+                for _ in 0..back_end.lines.max(1) {
+                    let answers = answers.clone();
+                    let told = move |(shard, token, verdict): Answered| {
+                        let (done, wake) = &answers[shard];
+                        if done.try_send((token, verdict)).is_ok() {
+                            wake.wake();
+                        }
+                    };
+                    let line = Line::new(&back_end.by);
+                    tokio::spawn(work(line, back_end.limit, standing.clone(), given.clone(), told));
+                }
+            }
+            let _ = stopped.recv().await;
+        });
+        // What is asked still is given up, and its processes are killed. A name that is being looked up is not waited for.
+        runtime.shutdown_timeout(Duration::ZERO);
+    })?;
+    Ok((ports, BackEnds { stop, thread: Some(thread), standings }))
+}
+
+enum Line {
+    Program(program::Line),
+    Http(http::Line),
+}
+
+impl Line {
+    fn new(by: &By) -> Line {
+        match by {
+            By::Program(program) => Line::Program(program::Line::new(program.clone())),
+            By::Http(service) => Line::Http(http::Line::new((**service).clone())),
+        }
+    }
+
+    async fn ask(&mut self, question: &Question, started: &mut u64) -> Result<bool, Fault> {
+        match self {
+            Line::Program(line) => line.ask(question, started).await,
+            Line::Http(line) => line.ask(question, started).await,
+        }
+    }
+}
+
+/// What a line has come to.
+type Answered = (usize, u64, Verdict);
+
+/// Works with one line until nobody is left to ask; each answer goes to `told`.
+async fn work(
+    mut line: Line,
+    limit: Duration,
+    standing: Arc<Standing>,
+    given: Arc<tokio::sync::Mutex<mpsc::Receiver<Given>>>,
+    told: impl Fn(Answered),
+) {
+    let (mut back_off, counters) = (BackOff::default(), standing.counters.clone());
+    loop {
+        let next = {
+            let mut given = given.lock().await;
+            let next = given.recv().await;
+            counters.waiting.set(given.len() as u64);
+            next
+        };
+        let Some(Given { shard, token, question, at }) = next else { return };
+        let unasked = match standing.breaker().is_open() {
+            true => Some(Unknown::Down),
+            false => (at.elapsed() >= limit).then_some(Unknown::Busy),
+        };
+        if let Some(why) = unasked {
+            counters.unasked.one();
+            standing.breaker().unasked(Instant::now());
+            told((shard, token, Verdict::Unknown(why)));
+            continue;
+        }
+        let (begun, mut started) = (Instant::now(), 0);
+        let asked = tokio::time::timeout(limit, line.ask(&question, &mut started)).await;
+        counters.questions.one();
+        counters.started.add(started);
+        let fault = match asked {
+            Ok(Ok(yes)) => {
+                counters.ask_us.add(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+                if yes {
+                    counters.yes.one()
+                } else {
+                    counters.no.one()
+                }
+                standing.answered();
+                back_off = BackOff::default();
+                told((shard, token, if yes { Verdict::Yes } else { Verdict::No }));
+                continue;
+            }
+            Ok(Err(fault)) => fault,
+            Err(_) => Fault::Late,
+        };
+        let why = match fault {
+            Fault::Late => {
+                counters.late.one();
+                Unknown::Late
+            }
+            _ => {
+                counters.wrong.one();
+                // What cannot be reached was asked nothing.
+                if matches!(fault, Fault::NotThere(_)) { Unknown::Down } else { Unknown::Wrong }
+            }
+        };
+        audit::back_end(&standing.domain, &fault);
+        standing.failed(&fault);
+        told((shard, token, Verdict::Unknown(why)));
+        tokio::time::sleep(back_off.next()).await;
+    }
+}

@@ -1,0 +1,451 @@
+//! Real processes and a real HTTP server, which answer, hang, die, and say something else.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+
+use tempfile::TempDir;
+use throng_engine::counters::Counted;
+
+use super::*;
+
+const DOMAIN: &str = "a.example";
+const LIMIT: Duration = Duration::from_millis(700);
+
+struct Woken(Sender<()>);
+
+impl Wake for Woken {
+    fn wake(&self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// One shard's port to one back end.
+struct Desk {
+    port: AskPort,
+    back_ends: BackEnds,
+    woken: Receiver<()>,
+    next: u64,
+}
+
+impl Desk {
+    fn new(by: By, lines: usize, waiting_max: usize) -> Desk {
+        let (wake, woken) = std::sync::mpsc::channel();
+        let back_end = BackEnd { domain: DOMAIN.into(), by, lines, waiting_max, limit: LIMIT };
+        let (mut ports, back_ends) = start(vec![back_end], &[Arc::new(Woken(wake))]).expect("a thread");
+        Desk { port: ports.remove(0), back_ends, woken, next: 0 }
+    }
+
+    fn submit(&mut self, user: &str, password: Option<&str>) -> u64 {
+        self.next += 1;
+        self.port.submit(self.next, Box::new(Question::of(&format!("{user}@{DOMAIN}"), password)));
+        self.next
+    }
+
+    /// Answers to so many questions, by their tokens.
+    fn answers(&mut self, count: usize) -> HashMap<u64, Verdict> {
+        let mut answers = HashMap::new();
+        while answers.len() < count {
+            self.woken.recv_timeout(Duration::from_secs(20)).expect("an answer");
+            answers.extend(std::iter::from_fn(|| self.port.poll()));
+        }
+        answers
+    }
+
+    fn ask(&mut self, user: &str, password: Option<&str>) -> Verdict {
+        let token = self.submit(user, password);
+        self.answers(1)[&token]
+    }
+
+    fn is_right(&mut self, password: &str) -> Verdict {
+        self.ask("romeo", Some(password))
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let rows = self.back_ends.standings()[0].counters().list();
+        rows.iter().find(|row| row.0 == name).map_or(0, |row| row.3)
+    }
+}
+
+/// A program in Python that reads questions; `body` has the question as `q` and answers by `say`.
+fn script(folder: &TempDir, body: &str) -> By {
+    let path = folder.path().join("check");
+    let log = folder.path().join("pids");
+    let text = format!(
+        "#!/usr/bin/env python3\n\
+         import os, struct, sys, time\n\
+         open({log:?}, 'a').write(str(os.getpid()) + '\\n')\n\
+         def say(yes): sys.stdout.buffer.write(struct.pack('>HH', 2, yes)); sys.stdout.buffer.flush()\n\
+         while True:\n\
+         \x20   head = sys.stdin.buffer.read(2)\n\
+         \x20   if len(head) < 2: break\n\
+         \x20   q = sys.stdin.buffer.read(struct.unpack('>H', head)[0]).decode().split(':', 3)\n\
+         {body}\n"
+    );
+    std::fs::write(&path, text).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+    By::Program(Program { path, arguments: Vec::new() })
+}
+
+fn pids(folder: &TempDir) -> Vec<i32> {
+    let text = std::fs::read_to_string(folder.path().join("pids")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn is_gone(pid: i32) -> bool {
+    !std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+const WORKS: &str = "    if q[3:] == ['hang']: time.sleep(60)
+    if q[3:] == ['die']: sys.exit(1)
+    if q[3:] == ['text']: print('yes'); sys.stdout.flush(); continue
+    if q[3:] == ['half']: sys.stdout.buffer.write(b'\\0\\2'); sys.stdout.buffer.flush(); sys.exit(0)
+    if q[3:] == ['two']: say(1); say(1); continue
+    if q[3:] == ['last']: say(1); sys.exit(0)
+    say(q[0] == 'isuser' and q[1:] == ['romeo', 'a.example'] or q[0] == 'auth' and q[1:] == ['romeo', 'a.example', 'pen:cil'])";
+
+#[test]
+fn a_program_is_asked_in_the_words_that_scripts_know() {
+    let folder = folder();
+    let mut desk = Desk::new(script(&folder, WORKS), 1, 10);
+    assert_eq!(desk.is_right("pen:cil"), Verdict::Yes);
+    assert_eq!(desk.is_right("pencil"), Verdict::No);
+    assert_eq!(desk.ask("juliet", Some("pen:cil")), Verdict::No);
+    assert_eq!((desk.ask("romeo", None), desk.ask("juliet", None)), (Verdict::Yes, Verdict::No));
+    let counted = ["questions", "yes", "no", "started", "late", "wrong"].map(|name| desk.counted(name));
+    assert_eq!((counted, pids(&folder).len()), ([5, 2, 3, 1, 0, 0], 1), "one process answers all");
+    // It has its three pipes, and beside what whoever runs the tests leaves open in all processes no socket and no file of this one.
+    let pid = pids(&folder)[0];
+    let links = |pid: &str| {
+        let held = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+        held.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect::<Vec<_>>()
+    };
+    let parents: String = std::os::unix::process::parent_id().to_string();
+    let (held, left_open) = (links(&pid.to_string()), links(&parents));
+    let own: Vec<_> = held.iter().filter(|link| !left_open.contains(link)).collect();
+    assert!(own.len() == 3 && own.iter().all(|link| link.to_string_lossy().starts_with("pipe:")), "{held:?}");
+    drop(desk);
+    assert!(is_gone(pid), "it goes with the server");
+}
+
+#[test]
+fn a_process_that_hangs_dies_or_says_something_else_is_replaced() {
+    for (wrong, verdict) in
+        [("hang", Unknown::Late), ("die", Unknown::Wrong), ("text", Unknown::Wrong), ("half", Unknown::Wrong)]
+    {
+        let folder = folder();
+        let mut desk = Desk::new(script(&folder, WORKS), 1, 10);
+        assert_eq!(desk.is_right("pen:cil"), Verdict::Yes);
+        let begun = Instant::now();
+        assert_eq!(desk.is_right(wrong), Verdict::Unknown(verdict), "{wrong}");
+        assert!(begun.elapsed() < LIMIT + Duration::from_secs(3), "{wrong}");
+        assert_eq!(desk.is_right("pen:cil"), Verdict::Yes, "{wrong}");
+        let (last, before) = pids(&folder).split_last().map(|(last, before)| (*last, before.to_vec())).expect("some");
+        assert!(
+            !is_gone(last) && !before.is_empty() && before.into_iter().all(is_gone),
+            "{wrong}: one process is left"
+        );
+    }
+}
+
+/// An answer too many must not be taken for the next question's.
+#[test]
+fn a_process_that_answers_twice_lets_nobody_in() {
+    let folder = folder();
+    let mut desk = Desk::new(script(&folder, WORKS), 1, 10);
+    // Its second answer comes with the first, or is found there before the next question.
+    let first = desk.is_right("two");
+    assert!(matches!(first, Verdict::Yes | Verdict::Unknown(Unknown::Wrong)), "{first:?}");
+    std::thread::sleep(Duration::from_millis(200));
+    let next = desk.is_right("wrong");
+    assert_ne!(next, Verdict::Yes);
+    assert_eq!(desk.is_right("wrong"), Verdict::No);
+}
+
+/// Scripts that end after some questions, or when they have nothing to do, are started again, and nobody notices.
+#[test]
+fn a_process_that_had_ended_is_started_again() {
+    let folder = folder();
+    let mut desk = Desk::new(script(&folder, WORKS), 1, 10);
+    for _ in 0..4 {
+        assert_eq!(desk.is_right("last"), Verdict::Yes);
+        while pids(&folder).last().is_some_and(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !stat.contains(") Z ") && !stat.is_empty()
+        }) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert_eq!((desk.counted("wrong"), pids(&folder).len()), (0, 4));
+}
+
+/// What a killed process has started goes with it.
+#[test]
+fn a_wrapper_is_killed_with_what_it_has_started() {
+    let folder = folder();
+    let By::Program(inner) = script(&folder, "    time.sleep(60)") else { unreachable!() };
+    let path = folder.path().join("wrapper");
+    std::fs::write(&path, format!("#!/bin/sh\n{}\nexit 1\n", inner.path.display())).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+    let mut desk = Desk::new(By::Program(Program { path, arguments: Vec::new() }), 1, 10);
+    assert_eq!(desk.is_right("x"), Verdict::Unknown(Unknown::Late));
+    let pid = pids(&folder)[0];
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_gone(pid) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Whoever takes in orphans here may not have waited for it.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+}
+
+#[test]
+fn what_waits_is_bounded_and_has_an_answer_in_bounded_time() {
+    let folder = folder();
+    let mut desk = Desk::new(script(&folder, WORKS), 2, 20);
+    let begun = Instant::now();
+    // Two are asked and hang, twenty wait; all others are refused at once.
+    for _ in 0..2 {
+        desk.submit("romeo", Some("hang"));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let tokens: Vec<u64> = (0..500).map(|_| desk.submit("romeo", Some("pen:cil"))).collect();
+    let refused: HashMap<u64, Verdict> = std::iter::from_fn(|| desk.port.poll()).collect();
+    assert_eq!(refused.len(), 480, "at once");
+    assert!(refused.values().all(|verdict| *verdict == Verdict::Unknown(Unknown::Busy)));
+    let answers = desk.answers(22);
+    assert!(begun.elapsed() < 4 * LIMIT, "{:?}", begun.elapsed());
+    let told = |why| tokens.iter().filter_map(|token| answers.get(token)).filter(|told| **told == why).count();
+    assert_eq!(told(Verdict::Unknown(Unknown::Busy)) + told(Verdict::Yes), 20, "{answers:?}");
+    assert_eq!(desk.is_right("pen:cil"), Verdict::Yes, "and it goes on");
+}
+
+/// Without answers for long, nothing is asked for a while, and one trial finds that it answers again.
+#[test]
+fn a_back_end_that_is_down_costs_nobody_time() {
+    let folder = folder();
+    let broken = folder.path().join("broken");
+    std::fs::write(&broken, "").expect("written");
+    let body = format!("    if os.path.exists({broken:?}): sys.exit(1)\n    say(1)");
+    let mut desk = Desk::new(script(&folder, &body), 4, 50);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !desk.back_ends.standings()[0].is_down() {
+        assert_ne!(desk.is_right("x"), Verdict::Yes);
+        assert!(Instant::now() < end, "never down");
+    }
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        desk.submit("romeo", Some("x"));
+    }
+    let refused = std::iter::from_fn(|| desk.port.poll()).filter(|(_, told)| *told == Verdict::Unknown(Unknown::Down));
+    assert!(refused.count() >= 998 && begun.elapsed() < LIMIT);
+    std::fs::remove_file(&broken).expect("removed");
+    while desk.is_right("x") != Verdict::Yes {
+        assert!(Instant::now() < end, "down for ever");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!desk.back_ends.standings()[0].is_down());
+    // A program that is not there is one that is down.
+    let nowhere = By::Program(Program { path: folder.path().join("nowhere"), arguments: Vec::new() });
+    assert_eq!(Desk::new(nowhere, 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
+    // And a domain that nobody keeps is asked of nobody.
+    desk.port.submit(0, Box::new(Question::of("romeo@b.example", None)));
+    assert_eq!(desk.port.poll(), Some((0, Verdict::Unknown(Unknown::Down))));
+}
+
+/// The server's environment has options, with secrets among them.
+#[test]
+fn a_program_sees_nothing_of_the_servers_options() {
+    let folder = folder();
+    let body = "    say(not any(name.startswith('THRONG_') for name in os.environ) and 'PATH' in os.environ)";
+    // Every test of this process may see it, and none minds.
+    let own = std::env::vars().any(|(name, _)| name.starts_with("THRONG_")) || std::env::var_os("PATH").is_some();
+    assert!(own);
+    assert_eq!(Desk::new(script(&folder, body), 1, 10).is_right("x"), Verdict::Yes);
+}
+
+// HTTP.
+
+/// Answers each request by what `answer` makes of its path and body: text as it goes over the line. Counts connections.
+fn serve(answer: impl Fn(&str, &str) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let (connections, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
+    let counted = connections.clone();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(socket.try_clone().expect("another"));
+                let mut socket = socket;
+                loop {
+                    let (mut first, mut length) = (String::new(), 0);
+                    if reader.read_line(&mut first).unwrap_or(0) == 0 {
+                        return;
+                    }
+                    let mut head = first.clone();
+                    loop {
+                        let mut line = String::new();
+                        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                            return;
+                        }
+                        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                            length = value.trim().parse().unwrap_or(0);
+                        }
+                        head += &line;
+                        if line == "\r\n" {
+                            break;
+                        }
+                    }
+                    let mut body = vec![0; length];
+                    if reader.read_exact(&mut body).is_err() {
+                        return;
+                    }
+                    let out = answer(&head, &String::from_utf8_lossy(&body));
+                    if out.is_empty() || socket.write_all(&out).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+fn at(address: SocketAddr, token: Option<&str>) -> By {
+    let no_tls = || -> Result<_, String> { Err("no TLS here".into()) };
+    let service = Service::new(&format!("http://{address}/xmpp"), no_tls, token.map(str::to_owned));
+    By::Http(Box::new(service.expect("a URL")))
+}
+
+#[test]
+fn a_web_service_is_asked_by_post_on_a_connection_that_is_kept() {
+    let (address, connections) = serve(|head, body| {
+        let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        let lower = head.to_ascii_lowercase();
+        assert!(lower.contains("content-type: application/json") && lower.contains("host: 127.0.0.1:"), "{head}");
+        assert!(lower.contains("authorization: bearer sesame, open now"), "{head}");
+        assert!(!head.contains("pencil"), "no password stands in a URL: {head}");
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        ok(match (head.split(' ').next(), path) {
+            (Some("POST"), "/xmpp/check_password") => {
+                let right = serde_json::json!({ "user": "romeo", "server": DOMAIN, "pass": "pen\"cil" });
+                if body == right { "true" } else { "false" }
+            }
+            (Some("POST"), "/xmpp/user_exists") => {
+                let there = serde_json::json!({ "user": "romeo", "server": DOMAIN });
+                if body == there { " true\n" } else { "false" }
+            }
+            _ => "what?",
+        })
+    });
+    let mut desk = Desk::new(at(address, Some("sesame, open now")), 1, 10);
+    assert_eq!((desk.is_right("pen\"cil"), desk.is_right("pencil")), (Verdict::Yes, Verdict::No));
+    assert_eq!((desk.ask("romeo", None), desk.ask("juliet", None)), (Verdict::Yes, Verdict::No));
+    assert_eq!(connections.load(Ordering::SeqCst), 1, "kept alive");
+}
+
+/// Only 200 with true or false is a word on a user.
+#[test]
+fn whatever_else_a_web_service_says_is_no_answer() {
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: /xmpp/yes\r\nContent-Length: 0\r\n\r\n";
+    let long = ok(&"true".repeat(1_000));
+    for (name, out) in [
+        ("redirect", redirect.as_bytes().to_vec()),
+        ("404", b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nfalse".to_vec()),
+        ("401", b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        ("500", b"HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\ntrue".to_vec()),
+        ("page", ok("<html>true</html>")),
+        ("empty", ok("")),
+        ("long", long),
+        ("garbage", b"\x16\x03\x01 hello\r\n\r\n".to_vec()),
+        ("closes", Vec::new()),
+        ("cut short", b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\nConnection: close\r\n\r\ntrue".to_vec()),
+    ] {
+        let is_cut = name == "cut short";
+        let (address, _) =
+            serve(move |head, _| if head.starts_with("POST /xmpp/yes") { ok("true") } else { out.clone() });
+        let mut desk = Desk::new(at(address, None), 1, 10);
+        let verdict = desk.is_right("x");
+        let wanted = if is_cut { Unknown::Late } else { Unknown::Wrong };
+        assert_eq!(verdict, Verdict::Unknown(wanted), "{name}");
+    }
+    // Slow, and nobody there.
+    let (address, _) = serve(|_, body| {
+        if body.contains("slow") {
+            std::thread::sleep(3 * LIMIT);
+        }
+        ok("true")
+    });
+    let mut desk = Desk::new(at(address, None), 1, 10);
+    assert_eq!(desk.is_right("slow"), Verdict::Unknown(Unknown::Late));
+    assert_eq!(desk.is_right("x"), Verdict::Yes, "on another connection");
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    assert_eq!(Desk::new(at(nobody, None), 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
+}
+
+/// A service that closes a connection after each answer is asked on another one.
+#[test]
+fn a_connection_that_was_closed_is_opened_again() {
+    let (address, connections) =
+        serve(|_, _| b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ntrue".to_vec());
+    let mut desk = Desk::new(at(address, None), 1, 10);
+    (0..3).for_each(|_| assert_eq!(desk.is_right("x"), Verdict::Yes));
+    assert_eq!((connections.load(Ordering::SeqCst), desk.counted("wrong")), (3, 0));
+}
+
+/// HTTPS with a certificate of the operator's own authority; another one's is refused.
+#[test]
+fn https_is_checked_by_the_authorities_that_are_given() {
+    use rcgen::{CertificateParams, KeyPair};
+    let folder = folder();
+    let own = || {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+        (params.self_signed(&key).expect("a certificate"), key)
+    };
+    let ((certificate, key), (stranger, _)) = (own(), own());
+    let write = |name: &str, pem: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, pem).expect("written");
+        path
+    };
+    let (good, bad) = (write("good.pem", certificate.pem()), write("bad.pem", stranger.pem()));
+    let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        builder.expect("versions").with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key);
+    let config = Arc::new(config.expect("they fit"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let session = rustls::ServerConnection::new(config.clone()).expect("a session");
+            let mut stream = rustls::StreamOwned::new(session, socket);
+            let mut seen = [0; 4096];
+            if stream.read(&mut seen).is_ok_and(|read| read > 0) {
+                let _ = stream.write_all(&ok("true"));
+                let _ = stream.flush();
+            }
+        }
+    });
+    let by = |file: &std::path::Path| {
+        let service = Service::new(&format!("https://localhost:{port}"), || authorities(Some(file)), None);
+        By::Http(Box::new(service.expect("a URL")))
+    };
+    assert_eq!(Desk::new(by(&good), 1, 10).is_right("x"), Verdict::Yes);
+    assert_eq!(Desk::new(by(&bad), 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
+    assert!(authorities(Some(&folder.path().join("none.pem"))).is_err());
+}
