@@ -23,7 +23,7 @@ const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 const TERMS: Terms<'static> = Terms {
     domain: "example.net",
     secured: None,
-    allowed: Allowed { plain: true, hashes: Hashes::ALL, external: false },
+    allowed: Allowed { plain: true, hashes: Hashes::ALL, external: false, tokens: true },
     certificate: None,
 };
 

@@ -1,7 +1,7 @@
 //! Accounts moved from and to other servers by files of the Portable Import/Export Format (XEP-0227): the files, and the store.
 //!
-//! [`read`] reads files element by element and believes nothing of them; what an element means is the engine's to say
-//! (`throng_engine::portable`). [`import`](fn@import) and [`export`](fn@export) go between files and a store that no server uses.
+//! `read` reads files element by element and believes nothing of them; what an element means is the engine's to say
+//! (`throng_engine::portable`). `import`(fn@import) and `export`(fn@export) go between files and a store that no server uses.
 
 mod export;
 mod import;

@@ -29,10 +29,8 @@ pub(super) fn start(config: &Config, wakes: &[Arc<dyn Wake>]) -> Result<(Vec<Ask
                 // Read once, and only if there is HTTPS.
                 let known = || match &tls {
                     Some(known) => Ok(Arc::clone(known)),
-                    None => authorities(config.external_auth_authorities.as_deref()).map(|read| {
-                        tls = Some(read.clone());
-                        read
-                    }),
+                    None => authorities(config.external_auth_authorities.as_deref())
+                        .inspect(|read| tls = Some(read.clone())),
                 };
                 let token = token.as_ref().map(|token| token.0.to_string());
                 let service = Service::new(url, known, token);

@@ -1,7 +1,8 @@
 use super::*;
 use crate::session::sasl::{Allowed, Begun, begin};
 
-const NO_PLAIN: Allowed = Allowed { plain: false, hashes: crate::store::hash::Hashes::ALL, external: false };
+const NO_PLAIN: Allowed =
+    Allowed { plain: false, hashes: crate::store::hash::Hashes::ALL, external: false, tokens: true };
 
 const DOMAIN: &str = "example.net";
 
