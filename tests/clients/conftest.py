@@ -10,7 +10,7 @@ from servers import Certified, External, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
-TEST_TIMEOUT = 60
+TEST_TIMEOUT = 120
 
 
 def pytest_addoption(parser):
@@ -158,7 +158,7 @@ def external_server(server, request, loop):
     """A second one whose users are kept elsewhere."""
     if server.driver == "prosody":
         pytest.skip("a second server, of Throng only")
-    yield from running(External(server.driver, request.config.getoption("--shards"), accounts=100), loop)
+    yield from running(External(server.driver, request.config.getoption("--shards"), accounts=400), loop)
 
 
 @pytest.fixture

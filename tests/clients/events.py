@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 #: Seconds a test waits for one event before it fails.
-WAIT = 10.0
+WAIT = 25.0
 
 
 class StanzaError(Exception):

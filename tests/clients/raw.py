@@ -10,7 +10,7 @@ import ssl
 from servers import DOMAIN
 
 #: Seconds until an answer must have come.
-WAIT = 10.0
+WAIT = 25.0
 
 HEADER = (
     f"<?xml version='1.0'?><stream:stream to='{DOMAIN}' version='1.0' xmlns='jabber:client' "
