@@ -36,7 +36,7 @@ use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
 use crate::orders::OrderPort;
-use crate::tls::{ClientNames, TlsConfig, TlsConnection, TlsVersion};
+use crate::tls::{ClientNames, TlsConnection, TlsEntries, TlsVersion};
 use crate::waits::{self, Place};
 pub use ending::{Ending, Report, Stage};
 use front::{Fronted, Head};
@@ -58,6 +58,8 @@ pub struct Entrance {
     pub proxied: bool,
     /// Components connect here (XEP-0114), and no clients.
     pub component: bool,
+    /// Connections begin with HTTP.
+    pub http: bool,
 }
 
 /// An operator's question to one shard.
@@ -112,7 +114,7 @@ pub struct Parts {
     /// What each listener's connections are, by tag.
     pub listeners: Vec<Entrance>,
     /// TLS of connections by STARTTLS and of direct ones.
-    pub tls: Option<(TlsConfig, TlsConfig)>,
+    pub tls: Option<TlsEntries>,
     /// Operator's questions.
     pub asks: Receiver<Ask>,
     /// What it goes by until it is told otherwise.
@@ -668,7 +670,7 @@ impl Thread {
                     self.links.send(driver, conn, bytes);
                 }
                 Effect::StartTls { conn, last, .. } => match &self.p.tls {
-                    Some((starttls, _)) => self.links.start_tls(driver, conn, last, starttls),
+                    Some(tls) => self.links.start_tls(driver, conn, last, &tls.starttls),
                     None => driver.close(conn, Close::Now),
                 },
                 Effect::Close { conn, last, abort, .. } => self.links.close(driver, conn, last, abort),
@@ -774,7 +776,7 @@ struct Hands<'a> {
     pause_told_ms: &'a mut Option<u64>,
     listeners: &'a [Entrance],
     fronted: &'a mut Fronted,
-    tls: &'a Option<(TlsConfig, TlsConfig)>,
+    tls: &'a Option<TlsEntries>,
     now: Now,
 }
 
@@ -797,7 +799,8 @@ impl Events {
             Event::Accepted { conn, tag, peer } => {
                 let listener = h.listeners[usize::from(tag.0)];
                 let tls = match (listener.kind.direct_tls, h.tls) {
-                    (true, Some((_, direct))) => Some(Box::new(TlsConnection::accept(direct))),
+                    (true, Some(tls)) if listener.http => Some(Box::new(TlsConnection::accept(&tls.web))),
+                    (true, Some(tls)) => Some(Box::new(TlsConnection::accept(&tls.direct))),
                     _ => None,
                 };
                 h.links.open(conn, tls);
@@ -805,9 +808,11 @@ impl Events {
                     h.fronted.expect(conn);
                 }
                 tracing::trace!(%peer, slot = conn.slot, "connection accepted");
-                let input = match listener.component {
-                    true => Input::AcceptedComponent { conn, peer: peer.ip() },
-                    false => Input::Accepted { conn, listener: listener.kind, peer: peer.ip() },
+                let (kind, peer) = (listener.kind, peer.ip());
+                let input = match (listener.component, listener.http) {
+                    (true, _) => Input::AcceptedComponent { conn, peer },
+                    (_, true) => Input::AcceptedHttp { conn, listener: kind, peer },
+                    _ => Input::Accepted { conn, listener: kind, peer },
                 };
                 h.shard.handle(h.now, input, h.out);
             }

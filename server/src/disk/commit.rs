@@ -239,8 +239,11 @@ impl Committer {
             shared: shared.clone(),
             fatal,
         };
-        let thread = waits::spawn("throng-commit", move || worker.run())
-            .map_err(|e| DiskError::from_io("the committer's thread", e))?;
+        let thread = waits::spawn("throng-commit", move || {
+            waits::go_first();
+            worker.run();
+        })
+        .map_err(|e| DiskError::from_io("the committer's thread", e))?;
         let handle = thread.thread().clone();
         let submitters = ends
             .into_iter()

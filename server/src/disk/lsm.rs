@@ -25,6 +25,8 @@ use super::apart::put_apart;
 use super::copy;
 use super::counters::add_us;
 use super::journal::{self, InTables, Journal, random};
+use super::leaving::Leaving;
+use super::listing::TABLES;
 use super::memory::{actor_end, flat};
 use super::memtable::{Memtable, Rows};
 use super::merge::MergeSpace;
@@ -48,6 +50,7 @@ pub struct LsmEngine {
     // Threads end first.
     flusher: Worker,
     merger: Arc<Worker>,
+    leaver: Arc<Worker>,
     store: Arc<Stored>,
     /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
     writer: Mutex<Writer>,
@@ -108,15 +111,24 @@ impl LsmEngine {
             seen: Seen::default(),
         });
         store.seen.counters.damaged.set(store.tables.damages().count());
-        let own = store.clone();
-        let merger = Arc::new(Worker::start("throng-merge", NICE, move || own.merge())?);
+        let (own, mut leaving) = (store.clone(), Leaving::new(dir.join("tree").join(TABLES)));
+        let leaver =
+            Arc::new(Worker::start("throng-free", NICE, move || Ok(leaving.step(|bytes| own.space.has_room(bytes))))?);
+        let (own, wakes) = (store.clone(), leaver.clone());
+        let merge = move || {
+            let merged = own.merge();
+            wakes.wake();
+            merged
+        };
+        let merger = Arc::new(Worker::start("throng-merge", NICE, merge)?);
         let (own, wakes) = (store.clone(), merger.clone());
         let mut flushing = Flushing::default();
         let flusher = Worker::start("throng-flush", NOT_NICE, move || own.flush(&mut flushing, &wakes))?;
+        leaver.wake();
         merger.wake();
         flusher.wake();
         let writer = Mutex::new(Place::LockLsm, Writer { journal, pace: Pace::start() });
-        Ok(LsmEngine { flusher, merger, store, writer, buffer_bytes })
+        Ok(LsmEngine { flusher, merger, leaver, store, writer, buffer_bytes })
     }
 
     fn find(&self, query: &Query) -> Result<Found, DiskError> {
@@ -333,6 +345,7 @@ impl Engine for LsmEngine {
         self.store.layers.load().active.shrink();
         self.store.calm.store(true, Ordering::Relaxed);
         self.merger.wake();
+        self.leaver.wake();
     }
 
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
 
 use super::DiskError;
+use super::arriving::Arriving;
 use super::space::{FreeBytes, accepting_bytes};
 use super::worker::give_way;
 
@@ -122,7 +123,11 @@ impl MergeSpace {
 }
 
 /// Makes the filter of each merge.
-pub(super) struct MergeFilters(pub(super) Arc<MergeSpace>);
+pub(super) struct MergeFilters {
+    pub(super) space: Arc<MergeSpace>,
+    /// Folder of the tables.
+    pub(super) tables: PathBuf,
+}
 
 impl Factory for MergeFilters {
     fn name(&self) -> &str {
@@ -130,18 +135,20 @@ impl Factory for MergeFilters {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(MergeFilter { space: self.0.clone(), rows: 0, turn: 0 })
+        let arriving = Arriving::begin(self.tables.clone());
+        Box::new(MergeFilter { space: self.space.clone(), arriving, rows: 0, turn: 0 })
     }
 }
 
 struct MergeFilter {
     space: Arc<MergeSpace>,
+    arriving: Arriving,
     rows: u32,
     turn: u32,
 }
 
 impl CompactionFilter for MergeFilter {
-    fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+    fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
         if self.rows.is_multiple_of(ROWS_PER_LOOK) {
             if !self.space.may_go_on() {
                 return Err(io::Error::from(io::ErrorKind::StorageFull).into());
@@ -151,6 +158,7 @@ impl CompactionFilter for MergeFilter {
             }
         }
         self.rows = self.rows.wrapping_add(1).max(1);
+        self.arriving.wrote(item.key().len() + item.value().map_or(0, |value| value.len()));
         if !self.space.urgent.load(Ordering::Relaxed) {
             give_way(&mut self.turn);
         }

@@ -16,6 +16,7 @@
 
 mod actors;
 mod apart;
+mod arriving;
 pub mod backup;
 mod blocks;
 pub mod bulk;
@@ -34,6 +35,7 @@ mod gather;
 pub mod group;
 pub mod import;
 mod journal;
+mod leaving;
 mod leftovers;
 mod listing;
 mod lock;

@@ -28,9 +28,11 @@ use lsm_tree::{
 };
 
 use super::DiskError;
+use super::arriving::Arriving;
 use super::damage::Damages;
 use super::filters::{Actors, Filters};
 use super::leftovers::Leftovers;
+use super::listing::TABLES;
 use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
 use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
@@ -360,6 +362,7 @@ impl Tables {
     ) -> Result<(), DiskError> {
         self.writing(|tree| {
             let (mut count, mut actors) = (0, Actors::default());
+            let mut arriving = Arriving::begin(self.dir.join(TABLES));
             let rows = rows.map(|row| {
                 give_way(&mut count);
                 let row = match row {
@@ -367,6 +370,7 @@ impl Tables {
                     Ok((key, None)) => InternalValue::new_tombstone(key, number),
                     Err(error) => return Err(lsm_tree::Error::Io(io::Error::other(error))),
                 };
+                arriving.wrote(row.key.user_key.len() + row.value.len());
                 actors.add(&row.key.user_key);
                 Ok(row)
             });
@@ -559,6 +563,7 @@ fn open_tree(
     space: &Arc<MergeSpace>,
 ) -> Result<AnyTree, DiskError> {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
+    let merges = MergeFilters { space: space.clone(), tables: dir.join(TABLES) };
     let tree = Config::new(dir, Default::default(), Default::default())
         .use_cache(cache.clone())
         .use_descriptor_table(Some(descriptors.clone()))
@@ -570,7 +575,7 @@ fn open_tree(
         // The index of a table being written refers to a key in each block that was read for it and so keeps the
         // block: all 64 MB of a merge, unless the index is written in parts.
         .index_block_partitioning_policy(PartitioningPolicy::all(true))
-        .with_compaction_filter_factory(Some(Arc::new(MergeFilters(space.clone()))))
+        .with_compaction_filter_factory(Some(Arc::new(merges)))
         .open()?;
     Ok(tree)
 }

@@ -1,9 +1,9 @@
 //! A thread of the engine that does one kind of work when it is told that there is some.
 //!
-//! There are two: one writes memory tables to tables, one merges tables. A merge may take seconds, and memory tables that
-//! are full must not wait for it, because commits would wait for them. Both give way to the threads that messages wait
-//! for: where cores are few, one of these would otherwise wait for a tick of the kernel's (4 ms at 250 Hz) behind a merge.
-//! Only the one that merges is nice besides.
+//! There are three: one writes memory tables to tables, one merges tables, one gives back the space of those that have been merged. A
+//! merge may take seconds, and memory tables that are full must not wait for it, because commits would wait for them. The first two
+//! give way to the threads that messages wait for: where cores are few, one of these would otherwise wait for a tick of the
+//! kernel's (4 ms at 250 Hz) behind a merge. The one that writes tables is not nice besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

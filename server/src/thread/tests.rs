@@ -20,6 +20,7 @@ use crate::admin::ScramKeys;
 use crate::disk::{Committer, Engine, MemoryEngine, Readers, Wake};
 use crate::driver::{self, Kind, ListenerTag, Preference, choose};
 use crate::log::Secret;
+use crate::tls::TlsEntries;
 use crate::tls::tests::Scene;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -195,8 +196,9 @@ impl World {
                     kind: ListenerKind { direct_tls: true, starttls: false, plain_auth: false, registration: false },
                     proxied: false,
                     component: false,
+                    http: false,
                 }],
-                tls: Some((scene.certificates.starttls(), scene.certificates.direct())),
+                tls: Some(TlsEntries::of(&scene.certificates)),
                 asks: asked,
                 tuning: Tuning::default(),
                 clock,

@@ -112,7 +112,8 @@ places! {
     TableMerge, "table merge", Write, 600_000, "until tables have been merged";
     Requests, "read requests", Rest, EVER, "for reads of the store that shards ask for";
     TableRead, "table read", Read, 1_000, "for rows of the store";
-    TableWork, "table work", Rest, EVER, "for tables to write or to merge";
+    TableWork, "table work", Rest, EVER, "for tables to write or to merge, or for space of theirs to give back";
+    Freeing, "freeing", Sleep, 1_000, "before it gives back the next piece of a table that has been merged";
 
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
