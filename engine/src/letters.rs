@@ -250,6 +250,8 @@ pub enum Letter {
     Charge {
         /// The session.
         session: SessionId,
+        /// The bare JID of its user, who pays if it has ended.
+        user: Name,
         /// As [`WORK_EACH`](crate::limits::WORK_EACH) counts it.
         work: u64,
     },

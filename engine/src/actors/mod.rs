@@ -2,6 +2,7 @@
 //! passwords.
 
 pub(crate) mod asker;
+pub(crate) mod debt;
 pub(crate) mod hooks;
 pub(crate) mod safe;
 pub(crate) mod send;

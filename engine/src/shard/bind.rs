@@ -117,6 +117,7 @@ impl Shard {
         self.mark_woken(id);
         self.conns.set_state(conn, ConnState::Bound(id));
         self.effects.push(Effect::Favour { conn });
+        self.take_debt(user, id);
         if self.observers.is_some() {
             self.tap_news(id, News::Bound);
         }

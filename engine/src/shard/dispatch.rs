@@ -97,7 +97,7 @@ impl Shard {
                 self.belongs_to(batch.str(*to), batch.str(*node), *own, batch.bytes(*row));
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
-            Letter::Charge { session, work } => self.tell(*session, Down::Charge(*work)),
+            Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),

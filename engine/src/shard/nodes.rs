@@ -9,6 +9,7 @@ use crate::store::Found;
 use crate::store::nodes::{self as rows, Named};
 use crate::streams::work::work;
 use crate::turn::pending::{Asker, Pending};
+use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
 use crate::wire::text::write_attribute;
 
@@ -38,7 +39,9 @@ impl Shard {
     pub(super) fn charge_asker(&mut self, asker: &Asker, count: usize, bytes: usize) {
         let Some(origin) = asker.origin else { return };
         let work = work(count, bytes).min(NODE_NOTIFY_WORK_MAX);
-        self.letters_to(origin.shard).push(Letter::Charge { session: origin.session, work });
+        let letters = self.letters_to(origin.shard);
+        let user = letters.name(bare_of(&asker.from));
+        letters.push(Letter::Charge { session: origin.session, user, work });
     }
 
     /// A message of a service to a user, which may wait there.

@@ -1,7 +1,8 @@
 //! Fair work: what a session sets off beside messages is measured, and one that has set off more than its share is not read from until
 //! it is paid off. So who pipelines requests that are dear waits alone.
 //!
-//! A session pays with time. What it owes is one stamp: when all is paid off.
+//! A session pays with time. What it owes is one stamp: when all is paid off. What it owes when it ends is its user's
+//! (`actors/debt.rs`).
 
 use crate::id::SessionId;
 use crate::io::Effect;
@@ -24,6 +25,14 @@ pub(crate) fn most_work(queries: &[Query]) -> u64 {
     work(queries.len(), bytes.sum())
 }
 
+/// The most that a session is said to owe, milliseconds: a stamp can tell it from what was paid off long ago.
+const OWED_MS_MAX: u32 = u32::MAX / 4;
+
+/// The time that pays for work, milliseconds. No single request costs so much that it would not fit.
+pub(crate) fn time_ms(work: u64) -> u32 {
+    (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32
+}
+
 impl Streams {
     /// What has been done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
     pub(crate) fn done_so_far(&self) -> u64 {
@@ -36,9 +45,7 @@ impl Streams {
         let now_ms = self.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
         let owes_ms = owes_ms(half.pays_until_ms, now_ms);
-        // No single request costs so much that it would not fit.
-        let more_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
-        let owes_ms = (owes_ms + more_ms).min(u32::MAX / 4);
+        let owes_ms = (owes_ms + time_ms(work)).min(OWED_MS_MAX);
         half.pays_until_ms = now_ms.wrapping_add(owes_ms);
         let Some(conn) = half.conn().filter(|_| owes_ms > WORK_AHEAD_MS) else { return };
         if !self.paying.contains(&session) {
@@ -50,18 +57,30 @@ impl Streams {
         }
     }
 
+    /// What a session has still to pay off, milliseconds.
+    pub(crate) fn owed_ms(&self, session: SessionId) -> u32 {
+        self.halves.get(session).map_or(0, |half| owes_ms(half.pays_until_ms, self.now.mono_ms as u32))
+    }
+
+    /// A session begins with a debt. With too much of it it is not read from yet.
+    pub(crate) fn owe(&mut self, session: SessionId, owed_ms: u32) {
+        let now_ms = self.now.mono_ms as u32;
+        if let Some(half) = self.halves.get_mut(session) {
+            half.pays_until_ms = now_ms.wrapping_add(owed_ms.min(OWED_MS_MAX));
+        }
+        self.charged(session, 0);
+    }
+
     /// Whether a session has set off more than its share, and is not read from.
     pub(crate) fn owes_work(&self, session: SessionId) -> bool {
-        let now_ms = self.now.mono_ms as u32;
-        self.halves.get(session).is_some_and(|half| owes_ms(half.pays_until_ms, now_ms) > WORK_AHEAD_MS)
+        self.owed_ms(session) > WORK_AHEAD_MS
     }
 
     /// A session was charged for more than it has set off.
     pub(crate) fn given_back(&mut self, session: SessionId, work: u64) {
         let now_ms = self.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
-        let less_ms = (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32;
-        let owes_ms = owes_ms(half.pays_until_ms, now_ms).saturating_sub(less_ms);
+        let owes_ms = owes_ms(half.pays_until_ms, now_ms).saturating_sub(time_ms(work));
         half.pays_until_ms = now_ms.wrapping_add(owes_ms);
     }
 

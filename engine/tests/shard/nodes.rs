@@ -281,6 +281,41 @@ fn all_are_told_of_one_thing_before_the_next_and_others_are_answered_meanwhile()
     assert!(notified[0].starts_with('a') && notified[1].starts_with('b'), "{notified:?}");
 }
 
+/// XEP-0060 4.5: presence and roster access go by the roster of an owner, which the service does not have. It offers neither (8.2)
+/// and refuses both (8.1.3), and a node stays as it is.
+#[test]
+fn a_service_has_no_roster_to_go_by_xep_0060_4_5() {
+    let (mut host, users) = host(settings(1), &["romeo", "juliet"]);
+    let [romeo, juliet] = users[..] else { panic!("two") };
+    for model in ["presence", "roster"] {
+        let said = create(&mut host, juliet, model, &[("access_model", model)]);
+        assert!(said.contains("<not-acceptable") && said.contains("<unsupported-access-model"), "{said}");
+        assert!(said.contains("<error type='modify'>"), "{said}");
+        assert!(items(&mut host, juliet, model).contains("<item-not-found"), "no node was made");
+    }
+    create(&mut host, juliet, "n", &[("access_model", "whitelist")]);
+    for model in ["presence", "roster"] {
+        let form = configure(&[("access_model", model)]).replace("<configure>", "<configure node='n'>");
+        let said = ask(&mut host, juliet, true, OWNER, &form);
+        assert!(said.contains("<not-acceptable") && said.contains("<unsupported-access-model"), "{said}");
+    }
+    assert!(subscribe(&mut host, romeo, "n", "romeo@localhost").contains("<closed-node"), "as it was");
+    let shown = ask(&mut host, juliet, false, OWNER, "<configure node='n'/>");
+    let offered = shown.split("pubsub#access_model").nth(1).and_then(|rest| rest.split("</field>").next()).unwrap();
+    let options: Vec<&str> =
+        offered.split("<option><value>").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    assert_eq!(options, ["open", "authorize", "whitelist"], "{shown}");
+    assert!(!shown.contains("roster_groups_allowed"), "{shown}");
+    let info = words(&host.ask(
+        juliet,
+        "<iq type='get' id='i' to='pubsub.localhost'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>",
+    ));
+    assert!(info.contains("#access-whitelist") && info.contains("#access-open"), "{info}");
+    for feature in ["#access-presence", "#access-roster", "#presence-subscribe", "#get-pending"] {
+        assert!(!info.contains(feature), "{feature} in {info}");
+    }
+}
+
 #[test]
 fn who_is_cast_out_or_not_on_the_list_any_more_hears_and_sees_nothing_xep_0060_4_5() {
     let (mut host, users) = host(settings(1), &["romeo", "juliet", "nurse"]);

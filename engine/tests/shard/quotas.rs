@@ -132,6 +132,47 @@ fn requests_that_are_dear_wait_for_whoever_makes_them() {
     assert_eq!(answers, 200, "none is lost");
 }
 
+/// A session that is not read from any more is not worth leaving: the next one of its user begins with what it owes.
+#[test]
+fn who_logs_in_anew_owes_what_the_session_before_owed() {
+    let mut host = host(|_| {});
+    let set = |n: usize, text: &str| {
+        format!(
+            "<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>"
+        )
+    };
+    let (conn, _) = host.bind(0, "romeo");
+    for n in 0..2 {
+        host.say(conn, &set(n, &"x".repeat(200_000)));
+    }
+    let all: String = (0..200).map(|n| set(2 + n % 2, "y")).collect();
+    let mut answered = Vec::new();
+    for slot in 1..=20 {
+        let (conn, effects) = host.bind(slot, "romeo");
+        assert!(said(&effects).contains("<jid>romeo@localhost/"), "the login itself is not held up");
+        answered.push(said(&host.say(conn, &all)).matches("type='result'").count());
+        host.turn(Input::Closed { conn });
+    }
+    assert!((5..60).contains(&answered[0]), "{answered:?}");
+    // What was charged for reads and did not come is given back.
+    assert!(answered[1..].iter().sum::<usize>() < answered[0], "{answered:?}");
+    // Others pay their own, and time pays this off.
+    let (juliet, _) = host.bind(30, "juliet");
+    assert!(said(&host.say(juliet, &set(9, "y"))).contains("type='result'"));
+    for _ in 0..20 {
+        host.now.mono_ms += 1_000;
+        host.turn(Input::EndOfTurn);
+    }
+    let (conn, _) = host.bind(40, "romeo");
+    assert_eq!(said(&host.say(conn, &set(9, "y"))).matches("type='result'").count(), 1);
+    // The operator lets go of it.
+    said(&host.say(conn, &all));
+    host.turn(Input::Closed { conn });
+    host.turn(Input::Command { token: 1, command: Command::Release { whom: Whom::Account("romeo@localhost".into()) } });
+    let (conn, _) = host.bind(41, "romeo");
+    assert!(said(&host.say(conn, &all)).matches("type='result'").count() >= 5);
+}
+
 /// RFC 6121 3.1.2: requests that nobody answered are asked again when a resource comes, of many only some at each time. 60 bytes set
 /// off 4,000 rows.
 #[test]
