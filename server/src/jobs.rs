@@ -4,12 +4,12 @@
 //! accounts as often as it goes holds up no login.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use throng_engine::io::{Job, JobDone};
 
 use crate::disk::Wake;
+use crate::port::{self, Entry, Given, Port};
 use crate::waits::{self, Place};
 
 /// Jobs that may wait in a lane for a thread; shards keep what is beyond.
@@ -22,11 +22,7 @@ const TURNS: u32 = 8;
 /// core that one shard wants, too.
 const NICE: i32 = 5;
 
-struct Order {
-    shard: usize,
-    token: u64,
-    job: Job,
-}
+type Order = Given<Job>;
 
 /// Which lane a job waits in.
 fn lane(job: &Job) -> usize {
@@ -84,26 +80,29 @@ impl Queue {
     }
 }
 
-/// A shard's end.
-pub struct JobPort {
-    shard: usize,
+/// The way to the threads.
+pub struct Way {
     queue: Arc<Queue>,
-    done: Receiver<(u64, JobDone)>,
     /// Jobs that their lane had no room for: at most one a connection.
     kept: [VecDeque<Order>; 2],
-    /// Jobs handed out and not back yet: most turns have none, and look into no queue.
-    under_way: usize,
 }
 
-impl JobPort {
-    /// Hands a job out.
-    pub fn submit(&mut self, token: u64, job: Job) {
-        self.kept[lane(&job)].push_back(Order { shard: self.shard, token, job });
-        self.push_on();
-    }
+/// A shard's end.
+pub type JobPort = Port<Way>;
 
-    /// Tries again to hand out what was kept.
-    pub fn push_on(&mut self) {
+impl Entry for Way {
+    type What = Job;
+    type Answer = JobDone;
+
+    fn give(&mut self, given: Order) -> Result<(), JobDone> {
+        self.kept[lane(&given.what)].push_back(given);
+        self.push_on();
+        Ok(())
+    }
+}
+
+impl Way {
+    fn push_on(&mut self) {
         if self.kept() == 0 {
             return;
         }
@@ -111,28 +110,28 @@ impl JobPort {
         for (waiting, kept) in lanes.waiting.iter_mut().zip(&mut self.kept) {
             let room = LANE_JOBS_MAX.saturating_sub(waiting.len()).min(kept.len());
             waiting.extend(kept.drain(..room));
-            self.under_way += room;
             (0..room).for_each(|_| self.queue.came.notify_one());
         }
     }
 
-    /// A finished job.
-    pub fn poll(&mut self) -> Option<(u64, JobDone)> {
-        if self.under_way == 0 {
-            return None;
-        }
-        let done = self.done.try_recv().ok()?;
-        self.under_way -= 1;
-        Some(done)
-    }
-
-    /// Jobs that wait here for room in the queue.
-    pub fn kept(&self) -> usize {
+    fn kept(&self) -> usize {
         self.kept.iter().map(VecDeque::len).sum()
     }
 }
 
-impl Drop for JobPort {
+impl JobPort {
+    /// Tries again to hand out what was kept.
+    pub fn push_on(&mut self) {
+        self.entry.push_on();
+    }
+
+    /// Jobs that wait here for room in the queue.
+    pub fn kept(&self) -> usize {
+        self.entry.kept()
+    }
+}
+
+impl Drop for Way {
     fn drop(&mut self) {
         self.queue.lanes().ports -= 1;
         self.queue.came.notify_all();
@@ -146,25 +145,18 @@ impl Drop for JobPort {
 pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<JobPort>> {
     let queue = Arc::new(Queue::default());
     queue.lanes().ports = wakes.len();
-    let (mut ports, mut answers): (Vec<JobPort>, Vec<SyncSender<_>>) = Default::default();
-    for shard in 0..wakes.len() {
-        // As many as may be in the queue and at work can be done before a shard looks.
-        let (done_in, done) = sync_channel(2 * LANE_JOBS_MAX + threads);
-        answers.push(done_in);
-        ports.push(JobPort { shard, queue: queue.clone(), done, kept: Default::default(), under_way: 0 });
-    }
+    // As many as may be in the queue and at work can be done before a shard looks.
+    let room = 2 * LANE_JOBS_MAX + threads;
+    let (ports, answers) = port::ports(wakes, room, || Way { queue: queue.clone(), kept: Default::default() });
     for _ in 0..threads.max(1) {
-        let (queue, answers, wakes) = (queue.clone(), answers.clone(), wakes.to_vec());
+        let (queue, answers) = (queue.clone(), answers.clone());
         waits::spawn("throng-job", move || {
             // Of this thread only. Where it is refused, the thread works as the others do.
             let _ = rustix::process::setpriority_process(None, NICE);
-            while let Some(Order { shard, token, job }) = queue.next() {
+            while let Some(Given { shard, token, what: job }) = queue.next() {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("throng-job");
-                let done = job.run();
-                if answers[shard].send((token, done)).is_ok() {
-                    wakes[shard].wake();
-                }
+                answers.answer(shard, token, job.run());
             }
         })?;
     }
@@ -187,7 +179,7 @@ mod tests {
         let mut lanes = Lanes::default();
         let order = |lane: usize| {
             let job = Job::DeriveKeys { password: "p".into(), salt: [1].into(), iterations: 1, created_us: 0 };
-            Order { shard: 0, token: lane as u64, job }
+            Order { shard: 0, token: lane as u64, what: job }
         };
         for (lane, jobs) in [(CHANGES, 100), (LOGINS, 14)] {
             lanes.waiting[lane].extend((0..jobs).map(|_| order(lane)));
@@ -215,7 +207,7 @@ mod tests {
         }
         done.sort_unstable();
         assert!(done.into_iter().eq(0..jobs) && port.kept() == 0);
-        let queue = Arc::downgrade(&port.queue);
+        let queue = Arc::downgrade(&port.entry.queue);
         drop(port);
         while queue.strong_count() > 0 {
             std::thread::yield_now();

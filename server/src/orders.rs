@@ -2,7 +2,6 @@
 //!
 //! They are rare and take their time: one thread for all shards, which carries out one after another.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
@@ -11,73 +10,42 @@ use throng_engine::orders::{Order, Outcome, Why};
 
 use crate::disk::Wake;
 use crate::end;
+use crate::port::{self, Answers, Entry, Given, Port};
 use crate::waits::{self, Place};
 
-struct Given {
-    shard: usize,
-    token: u64,
-    order: Box<Order>,
-}
+/// The way to the thread.
+pub struct Way(SyncSender<Given<Box<Order>>>);
 
 /// A shard's end.
-pub struct OrderPort {
-    shard: usize,
-    orders: SyncSender<Given>,
-    done: Receiver<(u64, Outcome)>,
-    /// Orders that could not be handed on; bounded by those that the shard has under way.
-    refused: VecDeque<(u64, Outcome)>,
-    /// Orders handed on and not back yet: most turns have none, and look into no queue.
-    under_way: usize,
-}
+pub type OrderPort = Port<Way>;
 
-impl OrderPort {
-    /// Hands an order on.
-    pub fn submit(&mut self, token: u64, order: Box<Order>) {
-        match self.orders.try_send(Given { shard: self.shard, token, order }) {
-            Ok(()) => self.under_way += 1,
-            Err(error) => {
-                let text = match error {
-                    TrySendError::Full(_) => "too many orders are being carried out",
-                    TrySendError::Disconnected(_) => "the server carries out no orders now",
-                };
-                self.refused.push_back((token, Outcome::Refused { why: Why::Busy, text: text.to_owned() }));
-            }
-        }
-    }
+impl Entry for Way {
+    type What = Box<Order>;
+    type Answer = Outcome;
 
-    /// What came of an order.
-    pub fn poll(&mut self) -> Option<(u64, Outcome)> {
-        if let Some(refused) = self.refused.pop_front() {
-            return Some(refused);
-        }
-        if self.under_way == 0 {
-            return None;
-        }
-        let done = self.done.try_recv().ok()?;
-        self.under_way -= 1;
-        Some(done)
+    fn give(&mut self, given: Given<Box<Order>>) -> Result<(), Outcome> {
+        self.0.try_send(given).map_err(|error| {
+            let text = match error {
+                TrySendError::Full(_) => "too many orders are being carried out",
+                TrySendError::Disconnected(_) => "the server carries out no orders now",
+            };
+            Outcome::Refused { why: Why::Busy, text: text.to_owned() }
+        })
     }
 }
 
 /// The thread's end.
 pub struct Orders {
-    given: Receiver<Given>,
-    answers: Vec<SyncSender<(u64, Outcome)>>,
-    wakes: Vec<Arc<dyn Wake>>,
+    given: Receiver<Given<Box<Order>>>,
+    answers: Answers<Outcome>,
 }
 
 /// A port for each shard, and the other end. Without a thread there, orders are refused.
 pub fn ports(wakes: &[Arc<dyn Wake>]) -> (Vec<OrderPort>, Orders) {
     // As many as the shards let be under way.
     let (orders, given) = sync_channel(ADHOC_ORDERS_MAX * wakes.len());
-    let mut answers = Vec::new();
-    let port = |shard| {
-        let (done_in, done) = sync_channel(ADHOC_ORDERS_MAX);
-        answers.push(done_in);
-        OrderPort { shard, orders: orders.clone(), done, refused: VecDeque::new(), under_way: 0 }
-    };
-    let ports = (0..wakes.len()).map(port).collect();
-    (ports, Orders { given, answers, wakes: wakes.to_vec() })
+    let (ports, answers) = port::ports(wakes, ADHOC_ORDERS_MAX, || Way(orders.clone()));
+    (ports, Orders { given, answers })
 }
 
 impl Orders {
@@ -92,14 +60,12 @@ impl Orders {
                     let _at = waits::at(Place::Orders);
                     self.given.recv()
                 };
-                let Ok(Given { shard, token, order }) = given else { return };
+                let Ok(Given { shard, token, what: order }) = given else { return };
                 let outcome = end::survive(|| carry_out(&order)).unwrap_or_else(|said| {
                     tracing::error!("an order of an administrator has failed: {said}");
                     Outcome::Refused { why: Why::Internal, text: said }
                 });
-                if self.answers[shard].try_send((token, outcome)).is_ok() {
-                    self.wakes[shard].wake();
-                }
+                self.answers.answer(shard, token, outcome);
             }
         })
         .map(drop)

@@ -1,30 +1,28 @@
 //! Listeners, and connections from their handshake to their relay: bounded in number, by address, and in time.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use socket2::SockRef;
 use throng_engine::extension::bytestreams::{Activated, Activation};
 use tokio::net::TcpStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::port::{Activations, Answers, Given};
+use super::port::Activations;
 use super::race::{First, first};
 use super::relay::{End, relay};
 use super::socks::{Asked, Handshake, Reply, Said};
 use super::table::{ConnNumber, Table, Taken};
 use super::{Bounds, EARLY_BYTES_MAX, SOCKET_BYTES, StreamCounters};
 use crate::end::Survive;
+use crate::port::{Answers, Given};
+use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening, network};
 use crate::waits;
 
 /// Bytes that are read at once before a stream begins.
 const EARLY_PIECE: usize = 512;
-/// Time after which a failed `accept` is tried again: out of descriptors, most likely, and they come back.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Streams of so many bytes are told of in the log; of shorter ones, which somebody may have many of, only who looks for them hears.
 const LOGGED_BYTES: u64 = 1 << 20;
 
@@ -51,11 +49,7 @@ impl Shared {
 
 /// The proxy. Dropping it ends all of its connections.
 #[derive(Debug)]
-pub struct StreamServer {
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-    addresses: Vec<SocketAddr>,
-}
+pub struct StreamServer(Listening);
 
 impl StreamServer {
     /// Serves these listeners on a thread of its own.
@@ -68,51 +62,28 @@ impl StreamServer {
         bounds: Bounds,
         counters: Arc<StreamCounters>,
     ) -> io::Result<StreamServer> {
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
         for listener in &listeners {
-            listener.set_nonblocking(true)?;
             // Connections inherit them: what the kernel holds for a slow receiver is bounded.
             SockRef::from(listener).set_recv_buffer_size(SOCKET_BYTES)?;
             SockRef::from(listener).set_send_buffer_size(SOCKET_BYTES)?;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, mut stopped) = watch::channel(false);
+        let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
         let table = waits::Mutex::new(waits::Place::LockBytestreams, Table::new(bounds));
         let shared = Arc::new(Shared { table, bounds, counters });
-        let thread = waits::spawn("bytestreams", move || {
-            runtime.block_on(async {
-                for listener in listeners {
-                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
-                    tokio::spawn(accept(listener, shared.clone()));
-                }
-                tokio::spawn(obey(activations, shared));
-                // Ends the tasks, for the runtime goes with this function.
-                let _ = stopped.changed().await;
-            });
+        // None is used: there are no disks and no names to look up.
+        let blocking = Blocking { most: 1, whole: true };
+        let listening = Listening::start("bytestreams", blocking, listeners, move |listeners| async move {
+            for (listener, ()) in listeners {
+                tokio::spawn(accept(listener, shared.clone()));
+            }
+            obey(activations, shared).await;
         })?;
-        Ok(StreamServer { stop, thread: Some(thread), addresses })
+        Ok(StreamServer(listening))
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-}
-
-impl Drop for StreamServer {
-    fn drop(&mut self) {
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What one client can choose addresses from: IPv4 whole, of IPv6 the first 64 bits.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        other => other,
+        self.0.addresses()
     }
 }
 
@@ -237,16 +208,17 @@ async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Carries activations out. One that waits for its sockets holds up no other.
 async fn obey(activations: Activations, shared: Arc<Shared>) {
-    let (mut given, answers) = activations.split();
+    let Activations { mut given, answers } = activations;
     while let Some(given) = given.recv().await {
         tokio::spawn(activate(given, answers.clone(), shared.clone()));
     }
 }
 
-async fn activate(given: Given, answers: Answers, shared: Arc<Shared>) {
-    let activated = match shared.table(|table| table.activate(&given.activation)) {
+async fn activate(given: Given<Box<Activation>>, answers: Answers<Activated>, shared: Arc<Shared>) {
+    let Given { shard, token, what: activation } = given;
+    let activated = match shared.table(|table| table.activate(&activation)) {
         Ok(None) => Activated::Done,
-        Ok(Some(taken)) => begin(taken, &given.activation, &shared).await,
+        Ok(Some(taken)) => begin(taken, &activation, &shared).await,
         Err(why) => why,
     };
     if activated != Activated::Done {
@@ -255,7 +227,7 @@ async fn activate(given: Given, answers: Answers, shared: Arc<Shared>) {
     if activated == Activated::TooMany {
         shared.counters.streams_full.one();
     }
-    answers.answer(&given, activated);
+    answers.answer(shard, token, activated);
 }
 
 /// A stream that is relayed, until this is dropped.
@@ -303,18 +275,4 @@ fn ask(handle: Handle) -> impl Future<Output = Option<TcpStream>> {
     let (taker, taken) = oneshot::channel();
     let asked = handle.send(taker).is_ok();
     async move { if asked { taken.await.ok() } else { None } }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_client_has_an_address_of_ipv4_and_64_bits_of_ipv6() {
-        let of = |text: &str| network(text.parse().expect("an address"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-    }
 }

@@ -17,12 +17,10 @@ mod protocol;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use throng_engine::counter_table;
@@ -32,10 +30,15 @@ use tokio::sync::mpsc::{self, channel as bounded};
 
 use crate::audit;
 use crate::disk::Wake;
+use crate::port::{self, Answers, Entry, Given, Port};
+use crate::runtime::{Aside, Blocking};
 use crate::waits::{self, Place};
 use breaker::Breaker;
 pub use http::{Service, authorities};
 use program::BackOff;
+
+/// Names of web services that are looked up at once.
+const LOOKUPS_MAX: usize = 64;
 
 counter_table! {
     /// What was asked of one back end.
@@ -166,76 +169,46 @@ impl Standing {
 }
 
 /// A question on its way.
-struct Given {
-    shard: usize,
-    token: u64,
-    question: Box<Question>,
+struct Waiting {
+    given: Given<Box<Question>>,
     at: Instant,
 }
 
 /// The way into a back end.
-struct Entry {
+struct Door {
     standing: Arc<Standing>,
-    queue: mpsc::Sender<Given>,
+    queue: mpsc::Sender<Waiting>,
 }
+
+/// The ways into all of them, by domain.
+pub struct Doors(Arc<HashMap<String, Door>>);
 
 /// A shard's end.
-pub struct AskPort {
-    shard: usize,
-    entries: Arc<HashMap<String, Entry>>,
-    done: Receiver<(u64, Verdict)>,
-    /// Questions that were not taken; bounded by those that the shard has under way.
-    refused: VecDeque<(u64, Verdict)>,
-    /// Questions handed in and not back yet: most turns have none, and look into no queue.
-    under_way: usize,
-    wake: Arc<dyn Wake>,
-}
+pub type AskPort = Port<Doors>;
 
-impl AskPort {
-    /// Hands a question in.
-    pub fn submit(&mut self, token: u64, question: Box<Question>) {
-        let entry = self.entries.get(question.user().1);
-        let taken = match entry {
+impl Entry for Doors {
+    type What = Box<Question>;
+    type Answer = Verdict;
+
+    fn give(&mut self, given: Given<Box<Question>>) -> Result<(), Verdict> {
+        let taken = match self.0.get(given.what.user().1) {
             None => Err(Unknown::Down),
-            Some(entry) if !entry.standing.breaker().may_ask(Instant::now()) => Err(Unknown::Down),
-            Some(entry) => {
-                let given = Given { shard: self.shard, token, question, at: Instant::now() };
-                entry.queue.try_send(given).map_err(|error| {
-                    entry.standing.breaker().unasked(Instant::now());
-                    match error {
-                        mpsc::error::TrySendError::Full(_) => Unknown::Busy,
-                        mpsc::error::TrySendError::Closed(_) => Unknown::Down,
-                    }
-                })
-            }
+            Some(door) if !door.standing.breaker().may_ask(Instant::now()) => Err(Unknown::Down),
+            Some(door) => door.queue.try_send(Waiting { given, at: Instant::now() }).map_err(|error| {
+                door.standing.breaker().unasked(Instant::now());
+                match error {
+                    mpsc::error::TrySendError::Full(_) => Unknown::Busy,
+                    mpsc::error::TrySendError::Closed(_) => Unknown::Down,
+                }
+            }),
         };
-        match taken {
-            Ok(()) => self.under_way += 1,
-            Err(why) => {
-                self.refused.push_back((token, Verdict::Unknown(why)));
-                self.wake.wake();
-            }
-        }
-    }
-
-    /// An answer.
-    pub fn poll(&mut self) -> Option<(u64, Verdict)> {
-        if let Some(refused) = self.refused.pop_front() {
-            return Some(refused);
-        }
-        if self.under_way == 0 {
-            return None;
-        }
-        let done = self.done.try_recv().ok()?;
-        self.under_way -= 1;
-        Some(done)
+        taken.map_err(Verdict::Unknown)
     }
 }
 
 /// The thread. When this is dropped, nothing is asked any more, and processes have been killed.
 pub struct BackEnds {
-    stop: mpsc::Sender<()>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Option<Aside>,
     standings: Vec<Arc<Standing>>,
 }
 
@@ -246,24 +219,12 @@ impl BackEnds {
     }
 }
 
-impl Drop for BackEnds {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _ = self.stop.try_send(());
-            let _ = thread.join();
-        }
-    }
-}
-
-type Answers = Arc<Vec<(SyncSender<(u64, Verdict)>, Arc<dyn Wake>)>>;
-
 /// Starts the thread, if there is a back end, and gives a port for each shard.
 ///
 /// # Errors
 /// The system's when there can be no thread.
 pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<AskPort>, BackEnds)> {
-    let (stop, mut stopped) = bounded(1);
-    let (mut entries, mut works, mut standings) = (HashMap::new(), Vec::new(), Vec::new());
+    let (mut doors, mut works, mut standings) = (HashMap::new(), Vec::new(), Vec::new());
     for back_end in back_ends {
         let standing = Arc::new(Standing {
             domain: back_end.domain.clone(),
@@ -272,46 +233,29 @@ pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Resul
             counters: Arc::default(),
         });
         let (queue, given) = bounded(back_end.waiting_max.max(1));
-        entries.insert(back_end.domain.clone(), Entry { standing: standing.clone(), queue });
+        doors.insert(back_end.domain.clone(), Door { standing: standing.clone(), queue });
         standings.push(standing.clone());
         works.push((back_end, standing, given));
     }
-    let (entries, mut answers) = (Arc::new(entries), Vec::new());
-    let port = |(shard, wake): (usize, &Arc<dyn Wake>)| {
-        // As many as the shard lets be under way: an answer always has room.
-        let (done_in, done) = sync_channel(OUTSIDE_ASKS_MAX);
-        answers.push((done_in, wake.clone()));
-        AskPort { shard, entries: entries.clone(), done, refused: VecDeque::new(), under_way: 0, wake: wake.clone() }
-    };
-    let ports = wakes.iter().enumerate().map(port).collect();
+    let doors = Arc::new(doors);
+    let (ports, answers) = port::ports(wakes, OUTSIDE_ASKS_MAX, || Doors(doors.clone()));
     if works.is_empty() {
-        return Ok((ports, BackEnds { stop, thread: None, standings }));
+        return Ok((ports, BackEnds { _thread: None, standings }));
     }
-    let answers: Answers = Arc::new(answers);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let thread = waits::spawn("throng-extauth", move || {
+    // A name that is being looked up is not waited for at the end.
+    let blocking = Blocking { most: LOOKUPS_MAX, whole: false };
+    let thread = Aside::start("throng-extauth", blocking, move || async move {
         let _at = waits::at(Place::BackEnds);
-        runtime.block_on(async {
-            for (back_end, standing, given) in works {
-                let given = Arc::new(tokio::sync::Mutex::new(given));
-                for _ in 0..back_end.lines.max(1) {
-                    let answers = answers.clone();
-                    let told = move |(shard, token, verdict): Answered| {
-                        let (done, wake) = &answers[shard];
-                        if done.try_send((token, verdict)).is_ok() {
-                            wake.wake();
-                        }
-                    };
-                    let line = Line::new(&back_end.by);
-                    tokio::spawn(work(line, back_end.limit, standing.clone(), given.clone(), told));
-                }
+        for (back_end, standing, given) in works {
+            let given = Arc::new(tokio::sync::Mutex::new(given));
+            for _ in 0..back_end.lines.max(1) {
+                let line = Line::new(&back_end.by);
+                tokio::spawn(work(line, back_end.limit, standing.clone(), given.clone(), answers.clone()));
             }
-            let _ = stopped.recv().await;
-        });
-        // What is asked still is given up, and its processes are killed. A name that is being looked up is not waited for.
-        runtime.shutdown_timeout(Duration::ZERO);
+        }
+        std::future::pending::<()>().await;
     })?;
-    Ok((ports, BackEnds { stop, thread: Some(thread), standings }))
+    Ok((ports, BackEnds { _thread: Some(thread), standings }))
 }
 
 enum Line {
@@ -335,16 +279,13 @@ impl Line {
     }
 }
 
-/// What a line has come to.
-type Answered = (usize, u64, Verdict);
-
-/// Works with one line until nobody is left to ask; each answer goes to `told`.
+/// Works with one line until nobody is left to ask.
 async fn work(
     mut line: Line,
     limit: Duration,
     standing: Arc<Standing>,
-    given: Arc<tokio::sync::Mutex<mpsc::Receiver<Given>>>,
-    told: impl Fn(Answered),
+    given: Arc<tokio::sync::Mutex<mpsc::Receiver<Waiting>>>,
+    answers: Answers<Verdict>,
 ) {
     let (mut back_off, counters) = (BackOff::default(), standing.counters.clone());
     loop {
@@ -354,7 +295,7 @@ async fn work(
             counters.waiting.set(given.len() as u64);
             next
         };
-        let Some(Given { shard, token, question, at }) = next else { return };
+        let Some(Waiting { given: Given { shard, token, what: question }, at }) = next else { return };
         let unasked = match standing.breaker().is_open() {
             true => Some(Unknown::Down),
             false => (at.elapsed() >= limit).then_some(Unknown::Busy),
@@ -362,7 +303,7 @@ async fn work(
         if let Some(why) = unasked {
             counters.unasked.one();
             standing.breaker().unasked(Instant::now());
-            told((shard, token, Verdict::Unknown(why)));
+            answers.answer(shard, token, Verdict::Unknown(why));
             continue;
         }
         let (begun, mut started) = (Instant::now(), 0);
@@ -379,7 +320,7 @@ async fn work(
                 }
                 standing.answered();
                 back_off = BackOff::default();
-                told((shard, token, if yes { Verdict::Yes } else { Verdict::No }));
+                answers.answer(shard, token, if yes { Verdict::Yes } else { Verdict::No });
                 continue;
             }
             Ok(Err(fault)) => fault,
@@ -398,7 +339,7 @@ async fn work(
         };
         audit::back_end(&standing.domain, &fault);
         standing.failed(&fault);
-        told((shard, token, Verdict::Unknown(why)));
+        answers.answer(shard, token, Verdict::Unknown(why));
         tokio::time::sleep(back_off.next()).await;
     }
 }

@@ -128,10 +128,19 @@ impl Process {
     }
 }
 
+/// A process that was killed has its end seen by a thread of its own. Where there can be no thread, the process stays in the system's
+/// table until the server ends.
+fn reap(mut child: Child) {
+    if !matches!(child.try_wait(), Ok(None)) {
+        return;
+    }
+    let _ = waits::spawn("throng-reaper", move || child.wait());
+}
+
 /// Of what has no pipes: it cannot be.
 fn kill(mut child: Child) -> Fault {
     let _ = child.kill();
-    let _ = child.wait();
+    reap(child);
     Fault::NotThere("its pipes cannot be used".to_owned())
 }
 
@@ -143,14 +152,8 @@ impl Drop for Process {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = child.kill();
-        for _ in 0..50 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // It hangs in the kernel, by a file system that does not answer for instance: others are not kept waiting for that.
-        let _ = waits::spawn("throng-reaper", move || child.wait());
+        // Its end takes a moment, or hangs in the kernel by a file system that does not answer: nobody is kept waiting for it.
+        reap(child);
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 
 use tempfile::TempDir;
 use throng_engine::counters::Counted;
@@ -94,6 +94,15 @@ fn pids(folder: &TempDir) -> Vec<i32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
+/// Whether a process that was killed goes soon, and somebody has seen to its end.
+fn goes(pid: i32) -> bool {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_gone(pid) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    is_gone(pid)
+}
+
 fn is_gone(pid: i32) -> bool {
     !std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -131,7 +140,7 @@ fn a_program_is_asked_in_the_words_that_scripts_know() {
     let own: Vec<_> = held.iter().filter(|link| !left_open.contains(link)).collect();
     assert!(own.len() == 3 && own.iter().all(|link| link.to_string_lossy().starts_with("pipe:")), "{held:?}");
     drop(desk);
-    assert!(is_gone(pid), "it goes with the server");
+    assert!(goes(pid), "it goes with the server");
 }
 
 #[test]
@@ -147,10 +156,7 @@ fn a_process_that_hangs_dies_or_says_something_else_is_replaced() {
         assert!(begun.elapsed() < LIMIT + Duration::from_secs(3), "{wrong}");
         assert_eq!(desk.is_right("pen:cil"), Verdict::Yes, "{wrong}");
         let (last, before) = pids(&folder).split_last().map(|(last, before)| (*last, before.to_vec())).expect("some");
-        assert!(
-            !is_gone(last) && !before.is_empty() && before.into_iter().all(is_gone),
-            "{wrong}: one process is left"
-        );
+        assert!(!is_gone(last) && !before.is_empty() && before.into_iter().all(goes), "{wrong}: one process is left");
     }
 }
 
@@ -196,10 +202,7 @@ fn a_wrapper_is_killed_with_what_it_has_started() {
     let mut desk = Desk::new(By::Program(Program { path, arguments: Vec::new() }), 1, 10);
     assert_eq!(desk.is_right("x"), Verdict::Unknown(Unknown::Late));
     let pid = pids(&folder)[0];
-    let end = Instant::now() + Duration::from_secs(5);
-    while !is_gone(pid) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    goes(pid);
     // Whoever takes in orphans here may not have waited for it.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");

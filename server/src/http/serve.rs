@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
@@ -18,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use socket2::SockRef;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use super::guard::{self, Guard, Tells};
 use super::health::Turns;
@@ -26,6 +25,7 @@ use super::history::{History, Query as Asked, Recent, Refused};
 use super::patience::{Conn, Patient, Places};
 use super::{Telemetry, metrics, page, standing, wrong};
 use crate::end::{Survive, survive};
+use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening};
 use crate::waits;
 
 /// Connections at once, a listener; for one more, one of them gives way.
@@ -34,6 +34,8 @@ const CONNECTIONS_MAX: usize = 64;
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// For the head of a request, and between two of them.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
+/// Threads for looks into what was recorded and questions to the shards: as many as there are at a time (see [`Seen`]).
+const BLOCKING_MAX: usize = 3;
 /// How often the shards' turns are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -43,11 +45,7 @@ const SESSIONS_MAX: usize = 1_000;
 
 /// The server of HTTP. Dropping it ends all of its connections.
 #[derive(Debug)]
-pub struct HttpServer {
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-    addresses: Vec<SocketAddr>,
-}
+pub struct HttpServer(Listening);
 
 #[derive(Clone)]
 struct Seen {
@@ -72,13 +70,6 @@ impl HttpServer {
         telemetry: Arc<dyn Telemetry>,
         history: Option<History>,
     ) -> io::Result<HttpServer> {
-        let addresses = listeners.iter().map(|(listener, _)| listener.local_addr()).collect::<io::Result<Vec<_>>>()?;
-        for (listener, _) in &listeners {
-            listener.set_nonblocking(true)?;
-        }
-        // Its threads for work that takes a while, too: of the same name, as they do the same.
-        let runtime = tokio::runtime::Builder::new_current_thread().thread_name("http").enable_all().build()?;
-        let (stop, stopped) = watch::channel(false);
         let seen = Seen {
             telemetry,
             turns: Arc::default(),
@@ -87,43 +78,27 @@ impl HttpServer {
             judging: Arc::new(Semaphore::new(1)),
             asking: Arc::new(Semaphore::new(1)),
         };
-        let serve = move || runtime.block_on(run(listeners, seen, stopped));
-        let thread = waits::spawn("http", serve)?;
-        Ok(HttpServer { stop, thread: Some(thread), addresses })
+        let blocking = Blocking { most: BLOCKING_MAX, whole: true };
+        let listening = Listening::start("http", blocking, listeners, move |listeners| run(listeners, seen))?;
+        Ok(HttpServer(listening))
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        self.0.addresses()
     }
 }
 
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn run(listeners: Vec<(TcpListener, Guard)>, seen: Seen, mut stopped: watch::Receiver<bool>) {
+async fn run(listeners: Vec<(tokio::net::TcpListener, Guard)>, seen: Seen) {
     for (listener, guard) in listeners {
-        let pages = router(guard, seen.clone());
-        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
-        tokio::spawn(accept(listener, pages));
+        tokio::spawn(accept(listener, router(guard, seen.clone())));
     }
     let mut every = tokio::time::interval(LOOK_EVERY);
     loop {
-        tokio::select! {
-            // Ends the tasks, for the runtime goes with this function.
-            _ = stopped.changed() => return,
-            _ = every.tick() => {
-                #[cfg(debug_assertions)]
-                crate::plant::pass("http");
-                seen.turns.look(&*seen.telemetry, Instant::now());
-            }
-        }
+        every.tick().await;
+        #[cfg(debug_assertions)]
+        crate::plant::pass("http");
+        seen.turns.look(&*seen.telemetry, Instant::now());
     }
 }
 
@@ -131,8 +106,7 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router) {
     let mut places = Places::new(CONNECTIONS_MAX);
     loop {
         let Ok((stream, from)) = listener.accept().await else {
-            // Out of descriptors, most likely: they come back.
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
         // What the kernel keeps for a slow reader, it would take for one that reads. A refusal changes nothing but that.
