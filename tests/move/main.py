@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""ejabberd -> Throng -> ejabberd and Prosody; Prosody -> Throng -> Prosody and ejabberd. See run."""
+"""ejabberd -> Throng -> ejabberd and Prosody; Prosody -> Throng -> Prosody and ejabberd; each into itself. See run."""
 
 import argparse
 import asyncio
 import logging
+import random
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+import kill
 import people
 from peers import PEERS, Throng
-
-
 
 
 def live(peer):
@@ -31,6 +31,32 @@ def live(peer):
     return server
 
 
+def take_back(name, export, keeps, way):
+    """Into a new server of a peer; everybody looks."""
+    other = PEERS[name]()
+    try:
+        if name == "ejabberd":
+            other.start()
+            other.take(export)
+        else:
+            other.take(export)
+            other.start()
+        keeps &= PEERS[name].keeps
+        seen = asyncio.run(people.look(other.port, keeps, other.drops))
+        dropped = ", ".join(sorted(keeps & other.drops)) or "nothing"
+        print(f"{way} -> {name}: seen {', '.join(seen)}; {name} drops {dropped}", flush=True)
+    except BaseException:
+        print(other.log(), file=sys.stderr)
+        raise
+    finally:
+        other.close()
+
+
+def main_file(export):
+    """The file of ejabberd's export that includes the others."""
+    return next(path for path in export.glob("*.xml") if "xi:include" in path.read_text())
+
+
 def move(name, driver, keep):
     """From a peer into Throng, and out again into both."""
     folder = Path(tempfile.mkdtemp(prefix="throng-move-"))
@@ -40,6 +66,9 @@ def move(name, driver, keep):
         server.stop()
         if keep:
             shutil.copytree(folder / "export", Path(keep) / name, dirs_exist_ok=True)
+        # What the peer's own tools drop of the peer's own export is no fault of what Throng writes.
+        export = folder / "export"
+        take_back(name, main_file(export) if name == "ejabberd" else export, server.keeps, name)
         tried = throng.take(folder / "export", "--dry-run")
         assert not throng.data.exists(), "a dry run has made a folder"
         took = throng.take(folder / "export")
@@ -68,22 +97,7 @@ def move(name, driver, keep):
             finally:
                 other.close()
         for back, export in (("ejabberd", folder / "hosts" / "main.xml"), ("prosody", folder / "users")):
-            other = PEERS[back]()
-            try:
-                if back == "ejabberd":
-                    other.start()
-                    other.take(export)
-                else:
-                    other.take(export)
-                    other.start()
-                # A password that came as keys of SCRAM-SHA-1 cannot be checked by a server that has none of these.
-                seen = asyncio.run(people.look(other.port, server.keeps & other.keeps))
-                print(f"{name} -> throng -> {back}: seen", ", ".join(seen))
-            except BaseException:
-                print(other.log(), file=sys.stderr)
-                raise
-            finally:
-                other.close()
+            take_back(back, export, server.keeps, f"{name} -> throng")
     except BaseException:
         print(throng.log(), file=sys.stderr)
         raise
@@ -98,8 +112,18 @@ def main():
     parser.add_argument("--driver", choices=["uring", "epoll"], default="uring")
     parser.add_argument("--peer", choices=sorted(PEERS), action="append")
     parser.add_argument("--keep")
+    parser.add_argument("--only-kills", action="store_true", help="only imports that are killed")
+    parser.add_argument("--skip-kills", action="store_true", help="all but these")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the moments of kills")
+    parser.add_argument("--memory", type=int, nargs="+", metavar="ACCOUNTS", help="only the memory of imports of so many accounts")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    if given.memory:
+        return kill.memory(given.memory)
+    if not given.skip_kills:
+        kill.kills(given.seed)
+    if given.only_kills:
+        return
     for name in given.peer or sorted(PEERS):
         move(name, given.driver, given.keep)
     print("tests/move: all moved")

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::hash::{HashKind, SecretKey, Tag};
+use super::hash::{HashKind, Tag};
 use super::password::{self, PasswordError};
 use crate::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, SCRAM_SALT_BYTES_MAX};
 
@@ -81,12 +81,12 @@ impl KeySet {
         KeySet { kind, iterations, salt: salt.into(), keys }
     }
 
-    /// Those of a name without an account: see [`Credentials::decoy`](super::account::Credentials::decoy).
-    pub(super) fn decoy(secret: &SecretKey, name: &str, kind: HashKind, iterations: u32) -> KeySet {
-        let made_up = |what: &str| secret.tag(&[what.as_bytes(), name.as_bytes()]);
-        let key = |what: &str| kind.digest(&[made_up(what).as_bytes()]);
-        let keys = ScramKeys { stored: key("stored"), server: key("server") };
-        KeySet { kind, iterations, salt: made_up("salt").as_bytes()[..16].into(), keys }
+    /// Those of a name without an account, of bytes made up for its salt and its two keys: see
+    /// [`Credentials::decoy`](super::account::Credentials::decoy).
+    pub(super) fn decoy(kind: HashKind, iterations: u32, [salt, stored, server]: &[Tag; 3]) -> KeySet {
+        let key = |made_up: &Tag| kind.digest(&[made_up.as_bytes()]);
+        let keys = ScramKeys { stored: key(stored), server: key(server) };
+        KeySet { kind, iterations, salt: salt.as_bytes()[..16].into(), keys }
     }
 
     /// The hash function.

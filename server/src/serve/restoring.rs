@@ -2,7 +2,7 @@
 //! store. Whoever is asked for before has its sessions by then.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use throng_engine::id::PartitionMap;
 use throng_engine::io::Command;
@@ -11,7 +11,6 @@ use throng_engine::store::Table;
 use super::Rows;
 use super::control::Running;
 use super::walk::{Step, Walk};
-use crate::disk::DiskError;
 use crate::waits;
 
 /// Time between two steps.
@@ -26,20 +25,13 @@ const USERS_A_COMMAND: usize = 32;
 /// # Errors
 /// There can be no thread.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
-    let (mut walk, mut over) = (Walk::over(Table::Sessions), false);
+    let (mut walk, mut over) = (Walk::over(Table::Sessions, "stored sessions"), false);
     waits::repeat("restoring", EVERY, move || {
         if over {
             return;
         }
         let mut ask = |shard, command| running.ask(shard, command).is_ok();
-        match step(&*engine, running.partitions(), &mut walk, USERS_A_STEP, &mut ask) {
-            Ok(more) => over = !more,
-            // The store waits for space, or is damaged: reads of the shards say so, too.
-            Err(error) => {
-                tracing::debug!(%error, "stored sessions are not looked at");
-                over = true;
-            }
-        }
+        over = !step(&*engine, running.partitions(), &mut walk, USERS_A_STEP, Instant::now(), &mut ask);
     })
 }
 
@@ -49,9 +41,10 @@ fn step(
     partitions: &PartitionMap,
     walk: &mut Walk,
     most: usize,
+    now: Instant,
     ask: &mut dyn FnMut(usize, Command) -> bool,
-) -> Result<bool, DiskError> {
-    let Step { homes, more } = walk.step(engine, partitions, most)?;
+) -> bool {
+    let Step { homes, more } = walk.step(engine, partitions, most, now);
     for (shard, users) in homes.iter().enumerate() {
         for users in users.chunks(USERS_A_COMMAND) {
             ask(shard, Command::Restore { users: users.to_vec(), last: false });
@@ -60,21 +53,22 @@ fn step(
             ask(shard, Command::Restore { users: Vec::new(), last: true });
         }
     }
-    Ok(more)
+    more
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Engine, MemoryEngine};
+    use crate::disk::Engine as _;
     use crate::serve::meta::has_sessions;
+    use crate::serve::walk::tests::{Flaky, broken};
     use std::collections::BTreeMap;
     use throng_engine::store::Batch;
 
     #[test]
     fn every_user_with_sessions_is_named_once_to_its_home_and_then_it_is_over() {
         let partitions = PartitionMap::spread(3);
-        let engine = MemoryEngine::default();
+        let engine = Flaky::default();
         assert!(!has_sessions(&engine).expect("read"));
         let mut writes = Batch::new();
         for n in 0..100u64 {
@@ -85,8 +79,11 @@ mod tests {
         writes.put(Table::Accounts, b"nobody@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
         assert!(has_sessions(&engine).expect("read"));
+        // A disk that does not answer for a while keeps nobody away for ever.
+        *engine.fails.lock().expect("one thread") = vec![(0, broken()), (7, broken()), (0, broken())];
+        let mut now = Instant::now();
         let (mut walk, mut seen, mut ended) =
-            (Walk::over(Table::Sessions), BTreeMap::<String, usize>::new(), Vec::new());
+            (Walk::over(Table::Sessions, "stored sessions"), BTreeMap::<String, usize>::new(), Vec::new());
         loop {
             let mut ask = |shard: usize, command: Command| {
                 let Command::Restore { users, last } = command else { panic!("another command") };
@@ -97,7 +94,8 @@ mod tests {
                 ended.extend(last.then_some(shard));
                 true
             };
-            if !step(&engine, &partitions, &mut walk, 30, &mut ask).expect("read") {
+            now += Duration::from_secs(10);
+            if !step(&engine, &partitions, &mut walk, 30, now, &mut ask) {
                 break;
             }
         }

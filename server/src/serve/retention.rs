@@ -11,7 +11,6 @@ use throng_engine::store::Table;
 use super::Rows;
 use super::control::Running;
 use super::walk::{Step, Walk};
-use crate::disk::DiskError;
 use crate::waits;
 
 /// Time between two steps.
@@ -35,7 +34,7 @@ pub(super) struct Wanted {
 /// # Errors
 /// There can be no thread.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
-    let mut walk = Walk::over(Table::Archive);
+    let mut walk = Walk::over(Table::Archive, "archives");
     let mut rounds = Rounds::default();
     waits::repeat("retention", EVERY, move || {
         #[cfg(debug_assertions)]
@@ -44,11 +43,8 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
             return;
         };
         let mut ask = |shard, command| running.ask(shard, command).ok();
-        match step(&*engine, running.partitions(), &mut walk, wanted.users_per_second, &mut ask) {
-            Ok(true) => {}
-            Ok(false) => rounds.ended(wanted.days, Instant::now()),
-            // The store waits for space, or is damaged: reads of the shards say so, too.
-            Err(error) => tracing::debug!(%error, "archives are not looked at"),
+        if !step(&*engine, running.partitions(), &mut walk, wanted.users_per_second, &mut ask) {
+            rounds.ended(wanted.days, Instant::now());
         }
     })
 }
@@ -80,8 +76,8 @@ fn step(
     walk: &mut Walk,
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
-) -> Result<bool, DiskError> {
-    let Step { homes, more } = walk.step(engine, partitions, most)?;
+) -> bool {
+    let Step { homes, more } = walk.step(engine, partitions, most, Instant::now());
     for (shard, users) in homes.iter().enumerate() {
         for users in users.chunks(USERS_A_COMMAND) {
             if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users: users.to_vec() }) {
@@ -89,7 +85,7 @@ fn step(
             }
         }
     }
-    Ok(more)
+    more
 }
 
 #[cfg(test)]
@@ -123,7 +119,7 @@ mod tests {
         writes.put(Table::Accounts, b"silent@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let (mut walk, mut steps) = (Walk::over(Table::Archive), 0);
+        let (mut walk, mut steps) = (Walk::over(Table::Archive, "archives"), 0);
         loop {
             let mut named = 0;
             let mut ask = |shard: usize, command: Command| {
@@ -137,7 +133,7 @@ mod tests {
                 // Also where a shard does not answer the sweep goes on.
                 (shard > 0).then_some(Reply::Done(1))
             };
-            let more = step(&engine, &partitions, &mut walk, 30, &mut ask).expect("read");
+            let more = step(&engine, &partitions, &mut walk, 30, &mut ask);
             assert!(named <= 30);
             steps += 1;
             if !more {
@@ -145,7 +141,7 @@ mod tests {
             }
         }
         assert_eq!(steps, 4);
-        let next = walk.step(&engine, &partitions, 1).expect("read");
+        let next = walk.step(&engine, &partitions, 1, Instant::now());
         assert_eq!(next.homes.concat().len(), 1, "the next round begins at the beginning");
         assert_eq!(seen.len(), 100);
         assert!(seen.values().all(|times| *times == 1));

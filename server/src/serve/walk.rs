@@ -1,6 +1,8 @@
-//! A walk over the actors of a table, some at a time, in the order of the store: each is named to its home.
+//! A walk over the actors of a table, some at a time, in the order of the store: each is named to its home. Where the store cannot be
+//! read it rests, longer each time, and goes on from there.
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use throng_engine::id::PartitionMap;
 use throng_engine::store::Table;
@@ -8,11 +10,25 @@ use throng_engine::store::Table;
 use super::Rows;
 use crate::disk::DiskError;
 
+/// How long it rests where the store cannot be read: twice as long each time, up to a bound.
+const REST_MIN: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// So often it tries to get past a part of a table that is damaged. A table that was met damaged is put apart meanwhile, and what is
+/// behind the damage is found then; what is lost stays lost.
+const TRIES: u32 = 8;
+
 /// Where it is.
 pub(super) struct Walk {
     table: Table,
+    /// What it is about, for the log: in the plural.
+    about: &'static str,
     /// The last actor that was named; `None` at the beginning.
     after: Option<Box<[u8]>>,
+    /// Reads in a row that brought nothing but an error.
+    failed: u32,
+    /// When it goes on after that.
+    rests: Option<Instant>,
 }
 
 /// One step of it.
@@ -24,29 +40,196 @@ pub(super) struct Step {
 }
 
 impl Walk {
-    pub(super) const fn over(table: Table) -> Walk {
-        Walk { table, after: None }
+    pub(super) const fn over(table: Table, about: &'static str) -> Walk {
+        Walk { table, about, after: None, failed: 0, rests: None }
     }
 
-    /// The next `most` actors. Those of which all is lost are passed by.
-    ///
-    /// # Errors
-    /// The store cannot be read; the walk stays where it is.
-    pub(super) fn step(&mut self, engine: &Rows, partitions: &PartitionMap, most: usize) -> Result<Step, DiskError> {
+    /// The next `most` actors; none while it rests. Those of which all is lost are passed by, which the log says.
+    pub(super) fn step(&mut self, engine: &Rows, partitions: &PartitionMap, most: usize, now: Instant) -> Step {
+        let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
+        if self.rests.is_some_and(|until| now < until) {
+            return Step { homes, more: true };
+        }
         let mut found: Vec<Box<[u8]>> = Vec::new();
         let visited = engine.for_each_actor(self.table, self.after.as_deref(), &mut |actor| {
             found.push(actor.into());
             if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        if !matches!(visited, Err(DiskError::Unreadable(_))) {
-            visited?;
-        }
-        let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
         for actor in found.iter().filter_map(|actor| std::str::from_utf8(actor).ok()) {
             homes[partitions.home(actor).index()].push(actor.into());
         }
-        let more = found.len() >= most;
-        self.after = found.pop().filter(|_| more);
-        Ok(Step { homes, more })
+        let all = found.len() >= most;
+        let came = !found.is_empty();
+        self.after = found.pop().or(self.after.take());
+        let more = match visited {
+            // With as many as were wanted, what is lost is between them.
+            Err(error) if !(all && matches!(error, DiskError::Unreadable(_))) => self.cannot(came, &error, now),
+            _ => {
+                if self.failed > 0 {
+                    tracing::info!("{} are looked at again", self.about);
+                }
+                (self.failed, self.rests) = (0, None);
+                all
+            }
+        };
+        if !more {
+            (self.after, self.failed, self.rests) = (None, 0, None);
+        }
+        Step { homes, more }
+    }
+
+    /// The store could not be read: whether it is tried again.
+    fn cannot(&mut self, came: bool, error: &DiskError, now: Instant) -> bool {
+        if came {
+            self.failed = 0;
+        }
+        let rest = REST_MAX.min(REST_MIN * 2_u32.saturating_pow(self.failed));
+        self.failed += 1;
+        // What is damaged stays so; a disk may answer again, and has space again.
+        if matches!(error, DiskError::Unreadable(_)) && self.failed >= TRIES {
+            tracing::warn!(%error, "some {} may not have been looked at", self.about);
+            return false;
+        }
+        self.rests = Some(now + rest);
+        if self.failed == 1 {
+            tracing::warn!(%error, again_s = rest.as_secs(), "{} cannot be looked at; it is tried again", self.about);
+        } else {
+            tracing::debug!(%error, again_s = rest.as_secs(), "{} cannot be looked at", self.about);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::Mutex;
+
+    use throng_engine::store::{Batch, Found, Query};
+
+    use super::*;
+    use crate::disk::{Engine, Figures, KeyRange, Memory, MemoryEngine, Seen, StoreCounters, Visit};
+
+    /// A store in memory whose reads of actors fail, each after it has shown so many.
+    #[derive(Default)]
+    pub(crate) struct Flaky {
+        pub(crate) inner: MemoryEngine,
+        /// What the next reads fail with.
+        pub(crate) fails: Mutex<Vec<(usize, DiskError)>>,
+    }
+
+    impl Engine for Flaky {
+        fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
+            self.inner.commit(batches)
+        }
+        fn read(&self, query: &Query) -> Result<Found, DiskError> {
+            self.inner.read(query)
+        }
+        fn for_each_actor(
+            &self,
+            table: Table,
+            after: Option<&[u8]>,
+            visit: &mut dyn FnMut(&[u8]) -> Visit,
+        ) -> Result<(), DiskError> {
+            let Some((mut left, error)) = self.fails.lock().expect("one thread").pop() else {
+                return self.inner.for_each_actor(table, after, visit);
+            };
+            self.inner.for_each_actor(table, after, &mut |actor| match left {
+                0 => ControlFlow::Break(()),
+                _ => {
+                    left -= 1;
+                    visit(actor)
+                }
+            })?;
+            Err(error)
+        }
+        fn scan_within(
+            &self,
+            ranges: &[KeyRange],
+            visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit,
+        ) -> Result<(), DiskError> {
+            self.inner.scan_within(ranges, visit)
+        }
+        fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+            self.inner.copy_to(dir, progress)
+        }
+        fn counters(&self) -> &Seen<StoreCounters> {
+            self.inner.counters()
+        }
+        fn memory(&self) -> Memory {
+            self.inner.memory()
+        }
+        fn figures(&self) -> Result<Figures, DiskError> {
+            self.inner.figures()
+        }
+        fn compact(&self) -> Result<(), DiskError> {
+            self.inner.compact()
+        }
+    }
+
+    pub(crate) fn broken() -> DiskError {
+        DiskError::Io { what: "tables".into(), source: std::io::Error::from_raw_os_error(5) }
+    }
+
+    pub(crate) fn damaged() -> DiskError {
+        DiskError::Unreadable("a block".into())
+    }
+
+    /// A store with so many users who have something in a table.
+    pub(crate) fn store(table: Table, users: usize) -> Flaky {
+        let engine = Flaky::default();
+        let mut writes = Batch::new();
+        for n in 0..users {
+            writes.put(table, format!("user{n:03}@localhost").as_bytes(), b"a", &[b"x"]);
+        }
+        engine.commit(&[writes]).expect("written");
+        engine
+    }
+
+    /// Whom a walk names within so many seconds, a step each, and after how many of them it was over.
+    fn round(engine: &Flaky, walk: &mut Walk, seconds: u32) -> (BTreeSet<Box<str>>, Option<u32>) {
+        let (partitions, begin, mut seen) = (PartitionMap::spread(2), Instant::now(), BTreeSet::new());
+        let over = (0..seconds).find(|second| {
+            let step = walk.step(engine, &partitions, 10, begin + Duration::from_secs(1) * *second);
+            for user in step.homes.concat() {
+                assert!(seen.insert(user), "nobody is named twice");
+            }
+            !step.more
+        });
+        (seen, over)
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_asked_again_less_and_less_often_until_it_answers() {
+        let engine = store(Table::Archive, 35);
+        let mut walk = Walk::over(Table::Archive, "archives");
+        *engine.fails.lock().expect("one thread") = (0..12).map(|_| (0, broken())).collect();
+        let (seen, over) = round(&engine, &mut walk, 1_000);
+        assert_eq!(seen.len(), 35);
+        // 1, 2, 4, 8, 16 and 32 seconds, and then a minute each time; and four steps.
+        assert_eq!(over, Some(63 + 6 * 60 + 3));
+        // In the middle of a step: who was found has been named, and is not named again.
+        *engine.fails.lock().expect("one thread") = vec![(7, broken())];
+        let (seen, over) = round(&engine, &mut walk, 1_000);
+        assert_eq!((seen.len(), over), (35, Some(3)));
+    }
+
+    /// What is behind a damaged part of a table is found once the table is put apart. What stays damaged ends the round at last.
+    #[test]
+    fn what_is_behind_damage_is_looked_for_and_a_round_ends_all_the_same() {
+        let engine = store(Table::Sessions, 25);
+        let mut walk = Walk::over(Table::Sessions, "stored sessions");
+        *engine.fails.lock().expect("one thread") = vec![(0, damaged()), (0, damaged()), (4, damaged())];
+        let (seen, over) = round(&engine, &mut walk, 1_000);
+        assert_eq!((seen.len(), over), (25, Some(9)));
+        *engine.fails.lock().expect("one thread") = (0..100).map(|_| (0, damaged())).collect();
+        let (seen, over) = round(&engine, &mut walk, 1_000);
+        assert_eq!((seen.len(), over), (0, Some(123)));
+        assert_eq!(engine.fails.lock().expect("one thread").len(), 92);
+        // As many as were wanted, with something lost between them: nothing to wait for.
+        *engine.fails.lock().expect("one thread") = vec![(10, damaged()), (10, damaged())];
+        let (seen, over) = round(&engine, &mut walk, 1_000);
+        assert_eq!((seen.len(), over), (25, Some(2)));
     }
 }
