@@ -25,6 +25,7 @@ use throng_engine::shard::Shard;
 use throng_engine::store::account::Incarnation;
 use throng_engine::store::archive::{Entry, seek};
 use throng_engine::store::{Batch, Found, Table};
+use throng_engine::web::Transport;
 
 const USER: &str = "juliet@localhost";
 /// Distance between the numbers of two entries: other users have those between.
@@ -55,7 +56,17 @@ impl Scene {
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(USER, Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new(), stream: None };
+        let transport = Transport::Stream;
+        let moved = Moved {
+            owner,
+            listener,
+            peer,
+            secured: false,
+            accepted_s: 1,
+            transport,
+            leftover: Vec::new(),
+            stream: None,
+        };
         scene.turn(Input::Arrived { conn, moved: Box::new(moved) });
         scene.say("<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>");
         scene.say("<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>");

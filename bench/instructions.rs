@@ -18,6 +18,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 use throng_engine::store::account::Incarnation;
+use throng_engine::web::Transport;
 use throng_sim::disk::Disk;
 
 /// Bytes of a message as its sender writes it.
@@ -123,7 +124,17 @@ impl Scene {
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new(), stream: None };
+        let transport = Transport::Stream;
+        let moved = Moved {
+            owner,
+            listener,
+            peer,
+            secured: false,
+            accepted_s: 1,
+            transport,
+            leftover: Vec::new(),
+            stream: None,
+        };
         self.shard.handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut self.out);
         self.say(conn, HEADER);
         self.say(

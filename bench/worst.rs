@@ -26,6 +26,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::web::Transport;
 use throng_engine::wire::jid;
 use throng_sim::disk::Disk;
 
@@ -155,7 +156,17 @@ impl Scene {
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new(), stream: None };
+        let transport = Transport::Stream;
+        let moved = Moved {
+            owner,
+            listener,
+            peer,
+            secured: false,
+            accepted_s: 1,
+            transport,
+            leftover: Vec::new(),
+            stream: None,
+        };
         self.handle(Input::Arrived { conn, moved: Box::new(moved) }, false);
         self.say(conn, HEADER.as_bytes(), usize::MAX, false);
         let bind =

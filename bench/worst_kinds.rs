@@ -172,7 +172,7 @@ kinds! {
     // The smallest stanzas.
     "stanzas: message", When::Session, 240, |n| stanzas(n, "<message to='juliet@localhost'/>");
     "stanzas: message to oneself", When::Session, 700, |n| stanzas(n, "<message/>");
-    "stanzas: presence", When::Session, 690, |n| stanzas(n, "<presence/>");
+    "stanzas: presence", When::Session, 580, |n| stanzas(n, "<presence/>");
     "stanzas: iq", When::Session, 240, |n| stanzas(n, "<iq type='get' id='1'/>");
     "stanzas: error", When::Session, 110, |n| stanzas(n, "<iq type='error' id='1'/>");
     "stanzas: white space", When::Session, 11, |n| stanzas(n, " ");
@@ -250,11 +250,11 @@ kinds! {
     "registration: deep", When::Choice(""), 90, |n| registration(n, &deep());
     "registration: attributes", When::Choice(""), 580, |n| registration(n, &attributes(one_hash));
     "registration: name and password", When::Choice(""), 1250, |n| again(n, &format!("<iq type='set' id='r'><query xmlns='jabber:iq:register'><username>{}</username><password>{}</password></query></iq>", part("É"), part("É")));
-    "SASL: PLAIN", When::Choice(""), 380, |n| login(n, "a");
-    "SASL: PLAIN of capitals", When::Choice(""), 385, |n| login(n, "A");
-    "SASL: PLAIN beyond ASCII", When::Choice(""), 710, |n| login(n, "é");
-    "SASL: SCRAM", When::Choice(""), 260, |n| auth(n, "SCRAM-SHA-256", &format!("n,,n={},r={}", part("=2C"), "r".repeat(256)));
-    "SASL: SCRAM with attributes", When::Choice(""), 320, |n| auth(n, "SCRAM-SHA-256", &format!("n,,n={},r={}{}", part("é"), "r".repeat(256), ",a=b".repeat(600)));
+    "SASL: PLAIN", When::Choice(""), 190, |n| login(n, "a");
+    "SASL: PLAIN of capitals", When::Choice(""), 195, |n| login(n, "A");
+    "SASL: PLAIN beyond ASCII", When::Choice(""), 560, |n| login(n, "é");
+    "SASL: SCRAM", When::Choice(""), 150, |n| auth(n, "SCRAM-SHA-256", &format!("n,,n={},r={}", part("=2C"), "r".repeat(256)));
+    "SASL: SCRAM with attributes", When::Choice(""), 250, |n| auth(n, "SCRAM-SHA-256", &format!("n,,n={},r={}{}", part("é"), "r".repeat(256), ",a=b".repeat(600)));
     "SASL: the end of SCRAM", When::Choice(SCRAM_FIRST), 60, |n| again(n, &format!("<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>{}</response>", base64(format!("c=biws,r=a{},p=AAAA", ",a=b".repeat(900)).as_bytes())));
     "SASL: base64 too long", When::Choice(""), 8, |n| again(n, &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{}</auth>", "AAAA".repeat(3_900)));
     "SASL: base64 in elements", When::Choice(""), 18, |n| again(n, &format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{}</auth>", "A<a/>".repeat(3_100)));

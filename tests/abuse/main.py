@@ -13,6 +13,7 @@ from pathlib import Path
 
 import accounts
 import kinds
+import outside
 import siege
 import wave
 from server import FILLERS, Server
@@ -146,7 +147,7 @@ class Run:
             print(f"-- {made} connections; resident memory grew by {grown / 1024:.0f} KiB", flush=True)
             if grown > MARGIN_BYTES:
                 self.fault(f"resident memory grew by {grown} bytes over {made} connections")
-        for attack in siege.ALL:
+        for attack in siege.ALL + outside.ALL:
             if self.arguments.only in attack.__doc__.splitlines()[0]:
                 await self.attend(await attack(self.server, quick, self.arguments.half_open, self.times))
         await self.settle("after everything")

@@ -13,8 +13,12 @@ from pathlib import Path
 PASSWORD = "secret"
 # Accounts that fill the store are this and a number.
 FILLERS = "filler"
-# The domain of an external component that nobody speaks for (XEP-0114).
-COMPONENT = "rogue.localhost"
+# The domain of an external component (XEP-0114), and its secret.
+COMPONENT, SECRET = "rogue.localhost", "nobody is told of this"
+# A domain whose users a program keeps, of which there are so many processes, with so many seconds for an answer.
+OUTSIDE, LINES, OUTSIDE_S = "outside.localhost", 4, 2
+# Connections of the proxy of bytestreams that have not begun, in all and of one address.
+PROXY_WAITING, PER_ADDRESS = 100, 10
 
 
 class Server:
@@ -30,15 +34,19 @@ class Server:
         self.call("user", "import", str(csv), "--domain", "localhost", "--data", str(self.data))
         command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
         secret = self.folder / "component.secret"
-        secret.write_text("nobody is told of this\n")
+        secret.write_text(SECRET + "\n")
         command += ["--component", "127.0.0.1:0", "--components", f"{COMPONENT}={secret}"]
+        command += ["--virtual-hosts", OUTSIDE, "--external-auth", f"{OUTSIDE}={Path(__file__).parent / 'back_end.py'}"]
+        command += ["--external-auth-lines", str(LINES), "--external-auth-seconds", str(OUTSIDE_S)]
+        command += ["--bytestreams", "127.0.0.1:0", "--bytestreams-waiting-max", str(PROXY_WAITING)]
+        command += ["--bytestreams-per-address-max", str(PER_ADDRESS)]
         command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
         self.command = command
         if descriptors:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}", *command]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.port, self.tls_port, self.component_port = self._ports()
+        self.port, self.tls_port, self.component_port, self.proxy_port = self._ports()
 
     def call(self, *arguments):
         done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=60)
@@ -51,9 +59,10 @@ class Server:
         while time.monotonic() < end and self.process.poll() is None:
             out = self.log.read_text()
             found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS|components)", out)
-            if "Next:" in out and len(found) == 3:
+            proxy = re.search(r"bytestreams are relayed address=127\.0\.0\.1:(\d+)", out)
+            if "Next:" in out and len(found) == 3 and proxy:
                 ports = {kind: int(port) for port, kind in found}
-                return ports["STARTTLS"], ports["TLS"], ports["components"]
+                return ports["STARTTLS"], ports["TLS"], ports["components"], int(proxy.group(1))
             time.sleep(0.02)
         raise RuntimeError(f"the server did not start: {self.log.read_text()}")
 
